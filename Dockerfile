@@ -1,6 +1,8 @@
 # One image for every container of Vigil: the command selects the service.
+# Its base by digest: docs/operations/supply-chain.md.
 
-FROM python:3.13-slim AS build
+ARG PYTHON_IMAGE=python:3.13-slim
+FROM ${PYTHON_IMAGE} AS build
 WORKDIR /build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 RUN python3 -m venv --without-pip /opt/vigil && python3 -m venv --without-pip /opt/build
@@ -11,8 +13,10 @@ COPY . .
 RUN /opt/build/bin/python -m services.api.web.libraries
 RUN pip --python /opt/build/bin/python wheel --no-deps --no-build-isolation --wheel-dir dist . \
  && pip --python /opt/vigil/bin/python install --no-deps dist/*.whl
+# Nothing else is installed there: `python -m services.NAME` finds the packages without the command `vigil`.
+RUN cd /opt/vigil/lib/python3*/site-packages && echo vigil_agents >vigil_agents.pth
 
-FROM python:3.13-slim
+FROM ${PYTHON_IMAGE}
 COPY --from=build /opt/vigil /opt/vigil
 ENV PATH=/opt/vigil/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 HOME=/tmp VIGIL_PORT=8080
 WORKDIR /tmp

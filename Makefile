@@ -12,8 +12,8 @@ unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help setup bench demo up cluster cluster-down tail test test-all test-fast test-attacks test-browser test-browser-short test-chaos test-chaos-short test-cluster \
-	test-cluster-short test-mutations test-walks test-simulation bench-makespan bench-api bench-events bench-window bench-graph-page bench-graph bench-round-trip bench-verification bench-soak bench-tokens bench-day test-tokens-short check format lock asyncapi cli-reference clean
+# Every target in lowercase is a command, not a file.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,21 @@ test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at r
 	@$(BIN)/python -m tests.support.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md
 
+test-providers: $(VENV)/.installed-dev  ## let providers fail for ten minutes, and for an hour in the simulator; storms of 429s (45 minutes)
+	@$(BIN)/python -m pytest -s -n 0 -m "slow or not slow" tests/unit/provider_limits tests/integration/provider_limits \
+		tests/integration/workflow/test_waiting_for_providers.py tests/integration/llm/test_fallback_models.py $(ARGS)
+	@$(BIN)/python -m pytest -n 0 -m "slow or not slow" tests/simulation/test_simulation.py -k outage $(ARGS)
+	@$(BIN)/python -m pytest -s -n 0 -m chaos tests/chaos/test_provider_stress.py $(ARGS)
+
+test-restore: $(VENV)/.installed-dev  ## do 20 restore drills with backups taken under load, and kill backups and restores at random (20 minutes)
+	@VIGIL_TEST_SEEDS=20 $(BIN)/python -m pytest -n 0 -m "chaos or slow" tests/chaos/test_restore.py tests/integration/backup $(ARGS)
+
+test-pgbackrest: $(VENV)/.installed-dev  ## restore a PostgreSQL server from its archive by pgBackRest; skipped if it is not installed (2 minutes)
+	@$(BIN)/python -m pytest -n 0 -m slow tests/pgbackrest $(ARGS)
+
+test-alerts: $(VENV)/.installed-dev  ## let every alert fire and resolve in the Prometheus and Alertmanager of this machine (1 minute)
+	@$(BIN)/python -m pytest -n 0 -m "slow or not slow" tests/integration/observability/test_alerts.py $(ARGS)
+
 test-mutations: $(VENV)/.installed-dev  ## change finished graphs in over 7,000 ways: `vigil verify` must find each change and nothing else (10 minutes)
 	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
 
@@ -91,6 +106,9 @@ test-cluster: $(VENV)/.installed-dev  ## test the cluster on a real Docker Engin
 	@$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
 	@$(BIN)/python -m bench.makespan
+
+test-stack: $(VENV)/.installed-dev  ## test deploy/stack.yaml on a swarm of this Docker Engine: scaling, rollback, kills (5 minutes)
+	@$(BIN)/python -m pytest -m cluster tests/cluster/test_swarm.py $(ARGS)
 
 bench: $(VENV)/.installed-dev  ## measure what an iteration costs, compared with the same calls and rows alone; writes docs/performance.md (8 minutes)
 	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
@@ -122,14 +140,23 @@ bench-verification: $(VENV)/.installed-dev  ## measure `vigil verify --all` on a
 bench-tokens: $(VENV)/.installed-dev  ## count the tokens and dollars of an agent's iterations, by phase and part (3 minutes; options in ARGS="--help")
 	@$(BIN)/python -m bench.tokens --check --json build/tokens.json $(ARGS)
 
+bench-telemetry: $(VENV)/.installed-dev  ## measure the processor time of an iteration with metrics and traces, beside one without (8 minutes)
+	@$(BIN)/python -m bench.telemetry $(ARGS)
+
 bench-day: $(VENV)/.installed-dev  ## measure what an agent costs in a day at an interval of 5 minutes, while a tenth of the corpus changes (6 minutes)
 	@$(BIN)/python -m bench.tokens.day $(ARGS)
 
 test-tokens-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m bench.tokens --check --mission andes
 
+bench-retention: $(VENV)/.installed-dev  ## simulate 5 agents for a year and delete what is old each day: tables keep their size (20 minutes; options in ARGS="--help")
+	@$(BIN)/python -m bench.retention $(ARGS)
+
 bench-soak: $(VENV)/.installed-dev  ## run 50 agents for an hour and sample memory, lag, tables and stream; writes docs/soak.md
 	@$(BIN)/python -m bench.soak --json build/soak.json --document docs/soak.md $(ARGS)
+
+bench-scaling: $(VENV)/.installed-dev  ## measure iterations per second by replicas, quiet iterations and the engines' limits, and compute sizes of fleets (8 minutes)
+	@$(BIN)/python -m bench.scaling $(ARGS)
 
 check: $(VENV)/.installed-dev  ## check style, types, import rules and generated documents
 	@$(BIN)/ruff format --check .
@@ -161,6 +188,18 @@ lock: $(VENV)/.installed-dev  ## update the lock files
 		--no-header --upgrade - -o requirements-node.lock
 	@echo hatchling | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header -c requirements.lock - -o requirements-build.lock
+
+wheel: $(VENV)/.installed $(WINDOW)  ## build the wheel and the source distribution into dist/, and print their SHA-256
+	@$(BIN)/python -m release.wheel $(ARGS)
+
+sbom: $(VENV)/.installed-dev  ## write bills of materials of the wheel and of the built image into build/sbom (CycloneDX)
+	@$(BIN)/python -m release.sbom $(ARGS)
+
+audit: $(VENV)/.installed-dev  ## look up known vulnerabilities of all locked packages at osv.dev
+	@$(BIN)/python -m release.audit $(ARGS)
+
+pins: $(VENV)/.installed-dev  ## list the images of the cluster, and which are pinned by a digest
+	@$(BIN)/python -m release.images $(ARGS)
 
 clean:  ## remove .venv and caches; data directories are kept
 	rm -rf $(VENV) $(WINDOW) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

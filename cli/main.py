@@ -20,6 +20,8 @@ FAILED: Final = 1
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130
 TRACEBACK_VARIABLE: Final = "VIGIL_TRACEBACK"
+_CONTROLS: Final = dict.fromkeys({*range(0x20), *range(0x7F, 0xA0)} - {*map(ord, "\n\t")})
+"""To drop control characters, as `cli.render.console` does; its import takes too long here."""
 
 
 def main() -> NoReturn:
@@ -77,7 +79,8 @@ def _print_error(text: str) -> None:
     name = "vigil:"
     if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
         name = f"\x1b[31m{name}\x1b[0m"
-    print(name, text, file=sys.stderr, flush=True)
+    # A text from a file or a server must not control the terminal.
+    print(name, text.translate(_CONTROLS), file=sys.stderr, flush=True)
 
 
 def _open_missing_streams() -> None:
@@ -96,7 +99,7 @@ def _write_out(code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _closed_output()
+        _discard_output()
     except OSError as error:
         code = code or _report(error)
         _discard_output()

@@ -1,5 +1,6 @@
 """Writes docs/reference/cli.md from the commands themselves: `python -m cli.reference [--check] FILE`."""
 
+import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -124,9 +125,12 @@ def _cell(text: str) -> str:
 
 def main() -> None:
     """Writes the reference, or checks that the file is current."""
-    *options, name = sys.argv[1:]
-    file = Path(name)
-    if options == ["--check"]:
+    parser = argparse.ArgumentParser(description="Writes or checks the reference of the commands.")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--check", action="store_true", help="fail if the file is out of date")
+    arguments = parser.parse_args()
+    file: Path = arguments.file
+    if arguments.check:
         if not file.exists() or file.read_text() != document():
             sys.exit(f"{file} is out of date: run `make cli-reference`")
         return

@@ -51,7 +51,7 @@ def build_app(
         await corpora.stop()
 
     routes = [
-        *about_routes(settings, corpus),
+        *about_routes(settings, corpora),
         *openai_routes(corpora, controls, settings.latency_seconds, settings.pace_seconds),
         *embedding_routes(controls, settings.latency_seconds),
         *responses_routes(corpora, controls, settings.latency_seconds),

@@ -180,3 +180,16 @@ class InboxView(StrEnum):
 
 ANALYSIS_TYPE = "AgentAnalysis"
 ADVICE_TYPE = "AgentAdvice"
+
+
+class RetentionKind(StrEnum):
+    """Kinds of rows that are deleted when they are old. In the order in which they are pruned."""
+
+    DEAD_LETTERS = "dead_letters"
+    TRANSCRIPTS = "transcripts"
+    ITERATIONS = "iterations"
+    CONTEXTS = "contexts"
+    PAGES = "pages"
+    DELIVERIES = "deliveries"
+    NOTICES = "notices"
+    REQUESTS = "requests"

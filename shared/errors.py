@@ -43,6 +43,33 @@ class RetrySoonError(TransientError):
         super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
 
 
+class UnavailableError(TransientError):
+    """A provider did not answer, answered that it is unavailable, or limits requests. It uses no attempt."""
+
+    is_announced = False
+    """Whether the log of this process already says that the provider is unavailable."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_in_seconds: float | None = None,
+        is_rate_limit: bool = False,
+    ) -> None:
+        super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
+        self.is_rate_limit = is_rate_limit
+
+
+class WaitForProviderError(UnavailableError):
+    """A call was not sent, because the provider is known to be unavailable or to allow no more calls now.
+
+    `retry_in_seconds` is then exact: the step is released for this time.
+    """
+
+    unbilled = True
+    is_announced = True
+
+
 class DeletedError(RetrySoonError):
     """The agent or iteration was deleted meanwhile. The next attempt of a step finds the step deleted too."""
 

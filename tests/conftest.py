@@ -33,7 +33,7 @@ from tests.support.paths import CORPUS
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
-from tests.support.seeds import first_seed, seed_count
+from tests.support.seeds import SEED, SEEDS, first_seed, seed_count
 from tests.support.waiting import wait_for
 
 gc.disable()  # until the tests are collected
@@ -210,8 +210,9 @@ def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
 @pytest.fixture(autouse=True)
 def _no_real_services(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test may reach a real service with keys from the environment."""
-    for name in [name for name in os.environ if name.startswith(("OPENAI_", "TAVILY_", "VIGIL_"))]:
-        monkeypatch.delenv(name)
+    for name in list(os.environ):
+        if name.startswith(("OPENAI_", "TAVILY_", "VIGIL_")) and name not in {SEED, SEEDS}:
+            monkeypatch.delenv(name)
 
 
 def _answers(url: str) -> bool | None:

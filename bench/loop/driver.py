@@ -32,17 +32,20 @@ from shared.runtime.bus import Bus
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
-from shared.workflow.iterations import DueAgent
+from shared.workflow.iterations import DueAgent, IterationRow
 
 ITERATION_SECONDS: Final = 60.0
 """Timeout of an iteration."""
 DEADLINE_SECONDS: Final = 600.0
+RUN_NOW: Final = "run_now"
+DUE: Final = "due"
+"""Why an iteration is started: by the owner, or by the scheduler."""
 PROMPT: Final = "You work for an agent that knows who supplies whom. " * 20
 """As long as a real prompt."""
 
 
 _AGENT: Final = CompiledStatement("""
-select id, cast(cast(xmin as text) as bigint), iterations_started, 'run_now' as why
+select id, cast(cast(xmin as text) as bigint), iterations_started, cast(:why as text) as why
 from agents where id = :of_agent
 """)
 
@@ -101,8 +104,21 @@ class Driver:
 
     async def run(self, agent_id: UUID) -> IterationRun:
         """Run one iteration. Raises RuntimeError if it fails or differs from the script."""
+        iteration, end = await self._run(agent_id, RUN_NOW)
+        _check_completed(end)
+        return IterationRun(iteration.id, (end.occurred_at - iteration.started_at).total_seconds())
+
+    async def tick(self, agent_id: UUID) -> bool:
+        """Run one iteration as the scheduler does; returns whether it was quiet. Raises RuntimeError as `run` does."""
+        _, end = await self._run(agent_id, DUE)
+        if isinstance(end, IterationCompleted) and end.quiet:
+            return True
+        _check_completed(end)
+        return False
+
+    async def _run(self, agent_id: UUID, why: str) -> tuple[IterationRow, Event]:
         due = await self._database.run(
-            BoundQuery(_AGENT, {"of_agent": agent_id}, lambda rows: DueAgent(*rows[0]))
+            BoundQuery(_AGENT, {"of_agent": agent_id, "why": why}, lambda rows: DueAgent(*rows[0]))
         )
         [start] = await self._database.run(
             iterations.start_iterations([due], deadline_seconds=DEADLINE_SECONDS)
@@ -114,10 +130,7 @@ class Driver:
         async with asyncio.timeout(ITERATION_SECONDS):
             end_event = await end
         del self._ends[iteration_id]
-        _check_completed(end_event)
-        return IterationRun(
-            iteration_id, (end_event.occurred_at - start.iteration.started_at).total_seconds()
-        )
+        return start.iteration, end_event
 
     async def hop_seconds(self, iteration_ids: Sequence[UUID]) -> list[float]:
         """Seconds from the commit that requests a step to its start, for each step.

@@ -22,7 +22,7 @@ POLL_SECONDS: Final = 0.05
 
 
 class ServicePool:
-    """All services, with a number of researchers."""
+    """All services, with numbers of researchers and analyzers."""
 
     def __init__(
         self,
@@ -32,6 +32,7 @@ class ServicePool:
         delay_seconds: float = 0.0,
         providers_url: str | None = None,
         researchers: int = 1,
+        analyzers: int = 1,
         counts_trips: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -42,7 +43,11 @@ class ServicePool:
         self._home = home
         self._providers = "http" if providers_url else str(delay_seconds)
         self._counts_trips = counts_trips
-        self._names = [*CONSUMER_SERVICES, *["researcher"] * (researchers - 1)]
+        self._names = [
+            *CONSUMER_SERVICES,
+            *["researcher"] * (researchers - 1),
+            *["analyzer"] * (analyzers - 1),
+        ]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
         self._environment = clean | {
             "VIGIL_DATABASE_URL": settings.database_url,
@@ -55,13 +60,14 @@ class ServicePool:
             **(environment or {}),
         }
         self._processes: list[tuple[str, psutil.Popen]] = []
+        self.ports: Sequence[int] = ()
 
     @contextmanager
     def running(self) -> Iterator[None]:
         """Run the processes; the block starts when all are ready. Raises TimeoutError, or RuntimeError if one ends."""
         try:
-            ports = [self._start(name) for name in self._names]
-            for port in ports:
+            self.ports = [self._start(name) for name in self._names]
+            for port in self.ports:
                 self._wait_for(port)
             yield
         finally:

@@ -353,8 +353,8 @@ def _tables(samples: Sequence[Sample]) -> Iterator[str]:
     yield "## Tables"
     yield ""
     yield (
-        "Sizes include indexes and TOAST. Rows of these tables are deleted only with their agent: they hold its graph and"
-        " its costs. Flat means that growth per iteration in the last half is at most"
+        "Sizes include indexes and TOAST. Rows of these tables are deleted only with their agent, or after weeks: they hold"
+        " its graph and its costs. Flat means that growth per iteration in the last half is at most"
         f" {judging.MAX_GROWTH_SHARE_PER_ITERATION:.0%} above the first half, or at most"
         f" {judging.PAGES_BYTES // 1024} KiB in all; bounded means that in the last quarter it is at most"
         f" {judging.MAX_GROWTH_SHARE_OF_QUARTER:.0%} above the third."

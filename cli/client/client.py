@@ -68,6 +68,7 @@ from shared.schemas.notifications import (
 from shared.schemas.operations import (
     DeadLetterDetails,
     DeadLetterResponse,
+    RetentionResponse,
     ServiceLoadsResponse,
 )
 from shared.schemas.provenance import (
@@ -348,6 +349,10 @@ class OfInstallation(Agents):
     def service_loads(self) -> ServiceLoadsResponse:
         """For operators."""
         return self._ask(ServiceLoadsResponse, "GET", "/services")
+
+    def retention(self) -> RetentionResponse:
+        """For operators."""
+        return self._ask(RetentionResponse, "GET", "/retention")
 
     def providers(self) -> ProvidersResponse:
         return self._ask(ProvidersResponse, "GET", "/about/providers")

@@ -16,9 +16,15 @@ from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, AsJson, Data, Wait, Yes, corpus_path, finite
 from cli.prompts import confirm
 from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
-from cli.render.console import counted, err, out
+from cli.render.console import counted, err, out, quoted
 from cli.render.costs import describe_forecast
-from cli.watch import EventListener, IterationWatch, ProgressPrinter, report_configuration
+from cli.watch import (
+    INTERRUPTED,
+    EventListener,
+    IterationWatch,
+    ProgressPrinter,
+    report_configuration,
+)
 from shared.enums import PROMPTED_PHASES
 from shared.schemas.base import AgentDetails
 
@@ -194,9 +200,17 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
         return Result(details, "")
     counts = client.graph(agent, limit=0).counts
     totals = client.calls(agent).totals
-    sandbox = client.is_sandbox()
+    providers = client.providers()
     return Result(
-        details, lambda console: show_agent(console, details, counts, totals, sandbox=sandbox)
+        details,
+        lambda console: show_agent(
+            console,
+            details,
+            counts,
+            totals,
+            sandbox=providers.model_is_sandbox and providers.search_is_sandbox,
+            outages=providers.outages,
+        ),
     )
 
 
@@ -375,10 +389,17 @@ def run(
     if not wait:
         typer.echo(f"{details.name} runs iteration {number} next.")
         return
-    with EventListener(nats_or_none(data)) as events:
-        deadline = time.monotonic() + timeout
-        watch = IterationWatch(client, events, ProgressPrinter(out()), deadline)
-        iteration = watch.watch_iteration(details.id, number)
+    try:
+        with EventListener(nats_or_none(data)) as events:
+            deadline = time.monotonic() + timeout
+            watch = IterationWatch(client, events, ProgressPrinter(out()), deadline)
+            iteration = watch.watch_iteration(details.id, number)
+    except KeyboardInterrupt:
+        err().print(
+            f"Iteration {number} continues. To look again: vigil iterations {quoted(details.name)}",
+            soft_wrap=True,
+        )
+        raise typer.Exit(INTERRUPTED) from None
     if iteration is None:
         raise CommandError(
             f"the iteration did not end within {timeout:.0f} s; it continues in the background. "

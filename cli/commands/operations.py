@@ -1,6 +1,7 @@
 """`vigil doctor`, `migrate`, `keys` and `dead-letters …`: running an installation."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,7 +17,13 @@ from cli.options import AsJson, Corpus, Data, Limit, Url, Yes, finite
 from cli.prompts import confirm
 from cli.references import Named, NoMatchError, as_uuid, find
 from cli.render.console import out
-from cli.render.operations import print_findings, show_dead_letter, show_dead_letters, show_findings
+from cli.render.operations import (
+    print_findings,
+    show_dead_letter,
+    show_dead_letters,
+    show_findings,
+    show_retention,
+)
 
 ID_CHARS: Final = 8
 """Length of a dead letter's id in messages."""
@@ -28,6 +35,14 @@ dead_letter_commands = command_group(
 DeadLetterIds = Annotated[
     list[str] | None,
     typer.Argument(metavar="ID", help="Ids of the dead letters."),
+]
+Wait = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        callback=finite,
+        help="Maximum number of seconds to wait for PostgreSQL and NATS.",
+    ),
 ]
 All = Annotated[bool, typer.Option("--all", help="Select every dead letter.")]
 
@@ -52,15 +67,18 @@ def doctor(
         raise typer.Exit(1)
 
 
+@api_command
+def retention(client: Client) -> Result:
+    """Show what is deleted when it is old: age limits, sizes, and what was deleted.
+
+    The limits are settings of the scheduler: VIGIL_RETENTION_TRANSCRIPTS_DAYS and others.
+    """
+    view = client.retention()
+    return Result(view, lambda console: show_retention(console, view))
+
+
 def migrate(
-    wait: Annotated[
-        float,
-        typer.Option(
-            metavar="SECONDS",
-            callback=finite,
-            help="Maximum number of seconds to wait for PostgreSQL and NATS.",
-        ),
-    ] = 60,
+    wait: Wait = 60,
     data: Data = None,
 ) -> None:
     """Create or update the tables, owner, stream and consumers.
@@ -69,6 +87,11 @@ def migrate(
     directory, which `vigil up` has already migrated. If VIGIL_KEYS_DIR names the output of `vigil keys`, each service
     also gets its PostgreSQL role, with only the privileges it needs.
     """
+    typer.echo(_bring_up_to_date(wait, data))
+
+
+def _bring_up_to_date(wait: float, data: Path | None) -> str:
+    """Provisions the installation; returns what is up to date."""
     import asyncio
 
     from cli.cluster.provision import provisioned
@@ -77,7 +100,34 @@ def migrate(
     settings = engine_settings(MIGRATE, data)
     asyncio.run(provisioned(settings, wait))
     roles = ", roles" if settings.keys_dir else ""
-    typer.echo(f"tables{roles}, owner, stream and consumers are up to date.")
+    return f"tables{roles}, owner, stream and consumers are up to date."
+
+
+def upgrade(
+    check: Annotated[bool, typer.Option("--check", help="Only report; change nothing.")] = False,
+    wait: Wait = 60,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check whether this version can take over the installation, then update it as `vigil migrate` does.
+
+    Uses the installation as `vigil migrate` does. Services of the previous minor version can go on running; replace them one
+    by one afterwards. The exit code is 1, and nothing is changed, if a check fails.
+    """
+    from cli.upgrade import examine_upgrade
+    from shared.runtime.identity import MIGRATE
+
+    settings = engine_settings(MIGRATE, data)
+    findings = list(examine_upgrade(settings))
+    if as_json:
+        print_findings(findings)
+    else:
+        show_findings(out(), findings)
+    if any(finding.verdict == "bad" for finding in findings):
+        raise typer.Exit(1)
+    if not check:
+        # Standard output is one JSON document with --json.
+        typer.echo(_bring_up_to_date(wait, data), err=as_json)
 
 
 def keys(
@@ -101,9 +151,16 @@ def keys(
         Path | None,
         typer.Option(
             metavar="DIRECTORY",
-            help="Directory with openai_api_key, tavily_api_key and vigil_smtp_url, which are copied for the "
-            "services that use them. For TLS, also ca.pem, nats.pem, nats.key, postgres.pem and "
-            "postgres.key.",
+            help="Directory with openai_api_key, vigil_providers, tavily_api_key, vigil_fetch_gateway_key and "
+            "vigil_smtp_url, which are copied for the services that use them. For TLS, also ca.pem, nats.pem, "
+            "nats.key, postgres.pem and postgres.key.",
+        ),
+    ] = None,
+    kubernetes: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for the same as Secrets of Kubernetes, for `kubectl apply`. It contains all passwords.",
         ),
     ] = None,
 ) -> None:
@@ -113,7 +170,11 @@ def keys(
     each service belong to its own uid. Passwords are never printed.
     """
     from cli.cluster.keys import Keys, read_certificates
+    from cli.cluster.secrets import write_secrets
 
+    # A device or a pipe, such as /dev/stdout: what it reads must be the Secrets alone.
+    is_piped = kubernetes is not None and kubernetes.exists() and not kubernetes.is_file()
+    say = partial(typer.echo, err=is_piped)
     certificates = read_certificates(secrets) if secrets else {}
     store = Keys(directory)
     created = store.make(
@@ -121,16 +182,20 @@ def keys(
         routes=[route.strip() for route in routes.split(",")] if routes else [],
         certificates=certificates,
     )
-    typer.echo(
+    say(
         f"New passwords in {directory}: {created}. Existing ones were kept."
         if created
         else "All passwords already exist."
     )
     if secrets is not None:
         copied = store.copy_provider_keys(secrets)
-        typer.echo(f"Copied: {', '.join(copied) or 'no key of a model or search service'}.")
+        say(f"Copied: {', '.join(copied) or 'no key of a model or search service'}.")
     if certificates:
-        typer.echo("NATS and PostgreSQL have certificates: clients should require TLS.")
+        say("NATS and PostgreSQL have certificates: clients should require TLS.")
+    if kubernetes is not None:
+        names = write_secrets(directory, kubernetes)
+        remedy = "" if is_piped else "; delete it when they are applied"
+        say(f"Wrote {len(names)} Secrets to {kubernetes}{remedy}.")
 
 
 @dead_letter_commands.command("list")

@@ -8,13 +8,17 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Final
 
 import typer
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from cli.client.client import Client
 from cli.command import api_command
 from cli.options import AsJson, finite
 from cli.render.console import err, out
+from cli.render.iterations import outage_sentence
+from shared.schemas.base import ProviderOutage
 from shared.schemas.operations import ServiceLoadResponse, ServiceLoadsResponse
 
 WITHOUT_QUEUE: Final = ("api",)
@@ -38,12 +42,13 @@ def top(
     with suppress(KeyboardInterrupt):
         loads = _loads(client, every_seconds=every, once=once)
         if as_json:
-            for services in loads:
+            for services, _ in loads:
                 print(json.dumps([asdict(load) for load in services]), flush=True)
             return
         with Live(console=out(), auto_refresh=False, screen=False) as live:
-            for services in loads:
-                live.update(load_table(services), refresh=True)
+            for services, outages in loads:
+                banners = [Text(outage_sentence(outage), "warn") for outage in outages]
+                live.update(Group(load_table(services), *banners), refresh=True)
 
 
 @dataclass(frozen=True)
@@ -61,15 +66,17 @@ class Load:
     workers: int
 
 
-def _loads(client: Client, *, every_seconds: float, once: bool) -> Iterator[list[Load]]:
-    """The loads of each interval. Raises VigilError if the API does not answer."""
+def _loads(
+    client: Client, *, every_seconds: float, once: bool
+) -> Iterator[tuple[list[Load], Sequence[ProviderOutage]]]:
+    """The loads of each interval, and the providers that are unavailable. Raises VigilError if the API does not answer."""
     before = client.service_loads()
     while True:
         time.sleep(every_seconds)
         now = client.service_loads()
         if now.bus_fault is not None and now.bus_fault != before.bus_fault:
             err().print(f"[warn]NATS is unavailable: {now.bus_fault}[/]")
-        yield loads_between(before, now)
+        yield loads_between(before, now), now.outages
         if once:
             return
         before = now

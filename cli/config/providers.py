@@ -144,13 +144,23 @@ def _capital(text: str) -> str:
 
 MODEL_KEY: Final = "openai_api_key"
 SEARCH_KEY: Final = "tavily_api_key"
+MODEL_PROVIDERS: Final = "vigil_providers"
+"""VIGIL_PROVIDERS, which contains keys."""
+GATEWAY_KEY: Final = "vigil_fetch_gateway_key"
 MAIL_URL: Final = "vigil_smtp_url"
+SEARCH_GIVEN: Final = "vigil_search_given"
+"""A setting of services that fetch pages and have no key of the search service, if there is one."""
 
+_MODEL_USERS: Final = ("observer", "researcher", "analyzer", "adviser", "assistant", "api")
 USED_BY: Final[Mapping[str, tuple[str, ...]]] = {
-    MODEL_KEY: ("observer", "researcher", "analyzer", "adviser", "assistant", "api"),
+    MODEL_KEY: _MODEL_USERS,
+    MODEL_PROVIDERS: _MODEL_USERS,
     SEARCH_KEY: ("researcher", "assistant", "api"),
+    GATEWAY_KEY: ("observer",),
     MAIL_URL: ("notifier", "api"),
 }
+FETCHES_ONLY: Final = ("observer",)
+"""They fetch pages of the sandbox if that searches, so they must know whether it does."""
 
 
 def read_provider_secrets(directory: Path) -> dict[str, str]:

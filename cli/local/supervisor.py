@@ -206,6 +206,7 @@ class Stack:
             "VIGIL_NATS_URL": self._nats.url,
             # Complete, so that no setting of the shell for another installation is used.
             **{f"VIGIL_{name.upper()}": value for name, value in login.items()},
+            "VIGIL_DATA_DIRECTORY": str(self._data.root),
             "VIGIL_HOST": LOOPBACK,
             "VIGIL_PORT": str(self._ports.get(member, 0)),
             "VIGIL_DRAIN_SECONDS": str(DRAIN_SECONDS),
@@ -290,6 +291,7 @@ def installation(
     with _closed_to_others():
         data.create()
         with data.locked(), StopSignals() as signals:
+            data.require_finished_restore()
             stack = Stack(data, providers, choose_ports(), corpus_cache(), signals.held_back)
             try:
                 stack.start(say)

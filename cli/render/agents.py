@@ -13,7 +13,13 @@ from rich.table import Table
 from cli.references import short_ids
 from cli.render.console import ago, between, clip, counted, interval, quoted
 from cli.render.costs import usd
-from cli.render.iterations import LONG_CALL_SECONDS, age_seconds, growth, waiting
+from cli.render.iterations import (
+    LONG_CALL_SECONDS,
+    age_seconds,
+    growth,
+    outage_sentence,
+    waiting,
+)
 from shared.schemas.agents import ConfigurationDetails, PromptResponse, TypesResponse
 from shared.schemas.base import (
     AgentDetails,
@@ -22,6 +28,7 @@ from shared.schemas.base import (
     GraphCounts,
     IterationSummary,
     Json,
+    ProviderOutage,
     Trouble,
 )
 from shared.schemas.conversation import MemoryResponse
@@ -66,8 +73,9 @@ def show_agent(
     calls: CallTotals,
     *,
     sandbox: bool = False,
+    outages: Sequence[ProviderOutage] = (),
 ) -> None:
-    """`sandbox`: nothing is billed."""
+    """`sandbox`: nothing is billed. Each of the `outages` is shown once, not for each step that waits for it."""
     console.print(f"[agent]{escape(agent.name)}[/]", soft_wrap=True)
     console.print(f"  {escape(agent.mission)}\n")
     table = Table.grid(padding=(0, 2))
@@ -107,8 +115,18 @@ def show_agent(
         console.print(f"  [warn]![/] It is {escape(state)}", soft_wrap=True)
     if agent.last_iteration:
         _errors(console, agent.last_iteration)
+    for outage in outages:
+        console.print(f"  [warn]![/] {escape(outage_sentence(outage))}", soft_wrap=True)
+    explained = [
+        trouble
+        for trouble in agent.trouble
+        if any(outage.explains(trouble.error) for outage in outages)
+    ]
+    if explained:
+        console.print(f"  [warn]![/] {_waiting_steps(explained)}", soft_wrap=True)
     for trouble in agent.trouble:
-        console.print(f"  [warn]![/] {_in_trouble(trouble)}", soft_wrap=True)
+        if trouble not in explained:
+            console.print(f"  [warn]![/] {_in_trouble(trouble)}", soft_wrap=True)
     for call in agent.running_calls:
         if age_seconds(call) >= LONG_CALL_SECONDS:
             model = f" [quiet]({escape(call.model)})[/]" if call.model else ""
@@ -173,6 +191,15 @@ def _last(agent: AgentResponse) -> str:
 def _errors(console: Console, iteration: IterationSummary) -> None:
     for error in iteration.errors:
         console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
+
+
+def _waiting_steps(troubles: Sequence[Trouble]) -> str:
+    """`2 steps wait for it: query 1 and query 2 of iteration 7`."""
+    verb = "waits" if len(troubles) == 1 else "wait"
+    steps = ", ".join(
+        dict.fromkeys(f"{each.step} of iteration {each.iteration_number}" for each in troubles)
+    )
+    return f"{counted(len(troubles), 'step')} of this agent {verb} for it: {steps}"
 
 
 def _in_trouble(trouble: Trouble) -> str:

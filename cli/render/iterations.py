@@ -27,6 +27,7 @@ from shared.schemas.base import (
     IterationDetails,
     IterationSummary,
     Json,
+    ProviderOutage,
     RepairEvent,
     RunningCall,
     StepResponse,
@@ -90,6 +91,23 @@ def doing(iteration: IterationDetails, step: StepResponse) -> str:
     if calls and age_seconds(calls[0]) >= LONG_CALL_SECONDS:
         return growth(calls[0])
     return _in_phase(runs[-1])
+
+
+def outage_sentence(outage: ProviderOutage) -> str:
+    """`The model server at … has been unavailable since 14:02; next attempt in 12 s; 14 steps wait.`"""
+    name = f"{outage.name[:1].upper()}{outage.name[1:]}"
+    since = outage.since.astimezone()
+    day = "" if since.date() == datetime.now().astimezone().date() else f"{since:%Y-%m-%d} "
+    state = (
+        f"has been unavailable since {day}{since:%H:%M}"
+        if outage.is_unavailable
+        else "limits requests"
+    )
+    verb = "waits" if outage.waiting_steps == 1 else "wait"
+    return (
+        f"{name} {state}{_next_try(outage.next_attempt_at, '; ')};"
+        f" {counted(outage.waiting_steps, 'step')} {verb}: {outage.error}"
+    )
 
 
 def waiting(error: str, since: datetime, retry_at: datetime | None) -> str:

@@ -17,7 +17,13 @@ from rich.table import Table
 from cli.local.data_directory import DataDirectory, Running
 from cli.render.console import ago, between, clip, counted, printable, short_id
 from shared.schemas.accounts import SignInLinkResponse
-from shared.schemas.operations import DeadLetterDetails, DeadLetterResponse
+from shared.schemas.operations import (
+    DeadLetterDetails,
+    DeadLetterResponse,
+    RetainedKind,
+    RetainedTable,
+    RetentionResponse,
+)
 
 if TYPE_CHECKING:
     from cli.config.providers import CheckedCorpus
@@ -26,6 +32,46 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS: Final = 4000
 MAX_HEX_BYTES: Final = 256
 BYTES_PER_LINE: Final = 16
+
+
+def show_retention(console: Console, view: RetentionResponse) -> None:
+    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
+    table.add_column("Kind", no_wrap=True)
+    for column in ("Kept for", "Rows", "Size"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("Oldest", "Last deleted", "Next pass"):
+        table.add_column(column, no_wrap=True)
+    for kind in view.kinds:
+        deleted = (
+            "–" if kind.pruned_at is None else f"{ago(kind.pruned_at)}, {kind.all_rows:,} in all"
+        )
+        table.add_row(
+            kind.label,
+            _kept_for(kind),
+            *_sizes(kind.tables, kind.bytes),
+            "–" if kind.oldest_at is None else ago(kind.oldest_at),
+            deleted,
+            "–" if kind.next_at is None else f"{kind.next_at.astimezone():%H:%M}",
+        )
+    table.add_row("Knowledge and costs", "ever", *_sizes(view.kept), "–", "–", "–")
+    console.print(table)
+
+
+def _kept_for(kind: RetainedKind) -> str:
+    if not kind.is_known:
+        return "–"
+    age = "ever" if kind.days is None else f"{kind.days:g} days"
+    return age if kind.max_bytes is None else f"{age}, at most {_mebibytes(kind.max_bytes)}"
+
+
+def _sizes(tables: Sequence[RetainedTable], row_bytes: int | None = None) -> tuple[str, str]:
+    size = _mebibytes(sum(table.bytes for table in tables))
+    of_rows = "" if row_bytes is None else f", {_mebibytes(row_bytes)} in rows"
+    return f"{sum(table.rows for table in tables):,}", f"{size}{of_rows}"
+
+
+def _mebibytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1024**2:,.1f} MiB"
 
 
 def show_dead_letters(

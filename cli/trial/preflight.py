@@ -126,7 +126,7 @@ def chosen_server(
             raise BadInputError(
                 f"--url {url!r} is not the URL of a server: enter http://… or https://…"
             )
-        return Server(url.rstrip("/"), model or (settings.model if configured else None), key)
+        return Server(url.rstrip("/"), model or (settings.first_model if configured else None), key)
     usual = settings.openai_api_key
     key = key or (usual.get_secret_value() if usual else None)
     if settings.openai_base_url is None and key is None:
@@ -137,7 +137,7 @@ def chosen_server(
             )
         return None
     return Server(
-        (settings.openai_base_url or OPENAI_URL).rstrip("/"), model or settings.model, key
+        (settings.openai_base_url or OPENAI_URL).rstrip("/"), model or settings.first_model, key
     )
 
 

@@ -27,15 +27,22 @@ def name_of(folder: Path) -> str:
 def read_registry(file: Path) -> dict[str, Path]:
     """Folder by name; empty if there is no file. Raises CorpusError if it cannot be read."""
     try:
-        content = json.loads(file.read_bytes())
-        return {str(name): Path(folder) for name, folder in content.items()}
+        return parse_registry(file.read_bytes())
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, AttributeError, TypeError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise CorpusError(
             f"The list of corpora {file} cannot be read ({error}). Repair it; or delete it and add the same folders again, "
             "which get the same names."
         ) from error
+
+
+def parse_registry(content: bytes) -> dict[str, Path]:
+    """Raises ValueError."""
+    try:
+        return {str(name): Path(folder) for name, folder in json.loads(content).items()}
+    except (AttributeError, TypeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 def add_corpus(file: Path, folder: Path) -> str:

@@ -9,8 +9,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sandbox.http.calls import bearer_key
-from sandbox.http.corpus_loader import CorpusLoader
+from sandbox.http.calls import RefusedError, bearer_key
+from sandbox.http.corpus_loader import Corpora, CorpusLoader
 from sandbox.http.openai import MODEL
 from sandbox.settings import SandboxSettings
 
@@ -21,8 +21,9 @@ DESCRIPTION = (
 )
 
 
-def about_routes(settings: SandboxSettings, corpus: CorpusLoader) -> list[Route]:
-    """`GET /` (description) and `GET /health`."""
+def about_routes(settings: SandboxSettings, corpora: Corpora) -> list[Route]:
+    """`GET /` (description), `GET /health`, and `GET /corpora/{name}`: whether there is a corpus of that name."""
+    corpus = corpora.own
 
     async def about(_: Request) -> Response:
         return JSONResponse(
@@ -50,7 +51,19 @@ def about_routes(settings: SandboxSettings, corpus: CorpusLoader) -> list[Route]
         body = {"status": "ready" if ready else "loading", "documents": _documents(corpus)}
         return JSONResponse(body, 200 if ready else 503)
 
-    return [Route("/", about, methods=["GET"]), Route("/health", health, methods=["GET"])]
+    async def has_corpus(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            is_known = corpora.has(name)
+        except RefusedError as error:
+            return JSONResponse(error.body, error.status)
+        return JSONResponse({"name": name}, 200 if is_known else 404)
+
+    return [
+        Route("/", about, methods=["GET"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/corpora/{name}", has_corpus, methods=["GET"]),
+    ]
 
 
 def _documents(corpus: CorpusLoader) -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
@@ -26,6 +27,8 @@ class FaultKind(StrEnum):
     """The answer is delayed by `latency_seconds`."""
     STATUS = "status"
     """An error with `status`, and `Retry-After` if `retry_after_seconds` is set."""
+    RATE_LIMIT = "rate_limit"
+    """429 with `Retry-After` for each call above `per_minute`, after a burst of `burst` calls."""
     HANG = "hang"
     """No answer until the client disconnects or `hang_seconds` have passed; then 504."""
     CUT = "cut"
@@ -57,6 +60,8 @@ class Fault(BaseModel):
     latency_seconds: Annotated[float, Field(ge=0)] = 0
     status: Annotated[int, Field(ge=400, le=599)] = 500
     retry_after_seconds: float | None = None
+    per_minute: Annotated[float, Field(gt=0)] = 60
+    burst: Annotated[float, Field(ge=1)] = 5
     hang_seconds: Annotated[float, Field(gt=0)] = 60
     stall_seconds: Annotated[float, Field(ge=0)] = 60
 
@@ -73,12 +78,34 @@ class Fault(BaseModel):
         return self.always or match_number <= (self.count or 1)
 
 
+class TokenBucket:
+    """The rate limit of one rule."""
+
+    def __init__(self, per_minute: float, burst: float) -> None:
+        self._seconds_each = 60 / per_minute
+        self._burst = burst
+        self._left = burst
+        self._at = time.monotonic()
+
+    def take(self) -> float:
+        """Take a token; return the seconds until there is one, 0 if it was taken."""
+        now = time.monotonic()
+        self._left = min(self._left + (now - self._at) / self._seconds_each, self._burst)
+        self._at = now
+        if self._left < 1:
+            return (1 - self._left) * self._seconds_each
+        self._left -= 1
+        return 0.0
+
+
 class FaultRules:
     """The active fault rules of one running sandbox."""
 
     def __init__(self) -> None:
         self._rules: list[Fault] = []
         self._matches: list[int] = []
+        self._buckets: dict[int, TokenBucket] = {}
+        """By the place of their rule."""
 
     def add(self, rules: list[Fault]) -> None:
         """Add rules; each counts its matches from now on."""
@@ -91,9 +118,21 @@ class FaultRules:
         for place, rule in enumerate(self._rules):
             if call.matches(path=rule.path, phase=rule.phase, contains=rule.contains):
                 self._matches[place] += 1
-                if rule.applies_to(self._matches[place]):
+                if not rule.applies_to(self._matches[place]):
+                    continue
+                if rule.kind is FaultKind.RATE_LIMIT:
+                    faults += self._limit(place, rule)
+                else:
                     faults.append(rule)
         return faults
+
+    def _limit(self, place: int, rule: Fault) -> list[Fault]:
+        bucket = self._buckets.setdefault(place, TokenBucket(rule.per_minute, rule.burst))
+        wait = bucket.take()
+        if not wait:
+            return []
+        changes = {"kind": FaultKind.STATUS, "status": 429, "retry_after_seconds": wait}
+        return [rule.model_copy(update=changes)]
 
     def as_json(self) -> list[dict[str, object]]:
         """Each rule with the number of its matches."""

@@ -142,15 +142,16 @@ class Corpora:
                 del self._loaders[name]
             raise
 
+    def has(self, name: str) -> bool:
+        """Whether there is a corpus of that name. Raises RefusedError (503) if the list cannot be read."""
+        return self._folder(name) is not None
+
     async def stop(self) -> None:
         """Close the indexes."""
         await asyncio.gather(*(loader.stop() for loader in (self.own, *self._loaders.values())))
 
     def _open(self, name: str) -> CorpusLoader:
-        try:
-            folder = self._folders().get(name)
-        except CorpusError as error:
-            raise _refusal(503, str(error)) from error
+        folder = self._folder(name)
         if folder is None:
             raise _refusal(
                 400,
@@ -159,3 +160,9 @@ class Corpora:
         return CorpusLoader(
             partial(self._load, folder), lambda _: None, partial(fingerprint, folder)
         )
+
+    def _folder(self, name: str) -> Path | None:
+        try:
+            return self._folders().get(name)
+        except CorpusError as error:
+            raise _refusal(503, str(error)) from error

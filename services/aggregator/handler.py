@@ -17,10 +17,11 @@ from shared import derived_events
 from shared.database.engine import Database
 from shared.database.statements import PendingResult, RoundTrip
 from shared.derived_events import IterationTotals
-from shared.enums import Stage, StepKind
+from shared.enums import IterationStatus, Stage, StepKind
 from shared.errors import TransientError
 from shared.events import models as events
 from shared.events.envelope import Event
+from shared.telemetry import metrics, tracing
 from shared.workflow import steps
 from shared.workflow.iterations import IterationRow, StepRow
 
@@ -55,6 +56,18 @@ class Aggregate:
         event: events.IterationStepEvent | None,
     ) -> Sequence[Event]:
         """Applies the tick; returns the events that the state then implies after `event`, or after the deadline."""
+        with tracing.of_message("join", {"vigil.iteration.id": str(iteration_id)}) as span:
+            events = await self._apply_tick(iteration_id, tick_of, event)
+            if span is not None:
+                span.add({"vigil.events": len(events)})
+            return events
+
+    async def _apply_tick(
+        self,
+        iteration_id: UUID,
+        tick_of: Callable[[IterationRows], Tick],
+        event: events.IterationStepEvent | None,
+    ) -> Sequence[Event]:
         ended_step = None if event is None else event.step_id
         was_moved = False
         while (rows := await look(self._database, iteration_id, ended_step)) is not None:
@@ -67,6 +80,7 @@ class Aggregate:
             if _is_ended(transition.rows):
                 totals = trip.ask(derived_events.iteration_totals(iteration_id))
             if await self._write(trip, transition):
+                _count_end(transition)
                 return _implied_events(transition.rows, event, totals)
             was_moved = True
         return []
@@ -106,6 +120,14 @@ def _tick(event: events.IterationStepEvent, rows: IterationRows) -> Tick:
     return StepEnded(step.id, outcome)
 
 
+def _count_end(transition: Transition) -> None:
+    """Counts the iteration if the transition has ended it."""
+    iteration = transition.rows.iteration
+    if transition.is_written is not None and iteration.ended_at is not None:
+        seconds = (iteration.ended_at - iteration.started_at).total_seconds()
+        metrics.ITERATION_SECONDS.labels(iteration.status).observe(seconds)
+
+
 def _is_ended(rows: IterationRows) -> bool:
     return rows.iteration.stage == Stage.ENDED
 
@@ -123,7 +145,31 @@ def _implied_events(
         return [] if event is None else _requests_after(rows, event)
     if event is not None and _is_after_end(event, rows.iteration):
         return []
+    _trace_iteration(rows, totals.value)
     return [derived_events.iteration_ended_with(rows.iteration, rows.steps, totals.value)]
+
+
+def _trace_iteration(rows: IterationRows, totals: IterationTotals) -> None:
+    iteration = rows.iteration
+    if iteration.ended_at is None:
+        return
+    cost_usd = totals.cost_usd
+    tracing.root(
+        iteration.id,
+        "iteration",
+        since=iteration.started_at,
+        until=iteration.ended_at,
+        attributes={
+            "vigil.agent.id": str(iteration.agent_id),
+            "vigil.iteration.id": str(iteration.id),
+            "vigil.iteration.number": iteration.number,
+            "vigil.iteration.why": iteration.why,
+            "vigil.iteration.status": iteration.status,
+            "vigil.cost.usd": None if cost_usd is None else float(cost_usd),
+        },
+        # Not its errors, which can quote an answer.
+        error="the iteration failed" if iteration.status == IterationStatus.FAILED else None,
+    )
 
 
 def _requests_after(rows: IterationRows, event: Event) -> Sequence[Event]:

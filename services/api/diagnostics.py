@@ -12,6 +12,7 @@ from services.api.queries.operations import InstallationState, Leases, Waiting, 
 from services.api.web.filters import duration, plural
 from shared.events.stream_admin import Queue
 from shared.events.topology import CONSUMERS
+from shared.schemas.base import ProviderOutage
 
 SAMPLE_SECONDS: Final = 60.0
 MIN_RATE_SECONDS: Final = 1.0
@@ -157,12 +158,15 @@ class Measurements:
     max_listeners: int
     scripts_are_there: bool
     """Whether the libraries of the web pages are installed."""
+    outages: Sequence[ProviderOutage] = ()
+    """Providers that are unavailable or limit requests."""
 
 
 def diagnose(measurements: Measurements) -> list[Fault]:
     """Returns the faults, most severe first."""
     result = [
         *_bus_faults(measurements),
+        *map(_outage_fault, measurements.outages),
         *_service_faults(measurements),
         *_other_faults(measurements),
     ]
@@ -178,6 +182,26 @@ def _bus_faults(measurements: Measurements) -> Iterator[Fault]:
         )
 
 
+def _outage_fault(outage: ProviderOutage) -> Fault:
+    """One for each provider, not one for each service whose steps wait for it."""
+    name = outage.name[:1].upper() + outage.name[1:]
+    waiting = (
+        f"{plural(outage.waiting_steps, 'step')} {'waits' if outage.waiting_steps == 1 else 'wait'}"
+    )
+    if outage.is_unavailable:
+        return Fault(
+            "bad",
+            f"{name} has been unavailable since {outage.since:%H:%M} UTC; {waiting}. Last error: {outage.error}",
+            "Nothing is lost: it is tried again every few seconds, and all steps continue within a minute of its return."
+            " If this persists, check its address and status page.",
+        )
+    return Fault(
+        "warn",
+        f"{name} limits requests; {waiting}. Last answer: {outage.error}",
+        "Steps continue in turn, as fast as it permits. A higher limit of its account makes them faster.",
+    )
+
+
 def _service_faults(measurements: Measurements) -> Iterator[Fault]:
     for load in measurements.loads:
         if load.service in _WITHOUT and not load.replicas:
@@ -188,7 +212,7 @@ def _service_faults(measurements: Measurements) -> Iterator[Fault]:
             )
         if load.queue is not None:
             yield from _queue_faults(load, load.queue.lag)
-        yield from _step_faults(load)
+        yield from _step_faults(load, measurements.outages)
 
 
 def _queue_faults(load: ServiceLoad, lag: int | None) -> Iterator[Fault]:
@@ -206,7 +230,7 @@ def _queue_faults(load: ServiceLoad, lag: int | None) -> Iterator[Fault]:
         )
 
 
-def _step_faults(load: ServiceLoad) -> Iterator[Fault]:
+def _step_faults(load: ServiceLoad, outages: Sequence[ProviderOutage]) -> Iterator[Fault]:
     if load.leases.lapsed:
         whose = "its" if load.leases.lapsed == 1 else "their"
         yield Fault(
@@ -214,12 +238,14 @@ def _step_faults(load: ServiceLoad) -> Iterator[Fault]:
             f"{plural(load.leases.lapsed, 'step')} of the {load.service} lost {whose} worker.",
             f"Another worker takes over within a minute. If this persists, check the log of the {load.service}.",
         )
-    if load.waiting.for_provider:
+    provider_error = load.waiting.provider_error or "no answer"
+    is_explained = any(outage.explains(provider_error) for outage in outages)
+    if load.waiting.for_provider and not is_explained:
         steps = plural(load.waiting.for_provider, "step")
         verb = "is" if load.waiting.for_provider == 1 else "are"
         yield Fault(
             "warn",
-            f"{steps} of the {load.service} {verb} waiting for a provider: {load.waiting.provider_error or 'no answer'}.",
+            f"{steps} of the {load.service} {verb} waiting for a provider: {provider_error}.",
             "They continue when the provider answers. If this persists, check its key, quota and status page.",
         )
     oldest_seconds = load.waiting.oldest_seconds

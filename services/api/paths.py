@@ -12,10 +12,10 @@ _PROGRAM_PATHS: Final = ("/api/", "/health/", "/metrics")
 
 
 def is_web_page(scope: Scope) -> bool:
-    """Returns whether responses at `path` are web pages; all others are JSON."""
-    return not is_for_programs(scope["path"]) and "text/html" in Headers(scope=scope).get(
-        "accept", ""
-    )
+    """Returns whether the response is a web page, or a part of one that a page asks for; all others are JSON."""
+    headers = Headers(scope=scope)
+    is_asked_for = "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
+    return is_asked_for and not is_for_programs(scope["path"])
 
 
 def is_for_programs(path: str) -> bool:

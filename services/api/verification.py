@@ -24,6 +24,7 @@ from shared.database.engine import Database
 from shared.errors import RetrySoonError
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import PART_ROWS, check_page, find_parts, join_parts
+from shared.interpreter import child_environment
 from shared.runtime.credentials import build_database_url
 from shared.runtime.settings import Settings
 from shared.schemas.provenance import VerificationPage
@@ -190,6 +191,7 @@ class _CheckingProcess:
             *(sys.executable, "-m", "services.api.verification"),
             stdin=PIPE,
             stdout=PIPE,
+            env={**os.environ, **child_environment()},
             start_new_session=True,  # Ctrl-C stops the API, and the API stops it
         )
         return cls(process)

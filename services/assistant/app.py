@@ -16,7 +16,7 @@ CONCURRENCY = 8
 def build(settings: Settings) -> MessageConsumer:
     database = step_database("assistant", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database)
-    search = create_search_client(settings)
+    search = create_search_client(settings, database)
     converse = AnswerHandler(
         model,
         search,

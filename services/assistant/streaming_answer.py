@@ -84,7 +84,7 @@ class AnswerWriter:
 
     async def on_delta(self, text: str) -> None:
         """Raises LeaseLostError."""
-        # A citation that has begun may still be expanded, and a draft only grows.
+        # A citation that has started may still be expanded, and a draft only grows.
         self._draft = self._draft.with_beginning(self._expand(_UNFINISHED.sub("", text)))
         more = len(self._draft.content) - len(self._stored.content)
         late = self._clock() - self._stored_at >= FLUSH_SECONDS

@@ -16,6 +16,7 @@ from shared.notifications import smtp
 from shared.notifications.smtp import Mailer, MailServerUnavailableError
 from shared.notifications.webhooks import signature_headers
 from shared.retry_after import retry_after_seconds
+from shared.telemetry import tracing
 from shared.version import vigil_version
 
 PERMANENT_MAIL_CODES: Final = ("mail_refused", "mail_address")
@@ -106,6 +107,7 @@ class WebhookSender:
     async def send(self, parcel: Parcel) -> Verdict:
         body = parcel.message.model_dump_json().encode()
         headers = signature_headers(str(parcel.delivery_id), int(time.time()), body, parcel.secrets)
+        headers |= tracing.headers()
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return await self._post(parcel.address, body, headers)

@@ -4,8 +4,10 @@ import asyncio
 import random
 import time
 from collections.abc import Coroutine, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -13,12 +15,13 @@ from services.notifier.payload import Parcel, pack
 from services.notifier.retry_schedule import delay_seconds
 from shared.database.engine import Database
 from shared.database.tables import Destination
-from shared.enums import DestinationKind
+from shared.enums import DeliveryStatus, DestinationKind
 from shared.errors import TransientError
 from shared.failpoints import Failpoint, failpoint
 from shared.notifications import deliveries, destinations
 from shared.notifications.deliveries import DeliveryLease, DeliveryLostError
 from shared.runtime.logging import logger
+from shared.telemetry import metrics, tracing
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,11 @@ class Deliver:
             # This process was suspended: another may have claimed it by the time that an attempt would end.
             raise DeliveryLostError(lease)
         try:
-            return await sender.send(parcel)
+            with _traced(lease, destination.kind, parcel.iteration_id) as span:
+                verdict = await sender.send(parcel)
+                if span is not None:
+                    _trace_verdict(span, verdict)
+            return verdict
         except Exception as error:
             log.exception("unexpected error", delivery=str(lease.delivery_id))
             return TemporaryFailure(UNEXPECTED, details=repr(error))
@@ -118,7 +125,9 @@ class Deliver:
         while True:
             try:
                 async with self.database.transaction() as session:
-                    return await self._write_result(session, lease, verdict)
+                    outcome = await self._write_result(session, lease, verdict)
+                metrics.DELIVERIES.labels(outcome).inc()
+                return
             except DeliveryLostError:
                 raise
             except TransientError:
@@ -128,11 +137,13 @@ class Deliver:
 
     async def _write_result(
         self, session: AsyncSession, lease: DeliveryLease, verdict: Verdict
-    ) -> None:
+    ) -> str:
+        """Returns the outcome for metrics."""
         match verdict:
             case Accepted(status_code):
                 await deliveries.record_delivered(session, lease, status_code)
                 _log_result(lease, "delivered")
+                return "delivered"
             case TemporaryFailure(why, status_code, min_delay_seconds, details):
                 delay = delay_seconds(
                     lease.attempts + 1, min_delay_seconds=min_delay_seconds, jitter=random.random()
@@ -141,13 +152,35 @@ class Deliver:
                     session, lease, why, status_code, delay_seconds=delay
                 )
                 _log_result(lease, f"not delivered, and now {status}", details or why)
+                return "failed" if status == DeliveryStatus.FAILED else "retried"
             case PermanentFailure(why, status_code, stops, details):
                 await deliveries.record_failed(session, lease, why, status_code)
                 if stops:
                     await destinations.stop(session, lease.destination_id, why)
                 _log_result(lease, "cannot be delivered", details or why)
+                return "failed"
             case _:
                 assert_never(verdict)
+
+
+def _traced(lease: DeliveryLease, kind: str, iteration_id: UUID | None) -> tracing.SpanContext:
+    """The span of an attempt to deliver advice, in the trace of the iteration that gave it. Without the address."""
+    if iteration_id is None:
+        return nullcontext()
+    attributes: tracing.Attributes = {
+        "vigil.delivery.id": str(lease.delivery_id),
+        "vigil.delivery.attempt": lease.attempts + 1,
+    }
+    return tracing.under_root(iteration_id, f"deliver {kind}", "client", attributes)
+
+
+def _trace_verdict(span: tracing.Span, verdict: Verdict) -> None:
+    span.add({"http.response.status_code": verdict.status_code})
+    # Not why: a mail server's answer can contain the address.
+    if isinstance(verdict, TemporaryFailure):
+        span.fail("not delivered; it may be retried")
+    elif isinstance(verdict, PermanentFailure):
+        span.fail("it cannot be delivered")
 
 
 async def _finish(record: Coroutine[None, None, None]) -> None:

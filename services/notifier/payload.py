@@ -58,21 +58,26 @@ class Parcel:
     message: Message
     secrets: Sequence[str]
     """Signing secrets, for webhooks only."""
+    iteration_id: UUID | None = None
+    """The iteration that gave the advice; None for notices and tests."""
 
 
 async def pack(
     session: AsyncSession, lease: DeliveryLease, destination: Destination, public_url: str | None
 ) -> Parcel | None:
     """Loads the content of a delivery; None if the inbox item is gone."""
-    message = (
-        await _test_message(session, destination)
-        if lease.inbox_item_id is None
-        else await _item_message(session, lease.inbox_item_id, public_url)
-    )
-    if message is None:
-        return None
+    iteration_id = None
+    if lease.inbox_item_id is None:
+        message = await _test_message(session, destination)
+    else:
+        row = await _load_item(session, lease.inbox_item_id)
+        if row is None:
+            return None
+        item, agent_name, advice = row
+        message = build_message(item, agent_name, advice, public_url)
+        iteration_id = None if advice is None else advice.iteration_id
     secrets = await destinations.secrets(session, destination.id)
-    return Parcel(lease.delivery_id, destination.address, message, secrets)
+    return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
 
 
 async def _test_message(session: AsyncSession, destination: Destination) -> Message:
@@ -80,9 +85,10 @@ async def _test_message(session: AsyncSession, destination: Destination) -> Mess
     return Message(type="destination.test", timestamp=await database_time(session), data=data)
 
 
-async def _item_message(
-    session: AsyncSession, item_id: UUID, public_url: str | None
-) -> Message | None:
+async def _load_item(
+    session: AsyncSession, item_id: UUID
+) -> tuple[InboxItem, str, GraphNode | None] | None:
+    """The inbox item, the name of its agent, and its advice, if it is one; None if it is gone."""
     row = (
         await session.execute(
             select(InboxItem, Agent.name, GraphNode)
@@ -91,7 +97,7 @@ async def _item_message(
             .where(InboxItem.id == item_id)
         )
     ).one_or_none()
-    return None if row is None else build_message(*row, public_url)
+    return None if row is None else (row[0], row[1], row[2])
 
 
 def build_message(

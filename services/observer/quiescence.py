@@ -72,11 +72,13 @@ select statement_timestamp() as now, this.why, this.number,
       and (created_at > since.at or forgotten_at > since.at)
   ) or exists (
     select from since, (
-      select written_at, step_id from graph_journal
+      select written_at, step_id, writer from graph_journal
       where agent_id = {OWNED_AGENT_ID_SQL} order by seq desc limit {_JOURNAL_ENTRIES}
     ) as entry
     left join steps on steps.id = entry.step_id
     where entry.written_at > since.at and steps.iteration_id is null
+      -- It deletes what is old, and changes no fact.
+      and not starts_with(coalesce(entry.writer, ''), 'vigil-scheduler')
   ) as owner_acted,
   (select max_interval_seconds > interval_seconds from agents where id = {OWNED_AGENT_ID_SQL}) is true as interval_grows,
   exists (select from llm_interactions where step_id = :of_step) as is_resumed

@@ -19,7 +19,7 @@ def build(
 ) -> MessageConsumer:
     database = step_database("researcher", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
-    search = search or create_search_client(settings)
+    search = search or create_search_client(settings, database)
     work = Research(
         model,
         search,

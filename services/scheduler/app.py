@@ -1,6 +1,10 @@
 """The scheduler's composition root."""
 
+from datetime import timedelta
+
 from services.scheduler.dead_letter_retries import Retrier
+from services.scheduler.installation_metrics import InstallationMetrics
+from services.scheduler.pruner import Pruner
 from services.scheduler.reconciler import Reconciler
 from services.scheduler.scheduler import Clock, Ticker
 from shared.events.topology import CONSUMERS
@@ -19,6 +23,12 @@ def build(settings: Settings) -> MessageConsumer:
         bus,
         settings.scheduler_tick_seconds,
     )
+    pruner = Pruner(
+        database,
+        settings.retention_policy,
+        every_seconds=settings.retention_every_seconds,
+        search_ttl=timedelta(seconds=settings.search_ttl_seconds),
+    )
     return MessageConsumer(
         "scheduler",
         handlers=dict.fromkeys(CONSUMERS["scheduler"].subscribes_to, clock.wake),
@@ -26,5 +36,6 @@ def build(settings: Settings) -> MessageConsumer:
         database=database,
         concurrency=1,
         drain_seconds=settings.drain_seconds,
-        background=[clock.run_ticks, clock.run_reconciler],
+        background=[clock.run_ticks, clock.run_reconciler, pruner.run],
+        further_metrics=[InstallationMetrics(database, settings.data_directory)],
     )

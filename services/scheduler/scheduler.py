@@ -18,6 +18,7 @@ from shared.failpoints import Failpoint, failpoint
 from shared.runtime.background import log_and_continue
 from shared.runtime.bus import Bus
 from shared.runtime.logging import logger
+from shared.telemetry import tracing
 from shared.workflow import iterations
 
 AGENTS_PER_TICK = 50
@@ -90,10 +91,11 @@ class Clock:
 
     async def _tick(self) -> None:
         for event in await self.ticker.tick():
-            log.info("iteration started", iteration_id=str(event.correlation_id))
-            failpoint(Failpoint.STATE_COMMITTED)
-            await self.bus.publish(event)
-            failpoint(Failpoint.EVENTS_PUBLISHED)
+            with tracing.under_root(event.correlation_id, "start iteration", "producer"):
+                log.info("iteration started", iteration_id=str(event.correlation_id))
+                failpoint(Failpoint.STATE_COMMITTED)
+                await self.bus.publish(event)
+                failpoint(Failpoint.EVENTS_PUBLISHED)
 
     async def _reconcile(self) -> None:
         received = frozenset(self.received_ends)

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 from shared.agents import agents, configuration
+from shared.agents.model_choice import check_models
 from shared.database.text import refuse_nul
 from shared.domains import MAX_DOMAIN_CHARS, MAX_DOMAINS, normalize_domain, without_duplicates
 from shared.enums import Phase
@@ -38,10 +39,13 @@ EntailmentShare = Annotated[float, Field(ge=0, le=1)]
 Models = dict[
     Phase,
     Annotated[
-        str, Field(min_length=1, max_length=MODEL_NAME_CHARACTERS), AfterValidator(refuse_nul)
+        str,
+        Field(min_length=1, max_length=MODEL_NAME_CHARACTERS),
+        AfterValidator(refuse_nul),
+        AfterValidator(check_models),
     ],
 ]
-"""Model name by phase."""
+"""Model by phase, or several as `parse_models` reads them."""
 CORPUS_NAME: Final = r"[a-z0-9][a-z0-9-]{0,79}"
 Corpus = Annotated[str, Field(pattern=f"^{CORPUS_NAME}$")]
 """The name under which a corpus of documents was added to the sandbox."""

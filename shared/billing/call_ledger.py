@@ -178,6 +178,19 @@ async def open_call(session: Executor, row: NewRow) -> CallRecord:
     return CallRecord(*record)
 
 
+_SELECT_BEGUN: Final = CompiledStatement("""
+select id from calls
+where id = any(cast(:ids as uuid[])) and (answered_at is not null or provider_ref is not null)
+order by answered_at nulls last limit 1
+""")
+
+
+async def find_started(session: Executor, call_ids: Sequence[UUID]) -> UUID | None:
+    """The one of these calls that has an answer, or a reference with which its answer is collected."""
+    found: UUID | None = await _SELECT_BEGUN.value(session, {"ids": uuid_array(call_ids)})
+    return found
+
+
 async def record_reference(session: Executor, call_id: UUID, reference: str) -> None:
     """Records the provider's reference of the call, so that a resumed step polls it instead of sending again."""
     await _REFERENCE.run(session, {"of_call": call_id, "reference": reference})

@@ -49,7 +49,7 @@ select answer from calls
 where agent_id = (
     select id from agents
     where id = :agent_id and owner_id = coalesce(cast(:owner_id as uuid), owner_id))
-  and request_hash = :hash and request ? 'embeds' and answered_at is not null
+  and request_hash = :hash and request ? 'embeds' and answered_at is not null and answer is not null
 limit 1
 """)
 

@@ -138,6 +138,7 @@ class Database:
         `signer`, what a transaction adds to the journals of graphs is signed before the commit, in two more round trips.
         """
         self.signer: Final = signer
+        self.max_connections: Final = 3 * pool_size
         options = {
             "connect_timeout": CONNECT_TIMEOUT_SECONDS,
             **KEEPALIVE_OPTIONS,
@@ -348,10 +349,16 @@ class Database:
             await session.execute(text("select 1"))
 
     def pool_use(self) -> dict[str, int]:
-        """Number of busy and idle connections of the pool."""
+        """Number of busy and idle connections of the pools, and of tasks that are waiting for one without SQLAlchemy."""
         pool = self._engine.pool
         assert isinstance(pool, QueuePool)
-        return {"busy": pool.checkedout(), "idle": pool.checkedin()}
+        direct = self._direct.get_stats()
+        idle = direct.get("pool_available", 0)
+        return {
+            "busy": pool.checkedout() + direct.get("pool_size", 0) - idle,
+            "idle": pool.checkedin() + idle,
+            "waiting": direct.get("requests_waiting", 0),
+        }
 
     async def close(self) -> None:
         await self._direct.close()
@@ -383,8 +390,9 @@ def with_login(url: str, *, role: str | None, password: str | None) -> str:
     if password is not None:
         login_url = login_url.set(password=password)
     address, separator, options = login_url.render_as_string(hide_password=False).partition("?")
-    # SQLAlchemy encodes a space as +, which libpq reads as a plus, for example in a socket's path.
-    return address + separator + options.replace("+", "%20")
+    # SQLAlchemy leaves a space in a password as it is, which libpq refuses. In options it encodes one as +, which
+    # libpq reads as a plus, for example in a socket's path.
+    return address.replace(" ", "%20") + separator + options.replace("+", "%20")
 
 
 def _unavailable(reason: str, cancellations: int) -> BaseException:

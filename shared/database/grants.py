@@ -33,6 +33,24 @@ class NotNull:
 
 
 @dataclass(frozen=True)
+class OlderThan:
+    """Rows whose time in `column` is at least this long ago."""
+
+    column: str
+    days: float
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Rows that meet one of the conditions."""
+
+    conditions: "tuple[RowCondition, ...]"
+
+
+RowCondition = RowFilter | NotNull | OlderThan | AnyOf
+
+
+@dataclass(frozen=True)
 class Grant:
     """Privileges of one role on one table. Empty columns grant nothing of that kind.
 
@@ -43,9 +61,9 @@ class Grant:
     insert: Columns = ()
     update: Columns = ()
     delete: bool = False
-    inserts: RowFilter | None = None
-    updates: RowFilter | None = None
-    deletes: RowFilter | NotNull | None = None
+    inserts: RowCondition | None = None
+    updates: RowCondition | None = None
+    deletes: RowCondition | None = None
 
 
 READ_ALL: Final = Grant(select=ALL)
@@ -158,9 +176,37 @@ RETRACTION_WRITES: Final = {
 }
 
 
-# The event of an iteration's end carries its cost.
-_COSTS: Final = {"calls": Grant(("iteration_id", "cost_usd"))}
-
+_TOKENS_AND_COST: Final = (
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "reasoning_tokens",
+    "system_tokens",
+    "tools_tokens",
+    "context_tokens",
+    "results_tokens",
+    "cost_usd",
+)
+_SUMMED_OF_CALLS: Final = ("attempts", *_TOKENS_AND_COST, "assumed_usd")
+_SUMMED_COLUMNS: Final = (
+    *_SUMMED_OF_CALLS,
+    "calls",
+    "answered",
+    "unpriced",
+    "answered_unpriced",
+)
+_PASS_COLUMNS: Final = (
+    "days",
+    "max_bytes",
+    "bytes",
+    "last_rows",
+    "all_rows",
+    "started_at",
+    "ended_at",
+    "pruned_at",
+    "oldest_at",
+    "next_at",
+)
 _DEAD_LETTER_COLUMNS: Final = (
     "id",
     "service",
@@ -211,6 +257,7 @@ _PAYMENTS: Final = {
         ALL, insert=(*_DAY, *_RESERVED_TOTALS), update=(*_RESERVED_TOTALS, *_SPENT_TOTALS)
     ),
     "installation_budget": READ_ALL,
+    "provider_limits": Grant(ALL, insert=ALL, update=("name", "version", "state", "updated_at")),
     "agents": Grant(ALL, update=("suspended_until",)),
     "inbox_items": Grant(insert=ALL, inserts=RowFilter("kind", (InboxKind.NOTICE,))),
 }
@@ -248,6 +295,13 @@ _ABANDONED_STEP_COSTS: Final = {
     ),
 }
 
+_MEASURED: Final = {
+    "budget_days": READ_ALL,
+    "installation_budget": READ_ALL,
+    "deliveries": Grant(("status", "created_at")),
+}
+"""What the scheduler reads for metrics of the installation, besides its own tables."""
+
 
 def _dead_letters(service: str) -> dict[str, Grant]:
     """Writes its own dead letters. Cannot read them or request a retry."""
@@ -259,11 +313,64 @@ def _dead_letters(service: str) -> dict[str, Grant]:
     }
 
 
-def _retries_dead_letters(service: str) -> dict[str, Grant]:
-    """Also reads all dead letters, and deletes those whose retry was requested."""
-    retried = NotNull("retry_requested_at")
-    own_grant = _dead_letters(service)["dead_letters"]
-    return {"dead_letters": replace(own_grant, select=ALL, delete=True, deletes=retried)}
+def _old(column: str) -> OlderThan:
+    """The least age of what may be deleted, whatever the settings."""
+    return OlderThan(column, MIN_RETENTION_DAYS)
+
+
+MIN_RETENTION_DAYS: Final = 2.0
+"""A budget of a phase counts the calls of today, and an iteration may run through midnight."""
+# Of graphs it reads only what shows that a page is cited. Where rows are restricted for other services, it may only write
+# old ones; policies on the other tables would cost the services that write to them.
+_PRUNES: Final = {
+    "dead_letters": replace(
+        _dead_letters("scheduler")["dead_letters"],
+        select=ALL,
+        delete=True,
+        deletes=AnyOf((NotNull("retry_requested_at"), _old("stored_at"))),
+    ),
+    "calls": Grant(
+        (
+            *("id", "agent_id", "iteration_id", "step_id", "kind", "phase", "model"),
+            *("started_at", "answered_at", "reserved_on", *_SUMMED_OF_CALLS),
+        ),
+        update=("answer", "events", "failures"),
+        delete=True,
+        updates=_old("started_at"),
+        deletes=_old("started_at"),
+    ),
+    "llm_interactions": Grant(
+        ("id", "agent_id", "iteration_id", "step_id", "context_sha256", "created_at"),
+        update=("system_prompt", "request", "message", "context_sha256"),
+        delete=True,
+        updates=_old("created_at"),
+        deletes=_old("created_at"),
+    ),
+    "contexts": Grant(("agent_id", "sha256", "base_sha256", "depth", "created_at"), delete=True),
+    "pinned_contexts": Grant(ALL, delete=True),
+    "sources": Grant(("id", "agent_id", "fetched_at", "retracted_at"), delete=True),
+    "evidence": Grant(("source_id",)),
+    "doubts": Grant(("source_id",)),
+    "retracted_sources": Grant(("source_id",)),
+    "retractions": Grant(("source_id",)),
+    "graph_merges": Grant(("agent_id", "journal", "undone_at")),
+    "deliveries": Grant(
+        ("id", "inbox_item_id", "status", "created_at", "ended_at", "retry_requested_at"),
+        delete=True,
+    ),
+    "inbox_items": Grant(
+        ("id", "kind", "created_at", "dispatched_at", "snoozed_until"),
+        delete=True,
+        deletes=RowFilter("kind", (InboxKind.NOTICE,)),
+    ),
+    "investigation_requests": Grant(("id", "created_at", "answered_at", "dropped_at"), delete=True),
+    "call_days": Grant(ALL, insert=ALL, update=_SUMMED_COLUMNS),
+    "pruned_iterations": Grant(
+        ALL, insert=ALL, update=("numbers", "transcripts", "calls", "updated_at")
+    ),
+    "retention": Grant(ALL, insert=ALL, update=_PASS_COLUMNS),
+}
+"""Deletes what is old, and notes what it has deleted. It reads no texts."""
 
 
 def _steps(
@@ -291,15 +398,7 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
         "progressed_at",
         "provider_ref",
         "answer",
-        "input_tokens",
-        "output_tokens",
-        "cached_tokens",
-        "reasoning_tokens",
-        "system_tokens",
-        "tools_tokens",
-        "context_tokens",
-        "results_tokens",
-        "cost_usd",
+        *_TOKENS_AND_COST,
         "events",
         "answered_at",
         "attempts",
@@ -385,7 +484,13 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "iterations": Grant(
             ALL,
             insert=ALL,
-            update=("end_published_at", "end_republish_count", "end_republished_at"),
+            update=(
+                "end_published_at",
+                "end_republish_count",
+                "end_republished_at",
+                "transcripts_deleted_at",
+            ),
+            delete=True,
         ),
         "steps": Grant(
             ALL,
@@ -393,8 +498,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             update=("requested_at", "republish_count"),
             inserts=RowFilter("kind", (StepKind.OBSERVE,)),
         ),
-        **_COSTS,
-        **_retries_dead_letters("scheduler"),
+        **_MEASURED,
+        **_PRUNES,
     },
     "observer": {
         **_AGENT_READS,
@@ -532,6 +637,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
             ALL, ALL, ("retry_requested_at",), inserts=RowFilter("kind", _USER_REQUESTED_KINDS)
         ),
         "calls": READ_ALL,
+        "call_days": READ_ALL,
+        "pruned_iterations": READ_ALL,
+        "retention": READ_ALL,
         "llm_interactions": READ_ALL,
         "contexts": READ_ALL,
         "inbox_items": Grant(
@@ -547,6 +655,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         # Old keys are locked before they are deleted, which requires the same privilege.
         "idempotency_keys": Grant(ALL, insert=ALL, update=("created_at",), delete=True),
         "installation_budget": Grant(ALL, insert=ALL, update=ALL),
+        "provider_limits": READ_ALL,
         # Deleting an agent deletes its budget days; what was reserved for it then counts as spent.
         "budget_days": Grant(ALL, update=(*_RESERVED_TOTALS, *_SPENT_TOTALS), delete=True),
     },
@@ -556,6 +665,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "iterations": READ_ALL,
         "steps": READ_ALL,
         "dead_letters": READ_ALL,
+        "provider_limits": READ_ALL,
     },
 }
 """By service. The service's role is `role_name(service)`."""

@@ -1,8 +1,10 @@
 """Runs the database migrations. Safe while services are running, and when several processes start it at once."""
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,9 +19,14 @@ from sqlalchemy.exc import OperationalError
 from shared.database import pgvector
 from shared.database.engine import driver_url
 from shared.errors import PermanentError, TransientError
-from shared.version import vigil_version
+from shared.version import release_of, vigil_version
 
 SCRIPTS: Final = Path(__file__).parent / "migrations"
+OLDEST_READER: Final = "0.3.0"
+"""The oldest version whose services can use the tables as the newest migration leaves them.
+
+A migration that contracts raises it to the version since which no service uses what it removes: see its `contracts`.
+"""
 LOCK_TIMEOUT_SECONDS: Final = 0.5
 """How long a migration may wait for a table lock: every later query waits behind it, reads too.
 
@@ -30,32 +37,44 @@ RETRY_PAUSE_SECONDS: Final = 1.0
 MAX_WAIT_SECONDS: Final = 60.0
 LOCK_POLL_SECONDS: Final = 0.2
 
+READ_STATS: Final = "pg_read_all_stats"
+"""The role of PostgreSQL whose members see the transactions of all roles."""
+
 # Any fixed number. The process that holds this advisory lock migrates; the others wait and find nothing to do.
 _MIGRATION_LOCK = 0x7669_6769_6C
 
 
-def upgrade(url: str, scripts: Path = SCRIPTS) -> str | None:
-    """Applies every pending migration, each in its own transaction.
+@dataclass(frozen=True)
+class Upgraded:
+    """What an upgrade has found or done."""
 
-    Returns a message about what the server supports but could not be created, if anything; everything else works
-    without it.
+    is_newer: bool = False
+    """Whether a newer version has migrated the database, which this version can still use. Then nothing was changed."""
+    problem: str | None = None
+    """What the server supports but could not be created, if anything; everything else works without it."""
+
+
+def upgrade(url: str, scripts: Path = SCRIPTS) -> Upgraded:
+    """Applies every pending migration, each in its own transaction.
 
     Raises TransientError if a table was in use for all of MAX_WAIT_SECONDS: what was applied stays, and the next call
     continues from there. Raises PermanentError, and changes nothing, if a newer version of Vigil has migrated the
-    database.
+    database, and this version cannot use its tables.
     """
     with _migration_lock(url) as connection:
-        _refuse_newer(connection, scripts)
+        if _is_newer(connection, scripts):
+            return Upgraded(is_newer=True)
         deadline = time.monotonic() + MAX_WAIT_SECONDS
         while (lock_error := _try_upgrade(connection, scripts)) is not None:
             if time.monotonic() > deadline:
                 raise TransientError(
                     f"PostgreSQL: a table to migrate was in use for {MAX_WAIT_SECONDS:g} s;"
-                    f" {_longest_transaction(connection)}; wait until it ends, or end it, then run `vigil migrate` again",
+                    f" {_longest_transaction(connection)[0]}; wait until it ends, or end it, then run `vigil migrate` again",
                     counts=False,
                 ) from lock_error
             time.sleep(RETRY_PAUSE_SECONDS)
-        return pgvector.provide(connection)
+        _record_version(connection)
+        return Upgraded(problem=pgvector.provide(connection))
 
 
 def autogenerate(url: str, message: str) -> None:
@@ -72,22 +91,119 @@ def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
     return config
 
 
-def _refuse_newer(connection: Connection, scripts: Path) -> None:
-    history = ScriptDirectory.from_config(config_for(connection, scripts))
-    revisions_of_history = {script.revision for script in history.walk_revisions()}
-    unknown_revisions = [
-        revision
-        for revision in MigrationContext.configure(connection).get_current_heads()
-        if revision not in revisions_of_history
-    ]
-    connection.rollback()
-    if unknown_revisions:
-        raise PermanentError(
-            "newer_data",
-            f"the database is at revision {', '.join(unknown_revisions)}, but Vigil {vigil_version()} knows revisions up to "
-            f"{history.get_current_head()}: a newer version has used it. Nothing was changed. Run that "
-            "version or a later one, or restore a backup made by this version",
+@dataclass(frozen=True)
+class DatabaseVersion:
+    """How the tables of a database compare with this version of Vigil."""
+
+    revision: str | None
+    """None if there are no tables."""
+    pending: Sequence[tuple[str, str]] = ()
+    """Revision and title of each migration that is to be applied."""
+    is_newer: bool = False
+    """Whether the revision is unknown to this version: a newer one has migrated the database."""
+    head: str | None = None
+    """The newest revision that this version knows."""
+    migrated_by: str | None = None
+    """The version that applied the newest migration; None if it was older than 0.4.0."""
+    oldest_reader: str | None = None
+    """The oldest version whose services can use the tables as they are; None as above."""
+    bytes: int = 0
+    longest_transaction: str = ""
+    longest_transaction_seconds: float = 0.0
+    hides_transactions: bool = False
+    """Whether there are transactions of others that this role cannot see."""
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the services of this version can use the tables, although a newer one has migrated them."""
+        own = release_of(vigil_version())
+        oldest = release_of(self.oldest_reader or "")
+        return not self.is_newer or (own is not None and oldest is not None and own >= oldest)
+
+
+def inspect(url: str, scripts: Path = SCRIPTS) -> DatabaseVersion:
+    """Compares the database with this version. Changes nothing and waits for no lock. Raises SQLAlchemyError."""
+    engine = create_engine(driver_url(url), poolclass=NullPool)
+    with engine.connect() as connection:
+        found = _inspect(connection, scripts)
+        size = connection.execute(text("select pg_database_size(current_database())")).scalar_one()
+        description, seconds = _longest_transaction(connection)
+        return replace(
+            found,
+            bytes=size,
+            longest_transaction=description,
+            longest_transaction_seconds=seconds,
+            hides_transactions=_hides_transactions(connection),
         )
+
+
+def _inspect(connection: Connection, scripts: Path) -> DatabaseVersion:
+    history = ScriptDirectory.from_config(config_for(connection, scripts))
+    known = [
+        (script.revision, script.doc.partition("\n")[0]) for script in history.walk_revisions()
+    ]
+    heads = MigrationContext.configure(connection).get_current_heads()
+    comment = connection.execute(
+        text("select obj_description(to_regclass('alembic_version'), 'pg_class')")
+    ).scalar_one()
+    connection.rollback()
+    revision = heads[0] if heads else None
+    revisions = [each for each, _ in known]
+    is_newer = revision is not None and revision not in revisions
+    newest_first = (
+        known if revision is None else known[: 0 if is_newer else revisions.index(revision)]
+    )
+    versions = _parse_versions(comment)
+    return DatabaseVersion(
+        revision,
+        newest_first[::-1],
+        is_newer,
+        history.get_current_head(),
+        versions.get("migrated_by"),
+        versions.get("oldest_reader"),
+    )
+
+
+def _parse_versions(comment: str | None) -> dict[str, str]:
+    """The versions that `_record_version` wrote. Empty if the comment is missing or has another form."""
+    try:
+        versions = json.loads(comment or "")
+    except ValueError:
+        return {}
+    if not isinstance(versions, dict):
+        return {}
+    return {name: value for name, value in versions.items() if isinstance(value, str)}
+
+
+def _is_newer(connection: Connection, scripts: Path) -> bool:
+    """Whether a newer version has migrated the database. Raises PermanentError if this one cannot use it."""
+    found = _inspect(connection, scripts)
+    if found.is_usable:
+        return found.is_newer
+    by = f" (Vigil {found.migrated_by})" if found.migrated_by else ""
+    raise PermanentError(
+        "newer_data",
+        f"the database is at revision {found.revision}, but Vigil {vigil_version()} knows revisions up to {found.head}:"
+        f" a newer version{by} has used it. Nothing was changed. Run that version or a later one, or restore a backup made"
+        " by this version",
+    )
+
+
+def _record_version(connection: Connection) -> None:
+    """Records who has migrated the database, and who can use it, for older versions that find revisions they do not know."""
+    versions = {"migrated_by": vigil_version(), "oldest_reader": OLDEST_READER}
+    comment = json.dumps(versions)
+    present = connection.execute(
+        text("select obj_description('alembic_version'::regclass, 'pg_class')")
+    ).scalar_one()
+    if present != comment:
+        # A statement of the schema takes no parameters.
+        connection.exec_driver_sql(f"comment on table alembic_version is {_quoted(comment)}")
+    connection.commit()
+
+
+def _quoted(literal: str) -> str:
+    return "'" + literal.replace("'", "''") + "'"
 
 
 def _try_upgrade(connection: Connection, scripts: Path) -> OperationalError | None:
@@ -123,8 +239,8 @@ def _try_lock(connection: Connection) -> bool:
     return locked
 
 
-def _longest_transaction(connection: Connection) -> str:
-    """A description of the longest running transaction."""
+def _longest_transaction(connection: Connection) -> tuple[str, float]:
+    """A description of the longest running transaction that this role sees, and its seconds."""
     row = connection.execute(
         text(
             "select pid, application_name, extract(epoch from clock_timestamp() - xact_start)"
@@ -133,8 +249,27 @@ def _longest_transaction(connection: Connection) -> str:
         )
     ).one_or_none()
     if row is None:
-        return "no other transaction is open now"
+        if _hides_transactions(connection):
+            return (
+                f"this role cannot see other roles' transactions, for which it needs {READ_STATS}",
+                0.0,
+            )
+        return "no other transaction is open now", 0.0
     pid, name, seconds = row
-    return (
+    description = (
         f"the longest transaction is that of process {pid} ({name or 'unnamed'}), {seconds:.0f} s"
     )
+    return description, float(seconds)
+
+
+def _hides_transactions(connection: Connection) -> bool:
+    """Whether PostgreSQL hides the transactions of some roles from this one."""
+    hidden = connection.execute(
+        text(
+            "select exists (select from pg_stat_activity where datname = current_database()"
+            " and usesysid is not null and not pg_has_role(usesysid, 'usage')"
+            " and not pg_has_role(:read_stats, 'usage'))"
+        ),
+        {"read_stats": READ_STATS},
+    )
+    return bool(hidden.scalar_one())

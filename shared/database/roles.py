@@ -8,7 +8,17 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import Connection, sql
 
-from shared.database.grants import ALL, GRANTS, Columns, Grant, NotNull, RowFilter, role_name
+from shared.database.grants import (
+    ALL,
+    GRANTS,
+    AnyOf,
+    Columns,
+    Grant,
+    NotNull,
+    OlderThan,
+    RowCondition,
+    role_name,
+)
 
 _ROLES_LOCK = 0x7669_6769_6D
 """Any fixed number. One process grants at a time, because concurrent changes of the catalogue fail."""
@@ -170,9 +180,15 @@ def _policies(table: str) -> Iterator[_Policy]:
             yield _Policy(table, sql.SQL("for delete to {} using ({})").format(role, rows))
 
 
-def _condition(rows: RowFilter | NotNull | None) -> sql.Composable:
+def _condition(rows: RowCondition | None) -> sql.Composable:
     if rows is None:
         return sql.SQL("true")
+    if isinstance(rows, AnyOf):
+        return sql.SQL("({})").format(sql.SQL(" or ").join(map(_condition, rows.conditions)))
+    if isinstance(rows, OlderThan):
+        return sql.SQL("{} < statement_timestamp() - make_interval(secs => {})").format(
+            sql.Identifier(rows.column), sql.Literal(rows.days * 86_400)
+        )
     if isinstance(rows, NotNull):
         return sql.SQL("{} is not null").format(sql.Identifier(rows.column))
     verb = sql.SQL("not in" if rows.negated else "in")

@@ -216,7 +216,7 @@ async def driver_connection(session: Executor) -> AsyncConnection[Any]:
         connection = await (await session.connection()).get_raw_connection()
         driver = connection.driver_connection
         assert isinstance(driver, AsyncConnection)
-        # Looked up again: the call above may have begun the transaction.
+        # Looked up again: the call above may have started the transaction.
         transaction_cache(session)[AsyncConnection] = driver
     return driver
 
@@ -311,7 +311,7 @@ class RoundTrip:
         and what the `read` of a query raises.
 
         A transaction `begins` with them, and `commits` after them, in the same round trip. A statement with the parameter
-        STRICT must then raise an error itself if its result forbids to commit. In a transaction that has begun before, such
+        STRICT must then raise an error itself if its result forbids to commit. In a transaction that was open before, such
         an error leaves the savepoint BEFORE_COMMIT.
         """
         asked: list[_Asked] = []

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -24,6 +24,7 @@ from shared.database.statements import (
     flush,
 )
 from shared.errors import TransientError
+from shared.telemetry import tracing
 
 T = TypeVar("T")
 Write = Callable[[AsyncSession], Awaitable[T]]
@@ -41,6 +42,10 @@ DeferredWrite = Callable[[RoundTrip], FollowUp | Note | None]
 """Adds its statements to the round trip, and returns what must run after it, if anything, in the same transaction."""
 
 SAVE_RETRY_SECONDS = 0.5
+_COMMIT_ATTRIBUTES: Final[tracing.Attributes] = {
+    "db.system.name": "postgresql",
+    "db.operation.name": "commit",
+}
 _NO_EXECUTOR: Any = None
 """For notes after a commit."""
 
@@ -283,6 +288,10 @@ class UnitOfWork:
     async def _commit(self) -> None:
         if self._is_clean:
             return
+        with tracing.child("commit", "client", _COMMIT_ATTRIBUTES):
+            await self._commit_changes()
+
+    async def _commit_changes(self) -> None:
         # Whatever is deferred from here on is for the next commit.
         changes, self._changes = self._changes, Changes()
         after_commit, self._after_commit = self._after_commit, []

@@ -1,5 +1,6 @@
 """Provisions the stream and its consumers, and reads the depths of their queues."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from nats.js import JetStreamContext
 from nats.js.api import (
     AckPolicy,
     ConsumerConfig,
+    ConsumerInfo,
     DeliverPolicy,
     DiscardPolicy,
     RetentionPolicy,
@@ -115,10 +117,16 @@ def consumer_config(consumer: Consumer) -> ConsumerConfig:
     )
 
 
-async def find_consumer_fault(jetstream: JetStreamContext, consumer: Consumer) -> str | None:
-    """What is wrong with `consumer` on the server, or None."""
+async def find_consumer_fault(
+    jetstream: JetStreamContext,
+    consumer: Consumer,
+    observe: Callable[[ConsumerInfo], None] = lambda _: None,
+) -> str | None:
+    """What is wrong with `consumer` on the server, or None. `observe` receives its state."""
     try:
-        actual = (await jetstream.consumer_info(STREAM, consumer.service)).config
+        info = await jetstream.consumer_info(STREAM, consumer.service)
+        observe(info)
+        actual = info.config
     except NotFoundError:
         return f"consumer {consumer.service!r} is not on stream {STREAM}; run `vigil migrate`"
     expected = consumer_config(consumer)

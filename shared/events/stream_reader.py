@@ -131,6 +131,8 @@ class StreamState:
 
     events: int
     size_bytes: int
+    max_bytes: int | None
+    """At this size the oldest events are discarded; None if there is no limit."""
     first: int
     """Sequence of the oldest event; of the next one, if there is none."""
     last: int
@@ -150,7 +152,9 @@ async def stream_state(client: Client) -> StreamState | None:
     state = info.state
     assert info.created is not None, "NATS always reports when a stream was created"
     first = state.first_seq if state.messages else state.last_seq + 1
-    return StreamState(state.messages, state.bytes, first, state.last_seq, info.created)
+    limit = info.config.max_bytes
+    max_bytes = limit if limit is not None and limit > 0 else None
+    return StreamState(state.messages, state.bytes, max_bytes, first, state.last_seq, info.created)
 
 
 @asynccontextmanager

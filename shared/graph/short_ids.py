@@ -26,6 +26,8 @@ _ONE: Final = re.compile(rf"(?<![\w-]){_SHORT}(?!\w)")
 _KINDS: Final = {"n": "node", "e": "edge"}
 _MAX_ATTEMPTS: Final = 5
 
+# Rows are added under the agent's lock: concurrent inserts, whose order differs in the two unique keys, would deadlock. The
+# statement does not see what another run adds while it waits for the lock: it adds nothing then, and has to be repeated.
 _NUMBERS: Final = CompiledStatement(f"""
     with known as (
         select element_id, kind, number from element_numbers
@@ -37,12 +39,15 @@ _NUMBERS: Final = CompiledStatement(f"""
         end as kind
         from unnest(cast(:ids as uuid[])) with ordinality given (id, place)
         where id not in (select element_id from known)
+    ), locked as materialized (
+        select pg_advisory_xact_lock(hashtextextended('numbers ' || cast(:of_agent as text), 0))
+        from (select from given where kind is not null limit 1) any_given
     ), fresh as (
         insert into element_numbers (agent_id, number, element_id, kind)
         select {OWNED_AGENT_ID_SQL},
             (select coalesce(max(number), 0) from element_numbers where agent_id = {OWNED_AGENT_ID_SQL})
             + row_number() over (order by place), id, kind
-        from given where kind is not null
+        from locked cross join given where kind is not null
         on conflict do nothing
         returning element_id, kind, number
     )

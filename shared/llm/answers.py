@@ -393,7 +393,7 @@ class Received:
         """Adds what was received so far to `error`."""
         if error.excerpt:
             return error
-        if error.kind is FailureKind.CUT_OFF:
+        if error.kind is FailureKind.CUT_OFF and error.counts:
             return self._cut_off(str(error))
         error.excerpt = storable(self._beginning[:EXCERPT_CHARS])
         return error

@@ -12,13 +12,14 @@ from shared.errors import PermanentError
 from shared.llm.answers import (
     AnswerError,
     AnswerParts,
+    AnswerTimeoutError,
     MalformedAnswerError,
     as_text,
     parse_usage,
     read_call,
 )
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall
-from shared.llm.model_server import REFUSED_REQUEST, ModelServer
+from shared.llm.model_server import BYTES_PER_TOKEN, REFUSED_REQUEST, ModelServer
 from shared.llm.provider import IDEMPOTENCY_KEY, OnDelta
 from shared.tools.schemas import without_max_items
 
@@ -137,14 +138,21 @@ class BackgroundProvider:
 
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
         async def order_once() -> str:
-            async with in_flight.attempt():
+            tokens = len(request.as_call().canonical) // BYTES_PER_TOKEN
+            async with in_flight.attempt(), self._server.gate.passage(tokens=tokens) as passage:
                 pending_response = self._server.client.responses.with_raw_response.create(
                     **request_body(request),
                     background=True,
                     store=True,
                     extra_headers={IDEMPOTENCY_KEY: key},
                 )
-                response = await self._server.json_object(pending_response, request.model)
+                try:
+                    response = await self._server.json_object(pending_response, request.model)
+                except AnswerTimeoutError as error:
+                    if (lost := await self._server.during_outage(passage, error)) is not None:
+                        raise lost from error
+                    raise
+                passage.answered()
                 reference = response.get("id")
                 if not isinstance(reference, str) or not reference:
                     raise AnswerError(

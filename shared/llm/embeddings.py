@@ -15,6 +15,7 @@ from shared.errors import PermanentError, VigilError
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Embedder
+from shared.telemetry import tracing
 from shared.workflow.leases import LeaseLostError
 
 MAX_REFUSALS: Final = 12
@@ -84,7 +85,16 @@ class Embeddings:
         if call.answer is not None:
             answer = CallAnswer(call.answer)
         else:
-            embedded = await run.send(call, partial(self._embedder.embed, request), is_needed=False)
+            attributes = {
+                "gen_ai.operation.name": "embeddings",
+                "gen_ai.request.model": request.model,
+                "vigil.call.id": str(call.id),
+            }
+            with tracing.child(f"embeddings {request.model}", "client", attributes) as span:
+                ask = partial(self._embedder.embed, request)
+                embedded = await run.send(call, ask, is_needed=False)
+                if span is not None:
+                    span.add({"gen_ai.usage.input_tokens": embedded.input_tokens})
             cost_usd = run.prices.tokens_usd(request.model, embedded.input_tokens, 0)
             content = embedding_cache.encode_vectors(embedded.vectors)
             answer = CallAnswer(content, embedded.input_tokens, 0, cost_usd)

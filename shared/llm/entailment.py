@@ -123,7 +123,7 @@ async def check_entailment(
                     quotation.evidence_id,
                     finding.verdict,
                     " ".join(finding.reason.split()),
-                    model=request.model,
+                    model=run.answered_model or request.model,
                     call_id=call_id,
                 )
             )

@@ -1,6 +1,7 @@
 """The connection to a model server: time limits, quick retries and classification of errors."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,11 +15,20 @@ import openai
 from openai import AsyncOpenAI
 
 from shared.database.text import error_text
-from shared.errors import PermanentError, TransientError, VigilError, unbilled
+from shared.errors import (
+    PermanentError,
+    TransientError,
+    UnavailableError,
+    VigilError,
+    WaitForProviderError,
+    unbilled,
+)
 from shared.llm import answers
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind, Received
 from shared.llm.messages import encode_json
+from shared.provider_limits.gate import Passage, ProviderGate
 from shared.retry_after import retry_after_seconds
+from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tls import tls_context
 from shared.urls import strip_secrets
 
@@ -27,6 +37,8 @@ T = TypeVar("T")
 NEVER_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Errors before a connection was there. The SDK's transport reports every lost connection as one that timed out while it
 was made, also after the request was sent: only the cause distinguishes them."""
+PROVIDER: Final = "model"
+"""Its name in metrics."""
 REFUSED_REQUEST: Final = "llm_request"
 """Error code of a request that the server refuses for its content, not for the key or the model."""
 QUICK_TRIES = 3
@@ -45,6 +57,14 @@ _TRANSPORT: Final = attrgetter("_inner._stream._aiohttp_response.connection.tran
 """The transport of the connection of a `_BoundedBody`. The SDK has no public way to it."""
 _TIMER_SECONDS: Final = 0.01
 """Tolerance for timers that fire early."""
+BYTES_PER_TOKEN: Final = 4
+"""For the limit of tokens a minute, which providers estimate too."""
+_TOO_LARGE: Final = re.compile(
+    r"request (is )?too large|output tokens must be reduced", re.IGNORECASE
+)
+"""In the message of a 429: the request alone exceeds the limit of a minute, so waiting does not help."""
+_NOT_AN_OUTAGE: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
+"""Statuses of a single request that is to be repeated."""
 _GATEWAY_TIMEOUTS: Final = frozenset({408, 504, 524})
 """Statuses of a gateway that gave up a request while the server may still work on it."""
 
@@ -59,6 +79,15 @@ class Limits:
     silence: float = 60.0
     first_token: float = 600.0
     total: float = 7200.0
+
+
+@dataclass(frozen=True)
+class SettingNames:
+    """The settings of a server, as its errors name them."""
+
+    key: str = "OPENAI_API_KEY"
+    url: str = "OPENAI_BASE_URL"
+    api: str = "VIGIL_MODEL_API"
 
 
 class Patience:
@@ -129,9 +158,14 @@ class ModelServer:
         limits: Limits,
         stream: Stream = "auto",
         warn: Callable[[str], None] = lambda _: None,
+        gate: ProviderGate | None = None,
+        settings: SettingNames = SettingNames(),
+        name: str | None = None,
     ) -> None:
-        """`warn` receives warnings about answers that are used despite an error."""
-        self.name = f"the model server at {strip_secrets(base_url)}" if base_url else "OpenAI"
+        """`warn` receives warnings about answers that are used despite an error. Without a `gate` all requests are sent."""
+        self.name = name or server_name(base_url)
+        self._settings = settings
+        self.gate = gate or ProviderGate(self.name)
         self.limits = limits
         self.stream: Stream = stream
         self.is_openai = base_url is None or "//api.openai.com/" in base_url
@@ -164,6 +198,7 @@ class ModelServer:
         self._extensions = {"timeout": timeout.as_dict()}
 
     async def close(self) -> None:
+        await self.gate.close()
         await self.client.close()
 
     async def with_quick_retries(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -174,6 +209,8 @@ class ModelServer:
         for attempt in range(1, QUICK_TRIES):
             try:
                 return await ask()
+            except WaitForProviderError:
+                raise
             except TransientError as error:
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
                 is_whole = isinstance(error, AnswerError) and error.is_whole
@@ -194,9 +231,11 @@ class ModelServer:
         try:
             return await call
         except openai.APIConnectionError as error:  # its subclass APITimeoutError too
+            PROVIDER_HEALTH.failed(PROVIDER, self.name)
             raise self._connection_error(error, limit) from error
         except openai.APIStatusError as error:
             translated = self._status_error(error, model)
+            self._note_status(error.status_code, translated)
             # No provider bills an answer that was not generated. A gateway does not know whether it was.
             translated.unbilled = error.status_code not in _GATEWAY_TIMEOUTS
             raise translated from error
@@ -221,6 +260,7 @@ class ModelServer:
         response: httpx2.Response = (
             await self.translate_errors(call, model, limit=limit)
         ).http_response
+        PROVIDER_HEALTH.answered(PROVIDER, self.name)
         body = answers.parse_body(self.name, response.text)
         if not isinstance(body, dict):
             raise AnswerError(
@@ -237,35 +277,74 @@ class ModelServer:
         The caller adds each piece to `received`, on which the time limits depend. Raises like `translate_errors`, and
         AnswerTimeoutError.
         """
-        model: str = body["model"]
-        patience = Patience(self.name, self.limits, received, streams="stream" in body)
-        self._waiting.add(patience)
-        response: httpx2.Response | None = None
-        try:
-            opening = self.translate_errors(self._post_chat(body, headers), model)
-            response = await patience.wait_for(opening)
-            pieces = aiter(response.aiter_bytes())
-            while (
-                piece := await patience.wait_for(self.translate_errors(anext(pieces, None), model))
-            ) is not None:
-                if received.bytes + len(piece) > MAX_BODY_BYTES:
-                    raise AnswerError(
-                        f"the answer from {self.name} is longer than {MAX_BODY_BYTES} bytes"
+        content = encode_json(body)
+        tokens = len(content) // BYTES_PER_TOKEN
+        async with self.gate.passage(tokens=tokens) as passage:
+            patience = Patience(self.name, self.limits, received, streams="stream" in body)
+            self._waiting.add(patience)
+            response: httpx2.Response | None = None
+            try:
+                response = await self._open(body["model"], content, headers, patience, passage)
+                pieces = aiter(response.aiter_bytes())
+                while (
+                    piece := await patience.wait_for(
+                        self.translate_errors(anext(pieces, None), body["model"])
                     )
-                yield piece
-                if received.characters:
-                    self._waiting.discard(patience)
-                    for waiting_patience in self._waiting:
-                        waiting_patience.server_answers()
-                    if len(piece) < LARGE_PIECE_BYTES and not received.is_done:
-                        await _pause_reading(response)
-        finally:
-            self._waiting.discard(patience)
-            if response is not None:
-                await response.aclose()
+                ) is not None:
+                    if received.bytes + len(piece) > MAX_BODY_BYTES:
+                        raise AnswerError(
+                            f"the answer from {self.name} is longer than {MAX_BODY_BYTES} bytes"
+                        )
+                    yield piece
+                    if received.characters:
+                        self._first_token_received(patience)
+                        if len(piece) < LARGE_PIECE_BYTES and not received.is_done:
+                            await _pause_reading(response)
+            finally:
+                passage.used_tokens = (
+                    tokens + (received.characters or received.bytes) // BYTES_PER_TOKEN
+                )
+                self._waiting.discard(patience)
+                if response is not None:
+                    await response.aclose()
 
-    async def _post_chat(self, body: dict[str, Any], headers: Mapping[str, str]) -> httpx2.Response:
-        """Posts `body` and returns the response before its body is read. Raises the SDK's errors.
+    async def _open(
+        self,
+        model: str,
+        content: bytes,
+        headers: Mapping[str, str],
+        patience: Patience,
+        passage: Passage,
+    ) -> httpx2.Response:
+        """Returns the response before its body is read."""
+        try:
+            response = await patience.wait_for(
+                self.translate_errors(self._post_chat(content, headers), model)
+            )
+        except AnswerTimeoutError as error:
+            if (unanswered := await self.during_outage(passage, error)) is not None:
+                raise unanswered from error
+            raise
+        passage.answered()
+        PROVIDER_HEALTH.answered(PROVIDER, self.name)
+        return response
+
+    async def during_outage(
+        self, passage: Passage, error: AnswerTimeoutError
+    ) -> AnswerError | None:
+        """Notes that nothing was answered in time. If the server is away, returns an error that uses no attempt and is no
+        timeout of this request.
+        """
+        is_away = await passage.failed(str(error))
+        return AnswerError(str(error), kind=FailureKind.CUT_OFF, counts=False) if is_away else None
+
+    def _first_token_received(self, patience: Patience) -> None:
+        self._waiting.discard(patience)
+        for waiting_patience in self._waiting:
+            waiting_patience.server_answers()
+
+    async def _post_chat(self, content: bytes, headers: Mapping[str, str]) -> httpx2.Response:
+        """Posts `content` and returns the response before its body is read. Raises the SDK's errors.
 
         Uses the SDK's HTTP client and headers, but not its method, which takes as long as the rest of the exchange.
         """
@@ -273,7 +352,7 @@ class ModelServer:
             "POST",
             self._chat_url,
             headers={**self._headers, **headers},
-            content=encode_json(body),
+            content=content,
             extensions=self._extensions,
         )
         try:
@@ -300,7 +379,7 @@ class ModelServer:
         reason = str(cause) if cause and str(cause) else str(error)
         if cause is not None and isinstance(cause.__cause__, aiohttp.ServerDisconnectedError):
             reason = "it closed the connection"
-        unanswered = TransientError(f"no answer from {self.name}: {reason}", counts=False)
+        unanswered = UnavailableError(f"no answer from {self.name}: {reason}")
         return unanswered if was_sent else unbilled(unanswered)
 
     def _status_error(
@@ -309,11 +388,11 @@ class ModelServer:
         message = f"{self.name} answered {error.status_code}: {error_text(_reason(error))}"
         match error.status_code:
             case 401 | 403:
-                return PermanentError("llm_key", f"{message}. Check OPENAI_API_KEY")
+                return PermanentError("llm_key", f"{message}. Check {self._settings.key}")
             case 404:
                 return PermanentError(
                     "llm_model",
-                    f"{message}. Check the model name {model!r}, OPENAI_BASE_URL and VIGIL_MODEL_API",
+                    f"{message}. Check the model name {model!r}, {self._settings.url} and {self._settings.api}",
                 )
             case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
                 hint = "Check the account's plan and billing"
@@ -321,17 +400,49 @@ class ModelServer:
             case status if status in answers.UNAVAILABLE_STATUSES or (
                 status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED
             ):
-                header = error.response.headers.get("retry-after")
-                seconds = retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS)
-                return TransientError(message, retry_in_seconds=seconds, counts=False)
+                if status == HTTPStatus.TOO_MANY_REQUESTS and _TOO_LARGE.search(message):
+                    return PermanentError(
+                        REFUSED_REQUEST,
+                        f"{message}. Set VIGIL_MODEL_CONTEXT_TOKENS below the limit of tokens a minute of the account,"
+                        " or raise that limit",
+                    )
+                headers = error.response.headers
+                seconds = retry_after_seconds(
+                    headers.get("retry-after"),
+                    at_most=MAX_RETRY_AFTER_SECONDS,
+                    date=headers.get("date"),
+                )
+                if status in _NOT_AN_OUTAGE:
+                    return TransientError(message, retry_in_seconds=seconds, counts=False)
+                return UnavailableError(
+                    message,
+                    retry_in_seconds=seconds,
+                    is_rate_limit=status == HTTPStatus.TOO_MANY_REQUESTS,
+                )
             case status if 300 <= status < 400:
                 location = error.response.headers.get("location", "nowhere")[:200]
                 return PermanentError(
                     REFUSED_REQUEST,
-                    f"{self.name} redirects to {error_text(location)}. Set OPENAI_BASE_URL to its actual address",
+                    f"{self.name} redirects to {error_text(location)}. Set {self._settings.url} to its actual address",
                 )
             case _:
                 return PermanentError(REFUSED_REQUEST, message)
+
+    def _note_status(self, status: int, error: VigilError) -> None:
+        """Notes whether the server is available. One that refuses a request for its content is."""
+        if status == HTTPStatus.TOO_MANY_REQUESTS:
+            PROVIDER_HEALTH.rate_limited(PROVIDER, self.name)
+        elif isinstance(error, TransientError):
+            PROVIDER_HEALTH.failed(PROVIDER, self.name)
+        else:
+            PROVIDER_HEALTH.answered(PROVIDER, self.name)
+
+
+def server_name(base_url: str | None, provider: str | None = None) -> str:
+    """The name of a model server in messages. `provider` is its name in the settings, if it is a further one."""
+    if provider is not None and base_url is not None:
+        return f"the provider {provider!r} at {strip_secrets(base_url)}"
+    return f"the model server at {strip_secrets(base_url)}" if base_url else "OpenAI"
 
 
 class _BodyTooLongError(httpx2.TransportError):

@@ -16,6 +16,7 @@ from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import Changes, Note, UnitOfWork
 from shared.errors import TransientError, VigilError
+from shared.telemetry import metrics
 from shared.workflow.leases import Lease
 
 Limit = Callable[[AsyncSession, UUID, Decimal], Awaitable[bool]]
@@ -118,6 +119,7 @@ class PaidCalls:
     def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:
         """Records the answer and books its cost at the end of the open transaction."""
         reservation = self._reservations.get(call.id)
+        self._unit.on_commit(partial(_count_answer, call, answer, reservation))
         if reservation is None:
             for query in call_ledger.answer_queries(call.id, answer):
                 self._unit.defer_query(query)
@@ -135,7 +137,9 @@ class PaidCalls:
         """Records the answer now, because the transaction reads it, and its cost at the end of the transaction."""
         for query in call_ledger.answer_queries(call.id, answer):
             await query.answer(session)
-        if (reservation := self._reservations.get(call.id)) is not None:
+        reservation = self._reservations.get(call.id)
+        self._unit.on_commit(partial(_count_answer, call, answer, reservation))
+        if reservation is not None:
             closing = (
                 reservations.released(reservation.attempt)
                 if reservation.is_unsent
@@ -154,6 +158,12 @@ class PaidCalls:
             )
         if error_record is not None:
             call.failures = [*(call.failures), error_record]
+            metrics.count_answer(
+                call.model,
+                input_tokens=failure.input_tokens or 0,
+                output_tokens=failure.output_tokens or 0,
+                usd=_spent_usd(failure.cost_usd, reservation),
+            )
 
     def was_billed(self, call: CallRecord) -> bool:
         """Whether an attempt of this run may have been billed."""
@@ -211,3 +221,21 @@ class PaidCalls:
             changes.on_commit.append(partial(self._opened.update, calls_by_request))
 
         return Note(note)
+
+
+def _spent_usd(cost_usd: Decimal | None, reservation: _Reservation | None) -> float:
+    """What is booked as spent: the maximum if the cost is unknown, nothing if nothing was billed or reserved."""
+    if reservation is None or reservation.is_unsent:
+        return 0.0
+    return float(reservation.attempt.max_cost_usd if cost_usd is None else cost_usd)
+
+
+def _count_answer(call: CallRecord, answer: CallAnswer, reservation: _Reservation | None) -> None:
+    metrics.count_answer(
+        call.model,
+        input_tokens=answer.input_tokens or 0,
+        cached_tokens=answer.cached_tokens,
+        output_tokens=answer.output_tokens or 0,
+        reasoning_tokens=answer.reasoning_tokens,
+        usd=_spent_usd(answer.cost_usd, reservation),
+    )

@@ -1,5 +1,7 @@
 """One run of a phase. It can be resumed at any point: answers that are in the ledger are not requested again."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -12,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents
 from shared.agents.contexts import StepGroup
+from shared.agents.model_choice import first_model, split_models
 from shared.billing import call_ledger
 from shared.billing.call_ledger import CallAnswer, CallRecord, CallRequest, Failure, NewRow
 from shared.billing.resumable_call import ResumableCall
@@ -22,22 +25,29 @@ from shared.database.tables import Agent, Interaction
 from shared.database.text import error_text
 from shared.database.unit_of_work import Changes, UnitOfWork
 from shared.enums import Phase
-from shared.errors import PermanentError, VigilError
+from shared.errors import PermanentError, TransientError, UnavailableError, VigilError
 from shared.failpoints import Failpoint, failpoint
 from shared.llm import phase_run_store
 from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
+from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.paid_calls import PaidCalls
 from shared.llm.pricing import Prices
-from shared.llm.provider import Embedder, Provider
+from shared.llm.provider import Embedder, ModelFault, OnDelta, Provider
 from shared.llm.repair import Repairs
+from shared.provider_limits.gate import time_limit
+from shared.telemetry import metrics, tracing
 from shared.tools import Json
 from shared.workflow import leases
 from shared.workflow.leases import Lease
 from shared.workflow.steps import wait_ending
 
 T = TypeVar("T")
+E = TypeVar("E", bound=VigilError)
 
+NO_REPLACEMENT: Final = frozenset({REFUSED_REQUEST, "llm_quota"})
+"""Errors of a model in place of another: it cannot answer this request, as when its context is shorter, or no more requests.
+"""
 MAX_TIMEOUTS: Final = 2
 """Timed-out attempts of one request before it fails."""
 
@@ -59,6 +69,12 @@ class Model:
     """Parameters of the requests of a phase; see `ChatRequest.options`."""
     requires_tools: bool = True
     """Whether requests that must call a tool set `tool_choice`."""
+    fault: Callable[[str], ModelFault | None] = lambda _: None
+    """Why a model cannot be used now; None if it can."""
+    phase_seconds: Mapping[Phase, float] = field(default_factory=dict)
+    """How long a worker may work on a phase."""
+    provider_name: str | None = None
+    """In traces, by the semantic conventions for generative AI; None if it is not known."""
 
 
 class StreamListener(Protocol):
@@ -80,6 +96,14 @@ class _RunChanges:
     answered: set[UUID] = field(default_factory=set)
     """Calls whose events are written with their answers."""
     is_complete: bool = False
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """A request to one of the models that may answer it."""
+
+    request: ChatRequest
+    is_last: bool = True
 
 
 class NoAnswerError(PermanentError):
@@ -123,13 +147,28 @@ class PhaseRun:
         self._pinned_for = pinned_for
         self._interaction: Interaction | None = None
         self._has_been_answered = False
+        self._started_at = time.monotonic()
         self._newest_answer_id: UUID | None = None
+        self._outage: str | None = None
+        """Why a model was passed over that can answer the request later."""
+        self.answered_model: str | None = None
+        """The model that gave the last answer."""
         self.repair_count = 0
         """Repairs that this run, and the runs that it resumes, recorded."""
         self._unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
         self.paid_calls = PaidCalls(
             model.database, lease, self._unit, self._new_row, self._max_cost_usd
         )
+
+    @property
+    def _models(self) -> str:
+        return agents.model_name(self._agent, self.phase, self._model.default_name)
+
+    @property
+    def _model_names(self) -> Sequence[str]:
+        """The model that the run began with, then those that may answer in its place."""
+        began_with = self.interaction.model
+        return [began_with, *(name for name in split_models(self._models) if name != began_with)]
 
     @property
     def embedder(self) -> Embedder | None:
@@ -146,7 +185,7 @@ class PhaseRun:
 
     @property
     def first_message(self) -> str:
-        """The first message of the request, as it was first sent. The run must have begun."""
+        """The first message of the request, as it was first sent. The run must have started."""
         message: str = self.interaction.request["messages"][0]["content"]
         return message
 
@@ -173,7 +212,7 @@ class PhaseRun:
             self._model.database,
             self.lease,
             self.phase,
-            model=agents.model_name(self._agent, self.phase, self._model.default_name),
+            model=first_model(self._models),
             system_prompt=self._system_prompt,
             request={
                 "messages": [{"role": "user", "content": self._user_message}],
@@ -270,28 +309,104 @@ class PhaseRun:
         `normalize`. One commit records the answer and opens the calls that follow from it. `is_last` says whether the
         answer ends the phase. Raises NoAnswerError after `max_without_answer` attempts without an answer.
         """
-        call = await self.paid_calls.get_call(request.as_call())
-        if call.answered_at is not None or self._newest_answer_id is None:
-            self._newest_answer_id = call.id
-        if call.answered_at is not None:
-            answer = normalize(_restore_answer(call))
-        else:
-            on_delta = None if listener is None else listener.on_delta
+        on_delta = None if listener is None else listener.on_delta
+        self._outage = None
+        for choice in await self._choices(request):
+            call = await self.paid_calls.get_call(choice.request.as_call())
+            if call.answered_at is not None or self._newest_answer_id is None:
+                self._newest_answer_id = call.id
+            if call.answered_at is not None:
+                answer = normalize(_restore_answer(call))
+                break
             await self._check_unanswered(call, max_without_answer)
             try:
-                ask = partial(self._model.provider.complete, request, on_delta=on_delta)
-                raw_answer = await self.send(call, ask, is_needed=is_needed)
+                sent = await self._send_choice(choice, call, on_delta, is_needed=is_needed)
             except AnswerError as error:
                 await self._check_unanswered(call, max_without_answer, error)
                 raise
+            if sent is None:
+                continue
+            raw_answer, call_answer = sent
             answer = normalize(raw_answer)
             await self._record_answer(
-                request, call, raw_answer, is_last=is_last(answer), paid_calls=paid_calls(answer)
+                call, call_answer, is_last=is_last(answer), paid_calls=paid_calls(answer)
             )
+            break
+        self.answered_model = call.model
         if listener is not None:
             await self._unit.commit()
             await listener.on_message(answer.text, answer.tool_calls)
         return call.id, answer
+
+    async def _send_choice(
+        self, choice: _Choice, call: CallRecord, on_delta: OnDelta | None, *, is_needed: bool
+    ) -> tuple[ChatAnswer, CallAnswer] | None:
+        """The answer; None if the next model is to be asked instead. Otherwise raises like `send`."""
+        if not choice.is_last and await self._is_passed_over(call):
+            return None
+        request = choice.request
+        try:
+            ask = partial(self._model.provider.complete, request, on_delta=on_delta)
+            with self._traced(request, call) as span:
+                answer = await self.send(call, ask, is_needed=is_needed)
+                call_answer = self._call_answer(request, answer)
+                if span is not None:
+                    span.add(_usage_attributes(call_answer, answer))
+        except (UnavailableError, PermanentError) as error:
+            if choice.is_last:
+                raise self._last_error(error, call) from error.__cause__
+            if not await self._is_passed_over(call):
+                raise
+            return None
+        return answer, call_answer
+
+    def _last_error(self, error: E, call: CallRecord) -> E | UnavailableError:
+        """The error of the last model. If it cannot answer in place of one that is away, the step waits for that one, as it
+        would without a second model.
+        """
+        cannot = isinstance(error, PermanentError) and error.code in NO_REPLACEMENT
+        if self._outage is None or not cannot:
+            return error
+        away = UnavailableError(f"{self._outage}; {call.model} cannot answer in its place: {error}")
+        away.unbilled, away.is_announced = error.unbilled, True
+        return away
+
+    async def _choices(self, request: ChatRequest) -> Sequence[_Choice]:
+        """`request`, and the same for each model that may answer in place of its model.
+
+        A call that is in the ledger is never paid for again with another model: if one of them has an answer, or a reference
+        of the provider, it is the only choice.
+        """
+        if len(self._model_names) == 1 or self.paid_calls.limit is not None:
+            # The caller has judged whether this call is allowed, and no other.
+            return [_Choice(request)]
+        requests = [request, *(replace(request, model=name) for name in self._model_names[1:])]
+        if not self.lease.is_first:
+            by_id = {self.call_id(each): each for each in requests}
+            started = await self._find_started(*by_id)
+            if started is not None:
+                return [_Choice(by_id[started])]
+        return [_Choice(each, is_last=each is requests[-1]) for each in requests]
+
+    async def _find_started(self, *call_ids: UUID) -> UUID | None:
+        async with self.transaction() as session:
+            return await call_ledger.find_started(session, call_ids)
+
+    async def _is_passed_over(self, call: CallRecord) -> bool:
+        """Whether the call's model cannot be used now. Then what is reserved for the call is released, if it was not sent.
+
+        If it was sent, what it may have cost stays reserved, as before any other attempt.
+        """
+        fault = self._model.fault(call.model or "")
+        if fault is None:
+            return False
+        if await self._find_started(call.id) is not None:
+            # The provider has accepted it, and its answer can be collected later.
+            return False
+        if fault.is_outage:
+            self._outage = fault.reason
+        await self.paid_calls.release_unbilled(call)
+        return True
 
     async def send(
         self,
@@ -308,7 +423,8 @@ class PhaseRun:
         failpoint(Failpoint.CALL_UNSENT)
         with self._unit.external_call_in_progress():
             try:
-                answer = await ask(self._in_flight(call, is_needed=is_needed))
+                async with self._time_limit():
+                    answer = await ask(self._in_flight(call, is_needed=is_needed))
             except VigilError as error:
                 await self._record_failure(call, error)
                 await self.paid_calls.release_unbilled(call)
@@ -316,6 +432,32 @@ class PhaseRun:
         failpoint(Failpoint.CALL_ANSWERED)
         self._has_been_answered = True
         return answer
+
+    @asynccontextmanager
+    async def _time_limit(self) -> AsyncIterator[None]:
+        """Raises TransientError when the time of the phase is over."""
+        seconds = self._model.phase_seconds.get(self.phase)
+        if seconds is None:
+            yield
+            return
+        timer = asyncio.timeout(self._started_at + seconds - time.monotonic())
+        token = time_limit.set(timer)
+        try:
+            async with timer:
+                expires_at = timer.when()
+                try:
+                    yield
+                finally:
+                    # Without the time for which the call has waited for its turn.
+                    self._started_at += (timer.when() or 0.0) - (expires_at or 0.0)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise TransientError(
+                f"the phase {self.phase} was not done within {seconds:g} s (VIGIL_PHASE_SECONDS)"
+            ) from None
+        finally:
+            time_limit.reset(token)
 
     async def record(
         self, write: Callable[[], None], prepare: Callable[[], Awaitable[None]] | None = None
@@ -440,7 +582,12 @@ class PhaseRun:
         await self._check_timeouts(call)
         try:
             async with self.paid_calls.attempt(call, is_needed=is_needed):
-                yield
+                try:
+                    yield
+                except VigilError as error:
+                    metrics.count_call(self.phase, call.model, _outcome(error))
+                    raise
+                metrics.count_call(self.phase, call.model, "answered")
         except AnswerError as error:
             await self._record_failure(call, error)
             if error.kind is FailureKind.TIMEOUT:
@@ -516,15 +663,12 @@ class PhaseRun:
 
     async def _record_answer(
         self,
-        request: ChatRequest,
         call: CallRecord,
-        answer: ChatAnswer,
+        call_answer: CallAnswer,
         *,
         is_last: bool,
         paid_calls: Sequence[CallRequest],
     ) -> None:
-        call_answer = self._call_answer(request, answer)
-
         def write() -> None:
             self._record_with_events(call, call_answer)
             self.add_event({"type": "answer", "call_id": str(call.id)})
@@ -534,6 +678,18 @@ class PhaseRun:
                 self.paid_calls.open_call(paid_call)
 
         await self.record(write)
+
+    def _traced(self, request: ChatRequest, call: CallRecord) -> tracing.SpanContext:
+        """The span of one attempt of a call, by the semantic conventions for generative AI."""
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": self._model.provider_name,
+            "gen_ai.request.model": request.model,
+            "gen_ai.request.max_tokens": request.max_output_tokens,
+            "vigil.phase": self.phase.value,
+            "vigil.call.id": str(call.id),
+        }
+        return tracing.child(f"chat {request.model}", "client", attributes)
 
     def _call_answer(self, request: ChatRequest, answer: ChatAnswer) -> CallAnswer:
         content = {"message": answer.message, "finish_reason": answer.finish_reason}
@@ -554,6 +710,25 @@ class PhaseRun:
             cached_tokens=answer.cached_tokens,
             reasoning_tokens=answer.reasoning_tokens,
         )
+
+
+def _outcome(error: VigilError) -> str:
+    """The outcome of a failed attempt, for metrics."""
+    if isinstance(error, AnswerError):
+        return error.kind
+    return "unavailable" if isinstance(error, TransientError) else "refused"
+
+
+def _usage_attributes(call_answer: CallAnswer, answer: ChatAnswer) -> tracing.Attributes:
+    cost_usd = call_answer.cost_usd
+    return {
+        "gen_ai.response.finish_reasons": [answer.finish_reason] if answer.finish_reason else None,
+        "gen_ai.usage.input_tokens": answer.input_tokens,
+        "gen_ai.usage.output_tokens": answer.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": answer.cached_tokens,
+        "gen_ai.usage.reasoning.output_tokens": answer.reasoning_tokens,
+        "vigil.cost.usd": None if cost_usd is None else float(cost_usd),
+    }
 
 
 def _key(call: CallRecord) -> str:

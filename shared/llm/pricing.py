@@ -90,8 +90,13 @@ class Prices(_Entry):
         return listed or ModelPrice(input=self.fallback.input, output=self.fallback.output)
 
     def listed(self, name: str) -> ModelPrice | None:
-        """Returns the price of the model, or of the model that it is a dated snapshot of; None if neither is listed."""
-        return self.models.get(name) or self.models.get(_SNAPSHOT.sub("", name))
+        """Returns the price of the model, or of the model that it is a dated snapshot of; None if neither is listed.
+
+        A model of another provider, `provider/model`, can be listed with and without the provider.
+        """
+        bare = name.partition("/")[2] or name
+        names = (name, _SNAPSHOT.sub("", name), bare, _SNAPSHOT.sub("", bare))
+        return next((self.models[each] for each in names if each in self.models), None)
 
     def of_operation(self, name: str) -> Decimal:
         usd = self.operations.get(name, self.fallback.operation)

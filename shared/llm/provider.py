@@ -16,7 +16,7 @@ from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
 from shared.llm.answers import AnswerError, Received, as_text, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.model_server import REFUSED_REQUEST, ModelServer
+from shared.llm.model_server import BYTES_PER_TOKEN, REFUSED_REQUEST, ModelServer
 from shared.tools.schemas import MAX_ITEMS, without_max_items
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -48,6 +48,15 @@ _UNSUPPORTED: Final = re.compile(
     r"|not implemented|disabled",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True)
+class ModelFault:
+    """Why a model cannot be used now."""
+
+    reason: str
+    is_outage: bool = False
+    """Whether it can be used again when its provider returns."""
 
 
 class Provider(Protocol):
@@ -211,6 +220,8 @@ class OptionalToolChoice:
         return answer
 
 
+EMBEDDING_WAIT_SECONDS: Final = 1.0
+"""How long a request waits for its turn if the provider limits requests."""
 EMBEDDING_TIMEOUT_SECONDS: Final = 5.0
 SECONDS_PER_TEXT: Final = 0.25
 """Additional seconds per text. After this time the work continues without vectors."""
@@ -235,7 +246,12 @@ class Embedder:
         Raises PermanentError for what a retry cannot fix, otherwise TransientError.
         """
         seconds = EMBEDDING_TIMEOUT_SECONDS + SECONDS_PER_TEXT * len(request.texts)
-        async with in_flight.attempt():
+        tokens = sum(map(len, request.texts)) // BYTES_PER_TOKEN
+        gate = self.server.gate
+        async with (
+            in_flight.attempt(),
+            gate.passage(tokens=tokens, max_wait_seconds=EMBEDDING_WAIT_SECONDS) as passage,
+        ):
             pending_response = self.server.client.embeddings.with_raw_response.create(
                 **request.body,
                 timeout=seconds,
@@ -243,6 +259,7 @@ class Embedder:
             )
             limit = f"{seconds:g} s, the time limit for embeddings"
             answer = await self.server.json_object(pending_response, request.model, limit=limit)
+            passage.answered()
             return _parse_embeddings(self.server.name, answer, request)
 
 

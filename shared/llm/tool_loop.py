@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
-from shared.database.statements import BoundQuery, Executor, RoundTrip
+from shared.database.statements import BoundQuery, Executor, RoundTrip, Transaction
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.embeddings import Embeddings
@@ -24,6 +24,7 @@ from shared.llm.phase_run import PhaseRun, StreamListener
 from shared.llm.repair import Repairs
 from shared.llm.state_calls import StateCall, ask_state_calls
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
+from shared.telemetry import tracing
 from shared.tools import (
     INTERPRETATIONS_KEY,
     RECALLED_KEY,
@@ -532,7 +533,8 @@ class ToolLoop:
             result = await _recall(uses[0])
             is_recalled = result is not None
         if result is None:
-            result = await self._run.send(call, partial(_call_paid_tool, uses[0]))
+            with tracing.child(f"execute_tool {uses[0].call.name}", "client", _traced_tools(uses)):
+                result = await self._run.send(call, partial(_call_paid_tool, uses[0]))
 
         storing: list[BoundQuery[None]] = []
 
@@ -558,6 +560,21 @@ class ToolLoop:
         calls = [StateCall(use.tool, use.arguments, use.refusal) for use in uses]
         trip = RoundTrip()
         run_calls = ask_state_calls(trip, self._run.lease.agent_id, calls)
+        is_one = len({use.call.name for use in uses}) == 1
+        name = f"execute_tool {_traced_name(uses[0])}" if is_one else "execute_tools"
+        with tracing.child(name, attributes=_traced_tools(uses)) as span:
+            await self._apply_in_transaction(trip, run_calls, uses, following)
+            refused = sum(map(self._is_refused, uses))
+            if span is not None and refused:
+                span.add({"vigil.tool.refusals": refused})
+
+    async def _apply_in_transaction(
+        self,
+        trip: RoundTrip,
+        run_calls: Callable[[Transaction], Awaitable[list[Json]]],
+        uses: Sequence[_ToolUse],
+        following: Callable[[], ChatRequest | None],
+    ) -> None:
         async with self._run.direct_transaction(trip) as transaction:
             effects = await run_calls(transaction)
             for use, effect in zip(uses, effects, strict=True):
@@ -599,6 +616,19 @@ class ToolLoop:
                 if "result" in event:
                     self._results[event["key"]] = event["result"]
                     self._run.repair_count += len(_interpretations(event["result"]))
+
+
+def _traced_tools(uses: Sequence[_ToolUse]) -> tracing.Attributes:
+    return {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": _traced_name(uses[0]),
+        "vigil.tool.names": [_traced_name(use) for use in uses],
+    }
+
+
+def _traced_name(use: _ToolUse) -> str:
+    """The model can call tools that do not exist by names of any length."""
+    return use.call.name if use.tool is not None else "unknown"
 
 
 def _is_paid(tool: Tool | None) -> TypeGuard[PaidTool[Any] | OrderedTool[Any]]:

@@ -25,6 +25,7 @@ from shared.events.credentials import Credentials, is_rejection
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.logging import logger
+from shared.telemetry import tracing
 
 PUBLISH_TIMEOUT_SECONDS = 10.0
 FLUSH_TIMEOUT_SECONDS = 2
@@ -117,6 +118,7 @@ class Bus:
                 headers={
                     "Nats-Msg-Id": message_id,
                     "Content-Type": "application/json",
+                    **tracing.headers(),
                 },
                 stream=STREAM,
                 timeout=PUBLISH_TIMEOUT_SECONDS,

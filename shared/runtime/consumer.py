@@ -3,24 +3,30 @@
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
+from math import nan
+from typing import Protocol
 
 from faststream.exceptions import NackMessage
 from faststream.nats import NatsMessage
 from nats.errors import Error as NatsError
+from nats.js.api import ConsumerInfo
+from prometheus_client import CollectorRegistry
 
 from shared.database.engine import Database
 from shared.database.text import error_text
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, TransientError, UnavailableError
 from shared.events.codec import decode
 from shared.events.envelope import Event
 from shared.events.stream_admin import find_consumer_fault
 from shared.events.topology import CONSUMERS
 from shared.failpoints import Failpoint, failpoint
+from shared.runtime import database_probe
 from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
 from shared.runtime.logging import log_context, logger
 from shared.runtime.pull_loop import PullLoop
+from shared.telemetry import metrics, tracing
 from shared.workflow import dead_letters
 
 EventHandler = Callable[[Event], Awaitable[Sequence[Event]]]
@@ -69,10 +75,12 @@ class MessageHandler:
             async with self._heartbeat(message):
                 await self._handle(message)
         except TransientError as error:
+            self._count_retry("error" if error.counts else "unavailable")
             raise NackMessage(delay=_delay_seconds(message, error)) from error
         except Exception as error:
             # Not even a dead letter could be stored. Without a delay the message would be redelivered at once.
             log.exception("unexpected error")
+            self._count_retry("error")
             wrapped_error = TransientError(repr(error))
             raise NackMessage(delay=_delay_seconds(message, wrapped_error)) from error
         except asyncio.CancelledError:
@@ -106,7 +114,7 @@ class MessageHandler:
         except PermanentError as error:
             await self._dead_letter(message, error)
             return
-        with log_context(event):
+        with log_context(event), _traced(event, message):
             try:
                 events = await self._handler(event)
                 failpoint(Failpoint.STATE_COMMITTED)
@@ -114,7 +122,10 @@ class MessageHandler:
                 failpoint(Failpoint.EVENTS_PUBLISHED)
                 self._failures.pop(_stream_sequence(message), None)
             except TransientError as error:
-                log.warning("will retry", error=str(error), retry_in_seconds=error.retry_in_seconds)
+                # Of an outage the log tells once, not for each step.
+                is_known = isinstance(error, UnavailableError) and error.is_announced
+                tell = log.debug if is_known else log.warning
+                tell("will retry", error=str(error), retry_in_seconds=error.retry_in_seconds)
                 raise
             except PermanentError as error:
                 await self._dead_letter(message, error)
@@ -139,7 +150,11 @@ class MessageHandler:
                 error=message_text,
                 attempts=_deliveries(message),
             )
+        metrics.DEAD_LETTERS_STORED.labels(self._service, metrics.CODES(error.code)).inc()
         log.error("stored as a dead letter", code=error.code, error=message_text)
+
+    def _count_retry(self, reason: str) -> None:
+        metrics.MESSAGE_RETRIES.labels(self._service, reason).inc()
 
     @asynccontextmanager
     async def _heartbeat(self, message: NatsMessage) -> AsyncIterator[None]:
@@ -153,6 +168,16 @@ class MessageHandler:
             yield
         finally:
             heartbeat.cancel()
+
+
+def _traced(event: Event, message: NatsMessage) -> AbstractContextManager[None]:
+    return tracing.message(
+        event.correlation_id,
+        message.headers.get(tracing.HEADER),
+        event.subject,
+        event.event_id,
+        _deliveries(message),
+    )
 
 
 def _stream_sequence(message: NatsMessage) -> int:
@@ -179,6 +204,16 @@ Background = Callable[[], Coroutine[None, None, None]]
 """Runs beside the handlers until it is cancelled."""
 
 
+class MetricsSource(Protocol):
+    """Further metrics of a service."""
+
+    @property
+    def registry(self) -> CollectorRegistry: ...
+
+    async def refresh(self) -> None:
+        """Measures before a scrape. Raises TransientError if PostgreSQL is unavailable."""
+
+
 class ConsumerLostError(RuntimeError):
     """The consumer or the connection is gone; only a restart of the process restores it."""
 
@@ -197,6 +232,7 @@ class MessageConsumer:
         drain_seconds: float,
         background: Sequence[Background] = (),
         closing: Sequence[Callable[[], Awaitable[None]]] = (),
+        further_metrics: Sequence[MetricsSource] = (),
     ) -> None:
         self.name = name
         self.bus = bus
@@ -210,6 +246,7 @@ class MessageConsumer:
         self._drain_seconds = drain_seconds
         self._background = background
         self._closing = closing
+        self._further_metrics = further_metrics
         self._message_handler = MessageHandler(
             name, self._dispatch, bus, database, self._consumer.ack_wait_seconds
         )
@@ -247,6 +284,11 @@ class MessageConsumer:
             return "still starting, or stopping"
         return await self._postgres_fault() or await self._consumer_fault()
 
+    async def measure(self) -> Sequence[CollectorRegistry]:
+        """Measures before a scrape, and returns the registries of this service's metrics. Raises nothing."""
+        await database_probe.probe(self.database, [each.refresh for each in self._further_metrics])
+        return [metrics.REGISTRY, *(each.registry for each in self._further_metrics)]
+
     async def _consume(self) -> None:
         await self._pull_loop.start()
         self._consuming = True
@@ -279,9 +321,10 @@ class MessageConsumer:
         await self._pull_loop.unsubscribe()
         await self._message_handler.drain(self._drain_seconds)
         await self.bus.close()
-        await self.database.close()
+        # They may still write to the database.
         for close in self._closing:
             await close()
+        await self.database.close()
         log.info("stopped")
 
     async def _wait_until(self, name: str, find_fault: Callable[[], Awaitable[str | None]]) -> None:
@@ -304,8 +347,22 @@ class MessageConsumer:
 
     async def _consumer_fault(self) -> str | None:
         if not self.bus.client.is_connected:
+            _set_lag(self.name, None, None)
             return self.bus.refusal or "NATS: not connected"
         try:
-            return await find_consumer_fault(self.bus.jetstream, self._consumer)
+            return await find_consumer_fault(self.bus.jetstream, self._consumer, _observe_lag)
         except (NatsError, TimeoutError) as error:
+            _set_lag(self.name, None, None)
             return f"NATS: {error!r}"
+
+
+def _observe_lag(info: ConsumerInfo) -> None:
+    """The process looks at its consumer every WATCH_SECONDS anyway."""
+    _set_lag(info.name, info.num_pending, info.num_ack_pending)
+
+
+def _set_lag(consumer: str, pending: int | None, unacknowledged: int | None) -> None:
+    metrics.CONSUMER_PENDING.labels(consumer).set(nan if pending is None else pending)
+    metrics.CONSUMER_UNACKNOWLEDGED.labels(consumer).set(
+        nan if unacknowledged is None else unacknowledged
+    )

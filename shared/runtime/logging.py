@@ -9,6 +9,7 @@ import structlog
 
 from shared.events.envelope import Event
 from shared.events.models import IterationEvent, StepEvent
+from shared.telemetry import tracing
 
 # For commands, which do not configure logging: their standard output may be read by a program.
 structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
@@ -18,6 +19,7 @@ def configure(*, service: str, log_format: str, level: str) -> None:
     """Sends this process's logs, including those of libraries, to standard output."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
+        tracing.add_ids,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]

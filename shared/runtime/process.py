@@ -6,13 +6,14 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import FrameType
 from typing import Protocol
 
 import setproctitle
 import uvicorn
+from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -20,6 +21,8 @@ from starlette.routing import Route
 
 from shared.runtime import connection_limits, logging
 from shared.runtime.settings import InvalidSettingError, Settings, load_settings
+from shared.telemetry import metrics, tracing
+from shared.version import vigil_version
 
 READY_CHECK_SECONDS = 3.0
 _COLLECTION_THRESHOLD = 10_000
@@ -41,6 +44,9 @@ class Service(Protocol):
     async def fault(self) -> str | None:
         """Why the service is not ready, or None."""
 
+    async def measure(self) -> Sequence[CollectorRegistry]:
+        """Measures before a scrape, and returns the registries of this service's metrics. Raises nothing."""
+
 
 def run(name: str, build: Callable[[Settings], Service]) -> None:
     """Runs the service that `build` creates until SIGTERM or SIGINT (exit status 0); exits with 1 if it failed."""
@@ -61,7 +67,23 @@ def begin(name: str) -> Settings:
         sys.exit(2)
     setproctitle.setproctitle(f"vigil {name}")
     logging.configure(service=name, log_format=settings.log_format, level=settings.log_level)
+    _start_tracing(name, settings)
     return settings
+
+
+def _start_tracing(name: str, settings: Settings) -> None:
+    """Traces if the standard variables of OpenTelemetry say so. Exits with status 2 if Vigil cannot do what they say."""
+    try:
+        if not tracing.is_requested(os.environ):
+            return
+        # Only here, because the import takes 0.1 s.
+        from shared.telemetry.otlp import OtlpExporter
+
+        exporter = OtlpExporter(name, settings.worker_name)
+    except ValueError as error:
+        print(f"vigil {name}: tracing: {error}", file=sys.stderr)
+        sys.exit(2)
+    tracing.start(exporter)
 
 
 def ignore_sigpipe() -> None:
@@ -73,9 +95,14 @@ def ignore_sigpipe() -> None:
 
 
 def health_app(service: Service) -> Starlette:
-    """`/health/live` reports that the process runs, `/health/ready` that it can work."""
+    """`/health/live` reports that the process runs, `/health/ready` that it can work, `/metrics` what it measures."""
+    metrics.BUILD_INFO.labels(vigil_version()).set(1)
     return Starlette(
-        routes=[Route("/health/live", _live), Route("/health/ready", ready_check(service.fault))],
+        routes=[
+            Route("/health/live", _live),
+            Route("/health/ready", ready_check(service.fault)),
+            Route("/metrics", _metrics_of(service)),
+        ],
         lifespan=lifespan_of(service),
     )
 
@@ -150,6 +177,8 @@ def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None
         if server.started and server.lifespan.shutdown_failed:
             raise SystemExit(1) from None
         raise
+    finally:
+        tracing.stop()
 
 
 class _Server(uvicorn.Server):
@@ -168,6 +197,14 @@ class _Server(uvicorn.Server):
         if self._at_stop is not None:
             self._at_stop()
         await super().shutdown(sockets)
+
+
+def _metrics_of(service: Service) -> Callable[[Request], Awaitable[Response]]:
+    async def show(_: Request) -> Response:
+        registries = await service.measure()
+        return Response(metrics.exposition(registries), media_type=metrics.CONTENT_TYPE)
+
+    return show
 
 
 async def _live(_: Request) -> Response:

@@ -1,9 +1,10 @@
 """Creates the clients of the model and the search service from the settings."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import httpx
+from pydantic import SecretStr
 
 from shared.database.engine import Database
 from shared.enums import Phase
@@ -13,14 +14,18 @@ from shared.fetch.transport import CheckedTransport, resolver
 from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.context_limit import LimitedProvider
-from shared.llm.model_server import Limits, ModelServer
+from shared.llm.model_router import ModelRouter, Route
+from shared.llm.model_server import Limits, ModelServer, SettingNames, server_name
 from shared.llm.phase_run import Model
 from shared.llm.pricing import SHIPPED, Prices, read_prices
 from shared.llm.provider import ChatProvider, Embedder, OptionalToolChoice, Provider
+from shared.provider_limits import state as provider_limits
+from shared.provider_limits.gate import ProviderGate
+from shared.provider_limits.store import StateStore, provider_key
 from shared.runtime.logging import logger
-from shared.runtime.settings import Settings
+from shared.runtime.settings import ModelProvider, Settings
 from shared.tls import tls_context
-from shared.web_search.client import SearchClient
+from shared.web_search.client import NAME, SearchClient
 
 # Sent if no key is set: local servers need none, and the others return a clear error.
 NO_KEY = "no-key-set"
@@ -49,14 +54,75 @@ def log_sandbox_use(settings: Settings, provider: str) -> None:
 log = logger(__name__)
 
 
+class _Server(NamedTuple):
+    """A model server."""
+
+    base_url: str | None
+    api_key: str
+    limits: provider_limits.Limits
+    name: str | None = None
+    """In VIGIL_PROVIDERS."""
+
+
 def create_model(settings: Settings, database: Database, provider: Provider | None = None) -> Model:
     """The model client, with `provider` if given, otherwise with the one of the settings."""
     if provider is None:
         log_sandbox_use(settings, "model")
-    key = settings.openai_api_key
-    server = ModelServer(
-        api_key=key.get_secret_value() if key else NO_KEY,
-        base_url=settings.openai_base_url,
+    server = _model_server(settings, database, _default_provider(settings))
+    provider = provider or _provider(settings.model_api, server)
+    if settings.model_context_tokens is not None:
+        provider = LimitedProvider(provider, settings.model_context_tokens)
+    named = {
+        name: _route(settings, database, name, each) for name, each in settings.providers.items()
+    }
+    router = ModelRouter(Route(provider, server.gate), named)
+    return Model(
+        router,
+        database,
+        load_prices(settings),
+        settings.model,
+        _max_output_tokens(settings),
+        Embedder(server, _log_embedding_error) if settings.embedding_model else None,
+        options={phase: dict(options.items()) for phase, options in settings.model_options.items()},
+        requires_tools=settings.model_tool_choice == "auto",
+        fault=router.fault,
+        phase_seconds=settings.phase_seconds,
+        # With several servers, the model of a request names the server.
+        provider_name="openai" if server.is_openai and not named else None,
+    )
+
+
+def _default_provider(settings: Settings) -> _Server:
+    return _Server(
+        settings.openai_base_url,
+        _key_text(settings.openai_api_key),
+        provider_limits.Limits(
+            settings.model_requests_per_minute,
+            settings.model_tokens_per_minute,
+            settings.model_concurrency,
+        ),
+    )
+
+
+def _route(settings: Settings, database: Database, name: str, named: ModelProvider) -> Route:
+    limits = provider_limits.Limits(
+        named.requests_per_minute, named.tokens_per_minute, named.concurrency
+    )
+    key = _key_text(named.api_key)
+    server = _model_server(settings, database, _Server(named.base_url, key, limits, name))
+    return Route(_provider(named.api, server), server.gate)
+
+
+def _key_text(key: SecretStr | None) -> str:
+    return key.get_secret_value() if key else NO_KEY
+
+
+def _model_server(settings: Settings, database: Database, server: _Server) -> ModelServer:
+    name = server_name(server.base_url, server.name)
+    key = provider_key(server.base_url, server.api_key)
+    return ModelServer(
+        api_key=server.api_key,
+        base_url=server.base_url,
         limits=Limits(
             whole=settings.llm_timeout_seconds,
             silence=settings.llm_silence_seconds,
@@ -65,20 +131,22 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         ),
         stream=settings.model_stream,
         warn=log.warning,
+        gate=ProviderGate(
+            name,
+            limits=server.limits,
+            store=StateStore(database, "model", key, name),
+            log=log,
+        ),
+        settings=_setting_names(server.name),
+        name=name,
     )
-    provider = provider or _provider(settings, server)
-    if settings.model_context_tokens is not None:
-        provider = LimitedProvider(provider, settings.model_context_tokens)
-    return Model(
-        provider,
-        database,
-        load_prices(settings),
-        settings.model,
-        _max_output_tokens(settings),
-        Embedder(server, _log_embedding_error) if settings.embedding_model else None,
-        options={phase: dict(options.items()) for phase, options in settings.model_options.items()},
-        requires_tools=settings.model_tool_choice == "auto",
-    )
+
+
+def _setting_names(provider: str | None) -> SettingNames:
+    if provider is None:
+        return SettingNames()
+    setting = f"VIGIL_PROVIDERS[{provider!r}]"
+    return SettingNames(f"{setting}['api_key']", f"{setting}['base_url']", f"{setting}['api']")
 
 
 def _max_output_tokens(settings: Settings) -> Mapping[Phase, int]:
@@ -98,8 +166,8 @@ def _log_embedding_error(error: VigilError) -> None:
     log.warning("embeddings are unavailable; searching by words only", error=str(error))
 
 
-def _provider(settings: Settings, server: ModelServer) -> Provider:
-    match settings.model_api:
+def _provider(api: Literal["chat", "background"], server: ModelServer) -> Provider:
+    match api:
         case "chat":
             return OptionalToolChoice(ChatProvider(server))
         case "background":
@@ -120,11 +188,22 @@ def create_fetch_client(settings: Settings) -> FetchClient:
     return FetchClient(transport)
 
 
-def create_search_client(settings: Settings) -> SearchClient:
+def create_search_client(settings: Settings, database: Database) -> SearchClient:
     log_sandbox_use(settings, "search")
     key = settings.tavily_api_key
+    api_key = key.get_secret_value() if key else NO_KEY
     return SearchClient(
-        api_key=key.get_secret_value() if key else NO_KEY,
+        api_key=api_key,
         base_url=settings.tavily_base_url,
         timeout_seconds=settings.search_timeout_seconds,
+        gate=ProviderGate(
+            NAME,
+            limits=provider_limits.Limits(
+                settings.search_requests_per_minute, None, settings.search_concurrency
+            ),
+            store=StateStore(
+                database, "search", provider_key(settings.tavily_base_url, api_key), NAME
+            ),
+            log=log,
+        ),
     )

@@ -24,18 +24,25 @@ log = logger(__name__)
 async def provision(settings: Settings) -> UUID:
     """Idempotent. Returns the owner's id.
 
+    If a newer version has migrated the database, only the owner and the token are ensured: its roles, stream and consumers
+    may serve newer services.
+
     Raises PermanentError if keys are needed and missing or invalid, or PostgreSQL refuses to create roles.
     """
     url = build_database_url(settings, MIGRATE)
-    problem = await asyncio.to_thread(migrate.upgrade, url)
-    if problem is not None:
+    upgraded = await asyncio.to_thread(migrate.upgrade, url)
+    if upgraded.problem is not None:
         log.warning(
-            "the migration is complete, but an optional feature is unavailable", problem=problem
+            "the migration is complete, but an optional feature is unavailable",
+            problem=upgraded.problem,
         )
-    if settings.keys_dir is not None:
+    if upgraded.is_newer:
+        log.warning("a newer version of Vigil has migrated the database; using it as it is")
+    elif settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
     token = _owner_token(settings)
-    await provision_stream(settings)
+    if not upgraded.is_newer:
+        await provision_stream(settings)
     database = create_database(settings, MIGRATE, pool_size=1)
     try:
         async with database.transaction() as session:

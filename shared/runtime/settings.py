@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AliasChoices,
+    BaseModel,
+    ConfigDict,
     Field,
     SecretStr,
     ValidationError,
@@ -25,9 +27,11 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from shared.enums import Phase
+from shared.agents.model_choice import check_models, first_model
+from shared.enums import Phase, RetentionKind
 from shared.errors import VigilError, describe_invalid_value
 from shared.workflow.leases import LEASE_SECONDS
+from shared.workflow.retention import MIN_DAYS, RetentionPolicy
 
 SANDBOX_MODEL = "sandbox-reader"
 SANDBOX_EMBEDDER = "sandbox-embedder"
@@ -38,10 +42,13 @@ PREFIX = "VIGIL_"
 JSON_EXAMPLES = {
     "prices": '{"gpt-5.4": [1.25, 10]}',
     "model_options": '{"observer": {"reasoning_effort": "low"}}',
+    "providers": '{"local": {"base_url": "http://127.0.0.1:8080/v1"}}',
+    "phase_seconds": '{"knowledge_acquisition": 900}',
     "max_output_tokens_of_phase": '{"graph_construction": 32000}',
 }
 MAX_SECONDS = 10 * 366 * 86_400.0
 """Upper limit of any duration."""
+MAX_DAYS = MAX_SECONDS / 86_400
 MAX_NUMBER = 10**15
 """Upper limit of any other number."""
 MAX_OF_FIELD = {"port": 65_535}
@@ -52,6 +59,22 @@ MAX_CALLS_PER_DAY = 1_000_000_000
 """Upper limits of a budget."""
 
 Price = Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)]
+
+
+class ModelProvider(BaseModel):
+    """A further provider of models, besides that of `OPENAI_BASE_URL`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base_url: str = Field(pattern="^https?://")
+    api_key: SecretStr | None = None
+    api: Literal["chat", "background"] = "chat"
+    requests_per_minute: float | None = Field(None, gt=0)
+    tokens_per_minute: float | None = Field(None, gt=0)
+    concurrency: int | None = Field(None, ge=1)
+
+
+ProviderName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]{0,39}$")]
 
 
 class Settings(BaseSettings):
@@ -104,12 +127,18 @@ class Settings(BaseSettings):
     )
     search_given: str = ""
     """Whether the search service has a key that this service does not get: any words but `/dev/null` mean yes. Set by
-    Compose for a service that only fetches pages, so that it does not take those of the sandbox.
+    Compose and others for a service that only fetches pages, so that it does not take those of the sandbox.
     """
     sandbox_url: str | None = None
     """Used for the model or the search service if it has neither a key nor a base URL."""
     model: str = Field("gpt-5.4-mini", validation_alias=AliasChoices("OPENAI_MODEL", "VIGIL_MODEL"))
-    """Model of every phase for which the agent names no other."""
+    """Model of every phase for which the agent names no other. `gpt-x, then y`: y answers while gpt-x is unavailable,
+    unknown to its provider, or over its quota. `provider/model` is a model of one of `providers`.
+    """
+    providers: dict[ProviderName, ModelProvider] = {}
+    """Further model servers by name, as JSON: `{"local": {"base_url": "http://127.0.0.1:8080/v1", "api_key": "…"}}`. Each
+    may also have `api` (see `model_api`), `requests_per_minute`, `tokens_per_minute` and `concurrency`.
+    """
     model_api: Literal["chat", "background"] = "chat"
     """API of the model server. `chat`: chat completions, which every server supports; a response in progress is lost,
     and paid for again, if the process dies. `background`: OpenAI's Responses API, where the worker that resumes the
@@ -160,7 +189,21 @@ class Settings(BaseSettings):
     """Maximum duration of a streamed response."""
     llm_timeout_seconds: float = Field(180.0, gt=0)
     """Maximum duration of a response without streaming, and of each HTTP request of `background`."""
+    phase_seconds: dict[Phase, Annotated[float, Field(gt=0, le=MAX_SECONDS)]] = {}
+    """How long a worker may work on a phase, as JSON: `{"knowledge_acquisition": 900}`. Then the call in progress is given
+    up, which counts as an attempt of the step, and what was answered is kept. A phase without an entry has no limit.
+    """
     search_timeout_seconds: float = 60.0
+    model_requests_per_minute: float | None = Field(None, gt=0)
+    """Limit of requests to the model server of all processes together. None: only what its answers with status 429 teach."""
+    model_tokens_per_minute: float | None = Field(None, gt=0)
+    """Limit of tokens of these requests and their answers, estimated as a fourth of their bytes."""
+    model_concurrency: int | None = Field(None, ge=1)
+    """Limit of requests to the model server that are in progress at the same time."""
+    search_requests_per_minute: float | None = Field(None, gt=0)
+    """Like `model_requests_per_minute`, for the search service."""
+    search_concurrency: int | None = Field(None, ge=1)
+    """Like `model_concurrency`, for the search service."""
     probe_pages: int = Field(200, le=10_000)
     """Pages and feeds that are checked for changes before an iteration plans; 0: none, and every iteration asks the model
     for a plan, also if nothing is new.
@@ -222,11 +265,55 @@ class Settings(BaseSettings):
     stream_max_bytes: int = 1024**3
     stream_replicas: int = 1
 
+    retention_transcripts_days: float = 30.0
+    """After how many days the texts of an iteration's phase runs are deleted: what models were sent and answered, and what
+    tools returned. Of conversations and configurations, the phase runs are deleted with their calls. 0 or `never`, here and
+    below, keeps them until their agent is deleted; else at least 2.
+    """
+    retention_iterations_days: float = 45.0
+    """After how many days an ended iteration is deleted, with its steps, phase runs and calls. What they cost stays as sums
+    by day, and what they wrote to the graph stays. At least as long as transcripts. The newest 50 iterations of an agent,
+    and the newest 20 that were not quiet, are kept whatever their age.
+    """
+    retention_contexts_days: float = 30.0
+    """After how many days a graph context is deleted that no transcript has."""
+    retention_pages_days: float = 30.0
+    """After how many days a page is deleted that no fact cites. Pages that facts cite are kept as long as these."""
+    retention_deliveries_days: float = 30.0
+    """After how many days the record of a delivery that has ended is deleted."""
+    retention_notices_days: float = 45.0
+    """After how many days a notice is deleted from an inbox. Advice is kept."""
+    retention_requests_days: float = 45.0
+    """After how many days an answered or dropped request of an analysis for data is deleted."""
+    retention_dead_letters_days: float = 30.0
+    """After how many days a dead letter is discarded that nobody has retried or discarded. Until then, the iteration of its
+    step is kept with all texts, so that it can be retried.
+    """
+    retention_transcripts_bytes: int = 0
+    """How many bytes of texts are kept. If there are more, the oldest are deleted before their time, but nothing that is
+    younger than 2 days, and nothing that is kept whatever its age. 0 or `never`, here and below: no limit of size.
+    """
+    retention_iterations_bytes: int = 0
+    """How many bytes of iterations are kept, with their steps, phase runs and calls."""
+    retention_contexts_bytes: int = 0
+    retention_pages_bytes: int = 0
+    """How many bytes of pages are kept, those that facts cite included."""
+    retention_deliveries_bytes: int = 0
+    retention_notices_bytes: int = 0
+    """How many bytes inboxes may have, advice included, before the oldest notices are deleted."""
+    retention_requests_bytes: int = 0
+    retention_dead_letters_bytes: int = 0
+    retention_every_seconds: float = Field(3600.0, gt=0)
+    """How often the scheduler deletes what is older."""
+
     event_window: int = Field(10_000, ge=1)
     """How many of the newest events the API keeps in memory for event streams; older ones are read from NATS."""
     event_window_bytes: int = Field(32 * 1024**2, ge=1)
     event_listeners: int = Field(1000, ge=1)
     """Maximum number of concurrent event streams of one API process."""
+
+    data_directory: Path | None = None
+    """A directory on the file system of the data: the scheduler reports its free space in metrics. `vigil up` sets it."""
 
     host: str = "127.0.0.1"
     port: int = 0
@@ -249,6 +336,8 @@ class Settings(BaseSettings):
     """URL of the API for users, as in sign-in links: `https://vigil.example`. None: `http://` and its own address. With
     `https`, session cookies are only sent over TLS. Its host is an allowed host.
     """
+    trace_url: str | None = None
+    """Where the web UI links the trace of an iteration, with `{trace_id}`, as in `http://localhost:16686/trace/{trace_id}`."""
     proxies: Annotated[tuple[str, ...], NoDecode] = ()
     """Addresses or networks of proxies, comma-separated, whose X-Forwarded-For is trusted. Otherwise clients could
     forge it, and failed logins are counted by address.
@@ -281,19 +370,38 @@ class Settings(BaseSettings):
         is_none = isinstance(value, str) and value.strip().lower() == "none"
         return None if is_none else value
 
+    @field_validator(
+        *(f"retention_{kind}_{unit}" for kind in RetentionKind for unit in ("days", "bytes")),
+        mode="before",
+    )
+    @classmethod
+    def _never_is_zero(cls, value: Any) -> Any:
+        is_never = isinstance(value, str) and value.strip().lower() == "never"
+        return 0 if is_never else value
+
+    @field_validator(*(f"retention_{kind}_days" for kind in RetentionKind))
+    @classmethod
+    def _days_or_never(cls, value: float) -> float:
+        if 0 < value < MIN_DAYS:
+            raise ValueError(f"give at least {MIN_DAYS:g} days, or never")
+        return value
+
     @field_validator("*")
     @classmethod
     def _within_bounds(cls, value: Any, field: ValidationInfo) -> Any:
         """Rejects NaN, infinity and numbers that no clock, port or column can hold."""
         if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
             name = field.field_name or ""
-            maximum = MAX_OF_FIELD.get(
-                name, MAX_SECONDS if name.endswith("_seconds") else MAX_NUMBER
-            )
+            maximum = MAX_OF_FIELD.get(name, _max_of_unit(name))
             minimum = MIN_OF_FIELD.get(name, 0)
             if not minimum <= value <= maximum:
                 raise ValueError(f"give a number from {minimum} to {maximum:g}")
         return value
+
+    @field_validator("model")
+    @classmethod
+    def _check_models(cls, value: str) -> str:
+        return check_models(value)
 
     @field_validator("allowed_hosts", "proxies", mode="before")
     @classmethod
@@ -317,6 +425,23 @@ class Settings(BaseSettings):
         if self.tavily_api_key is None and self.tavily_base_url is None and not is_elsewhere:
             self.tavily_base_url, self.tavily_api_key = base, SecretStr(SANDBOX_KEY)
         return self
+
+    @model_validator(mode="after")
+    def _keeps_iterations_as_long_as_transcripts(self) -> Self:
+        transcripts, iterations = self.retention_transcripts_days, self.retention_iterations_days
+        if iterations and (not transcripts or transcripts > iterations):
+            raise ValueError(
+                f"VIGIL_RETENTION_ITERATIONS_DAYS: {iterations:g} is less than VIGIL_RETENTION_TRANSCRIPTS_DAYS"
+                f" ({f'{transcripts:g}' if transcripts else 'never'}): transcripts are deleted with their iteration"
+            )
+        return self
+
+    @property
+    def retention_policy(self) -> RetentionPolicy:
+        return RetentionPolicy.of_days(
+            {kind: getattr(self, f"retention_{kind}_days") for kind in RetentionKind},
+            {kind: getattr(self, f"retention_{kind}_bytes") for kind in RetentionKind},
+        )
 
     @classmethod
     def settings_customise_sources(
@@ -350,6 +475,11 @@ class Settings(BaseSettings):
         return _is_of_sandbox(self.tavily_api_key)
 
     @property
+    def first_model(self) -> str:
+        """The model that is tried first where the agent names none."""
+        return first_model(self.model)
+
+    @property
     def base_url(self) -> str:
         """`public_url`, or the local address of the API. Never taken from a request."""
         if self.public_url is not None:
@@ -365,6 +495,12 @@ class Settings(BaseSettings):
     def worker_name(self) -> str:
         """Owner name of leases: machine and process."""
         return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def _max_of_unit(name: str) -> float:
+    if name.endswith("_days"):
+        return MAX_DAYS
+    return MAX_SECONDS if name.endswith("_seconds") else MAX_NUMBER
 
 
 def _is_of_sandbox(key: SecretStr | None) -> bool:
@@ -407,12 +543,15 @@ def _describe_json(error: Exception) -> str:
         if f'"{field}"' in str(error):
             value = os.environ.get(f"{PREFIX}{field.upper()}", "")[:80]
             example = JSON_EXAMPLES.get(field, str(info.default))
-            return f"{PREFIX}{field.upper()}: write JSON, as in {example} (it is {value!r})"
+            shown = "" if _is_secret(field) else f" (it is {value!r})"
+            return f"{PREFIX}{field.upper()}: write JSON, as in {example}{shown}"
     return str(error)
 
 
 def _is_secret(field: str) -> bool:
-    return any(part in field.lower() for part in ("key", "password", "token", "smtp_url"))
+    return any(
+        part in field.lower() for part in ("key", "password", "token", "smtp_url", "providers")
+    )
 
 
 def _variable(location: tuple[int | str, ...]) -> str:

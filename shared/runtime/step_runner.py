@@ -20,16 +20,25 @@ from shared.database.engine import Database
 from shared.database.statements import BoundQuery, Executor, PendingResult, RoundTrip
 from shared.database.unit_of_work import Note, UnitOfWork
 from shared.enums import StepKind
-from shared.errors import PermanentError, RetrySoonError, TransientError
+from shared.errors import (
+    PermanentError,
+    RetrySoonError,
+    TransientError,
+    UnavailableError,
+    WaitForProviderError,
+)
 from shared.events.codec import encode
 from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.events.topology import CONSUMERS
 from shared.failpoints import Failpoint, failpoint
+from shared.provider_limits.gate import waited_seconds
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
+from shared.telemetry import metrics, tracing
+from shared.telemetry.metrics import StepTimer
 from shared.workflow import dead_letters, leases, steps
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease, LeaseLostError
@@ -38,7 +47,10 @@ from shared.workflow.steps import Pauses
 MIN_BACKOFF_SECONDS = 2.0
 MAX_BACKOFF_SECONDS = 60.0
 PAUSES = Pauses()
-"""Between two polls of a provider that is unavailable or rate-limited."""
+"""Between two polls of a provider that does not answer. Of a provider that is known to be unavailable, or to limit requests,
+`ProviderGate` knows how long a step is to wait.
+"""
+NO_PAUSE = Pauses(0.0, 0.0)
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """Upper limit for the pause that a provider asks for: it may work again much earlier."""
 HANDED_OVER = "handed over at shutdown, when the time of VIGIL_DRAIN_SECONDS was over"
@@ -137,7 +149,9 @@ class StepRunner:
                 return await self._handle(event)
             case leases.Claimable(_, step) as claimable:
                 lease = await self._claim(claimable)
-                return await self._run(event, lease, step, claimable.claims)
+                _trace_lost_worker(claimable)
+                with metrics.step_timer(step.kind) as timer:
+                    return await self._run(event, lease, step, claimable.claims, timer)
 
     async def _look(self, event: StepEvent) -> leases.Look:
         return await self._database.run(
@@ -172,7 +186,30 @@ class StepRunner:
         async with self._database.transaction() as session:
             return await derived_events.events_after_step(session, step)
 
-    async def _run(self, event: Event, lease: Lease, step: StepRow, claims: int) -> Sequence[Event]:
+    async def _run(
+        self, event: Event, lease: Lease, step: StepRow, claims: int, timer: StepTimer
+    ) -> Sequence[Event]:
+        waited_seconds.set(lease.waited_seconds)
+        attributes = {
+            "vigil.agent.id": str(lease.agent_id),
+            "vigil.iteration.id": None if lease.iteration_id is None else str(lease.iteration_id),
+            "vigil.worker": lease.owner,
+        }
+        with tracing.step(step.kind, step.id, lease.epoch, attributes) as span:
+            try:
+                events = await self._attempt(event, lease, step, claims, timer)
+            except LeaseLostError:
+                timer.outcome = "lease_lost"
+                if span is not None:
+                    span.disown()
+                raise
+        if lease.iteration_id is None and events:
+            _trace_agent_task(step, events[0])
+        return events
+
+    async def _attempt(
+        self, event: Event, lease: Lease, step: StepRow, claims: int, timer: StepTimer
+    ) -> Sequence[Event]:
         try:
             if claims > MAX_CLAIMS:
                 raise PermanentError(
@@ -181,7 +218,9 @@ class StepRunner:
                 )
             handler = self._handlers[StepKind(step.kind)]
             outcome = await leases.run_while_renewing(self._database, lease, handler(lease, step))
-            return await self._end(lease, step, outcome)
+            events = await self._end(lease, step, outcome)
+            timer.outcome = "completed"
+            return events
         except LeaseLostError:
             raise
         except asyncio.CancelledError:
@@ -189,17 +228,18 @@ class StepRunner:
             await asyncio.shield(self._release(lease, step, wait_error or HANDED_OVER, 0, 0.0))
             raise
         except PermanentError as error:
-            return await self._fail(event, lease, step, error)
+            return await self._fail(event, lease, step, error, timer)
         except RetrySoonError as error:
             await self._release(lease, step, str(error), 0, 0.0)
             raise
         except TransientError as error:
             if not error.counts:
+                timer.outcome = "waiting"
                 return await self._wait_for_provider(lease, error)
-            return await self._retry_or_fail(event, lease, step, error)
+            return await self._retry_or_fail(event, lease, step, error, timer)
         except Exception as error:
             log.exception("unexpected error")
-            return await self._retry_or_fail(event, lease, step, TransientError(repr(error)))
+            return await self._retry_or_fail(event, lease, step, TransientError(repr(error)), timer)
 
     async def _end(self, lease: Lease, step: StepRow, outcome: StepResult) -> Sequence[Event]:
         if outcome.write is None and step.iteration_id is not None and lease.unit is not None:
@@ -254,11 +294,13 @@ class StepRunner:
             await lease.unit.commit()
 
     async def _retry_or_fail(
-        self, event: Event, lease: Lease, step: StepRow, error: TransientError
+        self, event: Event, lease: Lease, step: StepRow, error: TransientError, timer: StepTimer
     ) -> Sequence[Event]:
         if step.attempts + 1 >= self._max_attempts:
             message = f"{error} (gave up after {self._max_attempts} attempts; VIGIL_MAX_ATTEMPTS sets the limit)"
-            return await self._fail(event, lease, step, PermanentError("attempts_used_up", message))
+            permanent_error = PermanentError("attempts_used_up", message)
+            return await self._fail(event, lease, step, permanent_error, timer)
+        timer.outcome = "retried"
         backoff_seconds = min(MIN_BACKOFF_SECONDS * 2.0**step.attempts, MAX_BACKOFF_SECONDS)
         delay_seconds = max(backoff_seconds, error.retry_in_seconds or 0.0)
         await self._release(lease, step, str(error), 1, delay_seconds)
@@ -269,11 +311,14 @@ class StepRunner:
         answers again.
         """
         min_pause_seconds = min(error.retry_in_seconds or 0.0, MAX_RETRY_AFTER_SECONDS)
+        pauses = NO_PAUSE if isinstance(error, WaitForProviderError) else PAUSES
         async with self._final_transaction(lease) as session:
             pause_seconds = await steps.wait(
-                session, lease, str(error), pauses=PAUSES, least_seconds=min_pause_seconds
+                session, lease, str(error), pauses=pauses, least_seconds=min_pause_seconds
             )
-        raise TransientError(str(error), retry_in_seconds=pause_seconds, counts=False) from error
+        waiting = UnavailableError(str(error), retry_in_seconds=pause_seconds)
+        waiting.is_announced = isinstance(error, UnavailableError) and error.is_announced
+        raise waiting from error
 
     async def _release(
         self, lease: Lease, step: StepRow, error: str, attempts: int, rest_seconds: float
@@ -289,13 +334,16 @@ class StepRunner:
             )
 
     async def _fail(
-        self, event: Event, lease: Lease, step: StepRow, error: PermanentError
+        self, event: Event, lease: Lease, step: StepRow, error: PermanentError, timer: StepTimer
     ) -> Sequence[Event]:
         attempts = step.attempts + 1
+        # A used-up budget needs no operator: the agent is suspended, and its owner has a notice.
+        is_dead_letter = not isinstance(error, BudgetUsedUpError)
+        if (span := tracing.current()) is not None:
+            span.fail(error)
         log.error("step failed permanently", code=error.code, error=str(error), attempts=attempts)
         async with self._final_transaction(lease) as session:
-            # A used-up budget needs no operator: the agent is suspended, and its owner has a notice.
-            if not isinstance(error, BudgetUsedUpError):
+            if is_dead_letter:
                 await dead_letters.store(
                     session,
                     service=self._service,
@@ -309,7 +357,36 @@ class StepRunner:
             if (write := self._on_failure.get(StepKind(step.kind))) is not None:
                 await write(session, step, str(error))
             failed_step = await steps.fail(session, lease, str(error), attempts=attempts)
-            return await derived_events.events_after_step(session, failed_step)
+            events = await derived_events.events_after_step(session, failed_step)
+        timer.outcome = "failed"
+        if is_dead_letter:
+            metrics.DEAD_LETTERS_STORED.labels(self._service, metrics.CODES(error.code)).inc()
+        return events
+
+
+def _trace_lost_worker(claimable: leases.Claimable) -> None:
+    """Records the attempt of the worker before, if it died without releasing the step."""
+    step, lost = claimable.step, claimable.lost
+    if lost is not None:
+        tracing.lost_step(
+            step.kind,
+            step.id,
+            claimable.lease.epoch - 1,
+            worker=lost.worker,
+            since=lost.since,
+            until=lost.until,
+        )
+
+
+def _trace_agent_task(step: StepRow, end: Event) -> None:
+    """Records the root of the trace of a step that belongs to no iteration."""
+    tracing.root(
+        step.id,
+        str(step.kind),
+        since=step.first_requested_at or end.occurred_at,
+        until=end.occurred_at,
+        attributes={"vigil.agent.id": str(step.agent_id), "vigil.step.id": str(step.id)},
+    )
 
 
 CONNECTIONS_PER_SLOT = 2

@@ -41,6 +41,8 @@ class IterationSummary(ResponseModel):
     errors: list[str]
     started_at: datetime
     ended_at: datetime | None
+    transcripts_deleted_at: datetime | None = None
+    """When what its models were sent and answered was deleted because of its age; None: it is there."""
 
 
 class Trouble(ResponseModel):
@@ -270,6 +272,8 @@ class IterationDetails(IterationSummary):
     calls: CallTotals
     running_calls: list[RunningCall] = Field(default_factory=list)
     """Oldest first."""
+    trace_id: str = ""
+    """The id of its OpenTelemetry trace, if the services export traces. Empty from a server before 0.4.0."""
 
 
 class InboxItemResponse(ForecastTerms):
@@ -388,6 +392,26 @@ class AboutResponse(ResponseModel):
     version: str
 
 
+class ProviderOutage(ResponseModel):
+    """A provider that is unavailable, or that limits requests."""
+
+    kind: Literal["model", "search"]
+    name: str
+    """`the model server at http://127.0.0.1:8080/v1`."""
+    is_unavailable: bool
+    """False: it works and limits requests."""
+    since: datetime
+    next_attempt_at: datetime | None
+    """None: with the next step that looks again, within seconds."""
+    error: str
+    waiting_steps: int
+    """Of all agents for operators, else of the user's own."""
+
+    def explains(self, error: str | None) -> bool:
+        """Whether the error of a waiting step names this provider."""
+        return self.name.lower() in (error or "").lower()
+
+
 class ProvidersResponse(ResponseModel):
     """The configured providers. Addresses are None for the providers' own."""
 
@@ -401,6 +425,7 @@ class ProvidersResponse(ResponseModel):
     model_is_sandbox: bool = False
     """Whether the sandbox answers in place of a model. Its calls cost nothing."""
     search_is_sandbox: bool = False
+    outages: list[ProviderOutage] = Field(default_factory=list)
 
 
 PAGE_SIZE: Final = 50

@@ -3,9 +3,9 @@
 from datetime import datetime
 from uuid import UUID
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
-from shared.schemas.base import ResponseModel
+from shared.schemas.base import ProviderOutage, ResponseModel
 
 
 class DeadLetterStep(ResponseModel):
@@ -79,6 +79,53 @@ class ServiceLoadsResponse(ResponseModel):
     bus_fault: str | None
     """Why the bus is unavailable; None if it is available."""
     services: list[ServiceLoadResponse]
+    outages: list[ProviderOutage] = Field(default_factory=list)
+    """Providers that are unavailable or limit requests."""
+
+
+class RetainedTable(ResponseModel):
+    name: str
+    rows: int
+    """As PostgreSQL's statistics count them."""
+    bytes: int
+    """On disk, with indexes and space that is used again."""
+
+
+class RetainedKind(ResponseModel):
+    """What is deleted when it is old, and what the scheduler has deleted of it."""
+
+    kind: str
+    """A `RetentionKind`."""
+    label: str
+    contents: str
+    """What belongs to it, in words."""
+    is_known: bool
+    """False until a scheduler has looked at it for the first time."""
+    days: float | None
+    """The age after which it is deleted; None: never."""
+    max_bytes: int | None
+    """The size at which the oldest is deleted before its time; None: none."""
+    bytes: int | None
+    """What the rows took up when the newest pass ended, without indexes and free space; None: unless there is a limit."""
+    tables: list[RetainedTable]
+    oldest_at: datetime | None
+    """The time of the oldest that was there when the newest pass ended."""
+    pruned_at: datetime | None
+    """When something was last deleted."""
+    last_rows: int
+    """How much the newest pass has deleted."""
+    all_rows: int
+    """How much was ever deleted."""
+    ended_at: datetime | None
+    """When the newest pass ended."""
+    next_at: datetime | None
+    """When the next pass is due; None: never."""
+
+
+class RetentionResponse(ResponseModel):
+    kinds: list[RetainedKind]
+    kept: list[RetainedTable]
+    """Tables that grow with what agents know and have spent, of which nothing is deleted because of its age."""
 
 
 class ExportedFile(ResponseModel):

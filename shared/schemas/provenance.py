@@ -277,7 +277,7 @@ class ElementFault(LinkFault):
 
     link: str
     """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`; or what changes the meaning of these: `journal`, `type`,
-    `name`, `merge`, `retraction`, `citation`, `doubt` or `verdict`.
+    `name`, `merge`, `retraction`, `citation`, `doubt` or `verdict`; or `ledger`: iterations and calls.
     """
     id: UUID
     name: str

@@ -3,7 +3,7 @@
 Search and extract are short calls without a reference, so they cannot be resumed after a crash.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from copy import copy
 from functools import partial
 from http import HTTPStatus
@@ -15,18 +15,29 @@ from tavily import errors as tavily_errors
 
 from shared.billing.resumable_call import CallLostError, poll_until_done
 from shared.database.text import error_text
-from shared.errors import PermanentError, TransientError, unbilled
+from shared.errors import (
+    PermanentError,
+    TransientError,
+    UnavailableError,
+    unbilled,
+)
+from shared.provider_limits.gate import ProviderGate
 from shared.retry_after import retry_after_seconds
+from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tools import Json, ToolRefusalError
 from shared.web_search import answers
 from shared.web_search.answers import BadAnswerError
 
 T = TypeVar("T")
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_TIMEOUTS = (tavily_errors.TimeoutError, TimeoutError)
 _BROKEN_OFF = (httpx.NetworkError, httpx.RemoteProtocolError)
 MAX_RETRY_AFTER_SECONDS: Final = 3_600.0
 """Maximum wait that is accepted from the search service."""
+NAME: Final = "the search service"
 BASE_URL: Final = "https://api.tavily.com"
+PROVIDER: Final = "search"
+"""Its name in metrics."""
 _UNAVAILABLE: Final = frozenset({408, 425, 429})
 """Statuses of an unavailable service, besides all from 500 on."""
 
@@ -34,7 +45,16 @@ _UNAVAILABLE: Final = frozenset({408, 425, 429})
 class SearchClient:
     """One connection pool to the search service."""
 
-    def __init__(self, *, api_key: str, base_url: str | None, timeout_seconds: float) -> None:
+    def __init__(
+        self,
+        *,
+        api_key: str,
+        base_url: str | None,
+        timeout_seconds: float,
+        gate: ProviderGate | None = None,
+    ) -> None:
+        """Without a `gate` all requests are sent."""
+        self._gate = gate or ProviderGate(NAME)
         self._http = answers.create_client(base_url or BASE_URL)
         self._client = AsyncTavilyClient(
             api_key=api_key, api_base_url=base_url or BASE_URL, client=self._http
@@ -106,11 +126,12 @@ class SearchClient:
         return _parse_answer(answers.parse_research, task)
 
     async def close(self) -> None:
+        await self._gate.close()
         await self._http.aclose()
 
     async def _poll_research(self, request_id: str) -> Any:
         try:
-            task = await self._send(self._client.get_research(request_id))
+            task = await self._measure(self._client.get_research(request_id))
         except TransientError as error:
             cause = error.__cause__
             if isinstance(cause, httpx.HTTPStatusError) and cause.response.status_code == 404:
@@ -120,6 +141,33 @@ class SearchClient:
         return None if status in ("pending", "in_progress") else task
 
     async def _send(self, call: Awaitable[Any]) -> Any:
+        """Awaits `call` and translates its errors. Raises WaitForProviderError instead of beginning it."""
+        try:
+            async with self._gate.passage() as passage:
+                try:
+                    answer = await self._measure(call)
+                except TransientError as error:
+                    is_timeout = isinstance(error.__cause__, _TIMEOUTS) and error.counts
+                    if is_timeout and await passage.failed(str(error)):
+                        raise UnavailableError(str(error)) from error
+                    raise
+                passage.answered()
+                return answer
+        finally:
+            if isinstance(call, Coroutine):
+                call.close()
+
+    async def _measure(self, call: Awaitable[Any]) -> Any:
+        """Awaits `call`, translates its errors, and notes whether the service is available."""
+        try:
+            response = await self._translate_errors(call)
+        except TransientError as error:
+            _note_failure(error)
+            raise
+        PROVIDER_HEALTH.answered(PROVIDER)
+        return response
+
+    async def _translate_errors(self, call: Awaitable[Any]) -> Any:
         try:
             return await call
         except (
@@ -131,7 +179,7 @@ class SearchClient:
                 "search_key", f"Tavily refused the key: {_message(error)}. Check TAVILY_API_KEY"
             )
             raise unbilled(refusal) from error
-        except (tavily_errors.TimeoutError, TimeoutError) as error:
+        except _TIMEOUTS as error:
             raise self._timed_out(error) from error
         except tavily_errors.BadRequestError as error:
             raise unbilled(
@@ -139,12 +187,12 @@ class SearchClient:
             ) from error
         except NEVER_SENT as error:
             away = f"the search service cannot be reached: {_message(error)}"
-            raise unbilled(TransientError(away, counts=False)) from error
+            raise unbilled(UnavailableError(away)) from error
         except httpx.HTTPStatusError as error:
             raise _status_error(error) from error
         except _BROKEN_OFF as error:
-            raise TransientError(
-                f"the search service dropped the connection: {_message(error)}", counts=False
+            raise UnavailableError(
+                f"the search service dropped the connection: {_message(error)}"
             ) from error
         except Exception as error:  # its client wraps some failures in bare Exceptions
             raise TransientError(
@@ -155,22 +203,36 @@ class SearchClient:
         """Returns the error for a timeout. The SDK raises the same error if the connection timed out."""
         limit = f"{self._timeout_seconds:g} s (VIGIL_SEARCH_TIMEOUT_SECONDS sets this limit)"
         if isinstance(error.__context__, NEVER_SENT):
-            away = TransientError(
-                f"the search service cannot be reached within {limit}", counts=False
+            return unbilled(
+                UnavailableError(f"the search service cannot be reached within {limit}")
             )
-            return unbilled(away)
         return TransientError(f"the search service did not answer within {limit}")
+
+
+def _note_failure(error: TransientError) -> None:
+    """Notes whether the service is available."""
+    cause = error.__cause__
+    status = cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        PROVIDER_HEALTH.rate_limited(PROVIDER)
+    elif not error.counts:
+        PROVIDER_HEALTH.failed(PROVIDER)
 
 
 def _status_error(error: httpx.HTTPStatusError) -> TransientError:
     """Returns the error for a status. An unavailable or rate-limiting service does not use an attempt."""
     status = error.response.status_code
-    retry_after = error.response.headers.get("retry-after")
-    result = TransientError(
-        f"the search service answered {status}: {error_text(_reason(error.response))}",
-        retry_in_seconds=retry_after_seconds(retry_after, at_most=MAX_RETRY_AFTER_SECONDS),
-        counts=not (status in _UNAVAILABLE or status >= 500),
+    headers = error.response.headers
+    message = f"the search service answered {status}: {error_text(_reason(error.response))}"
+    seconds = retry_after_seconds(
+        headers.get("retry-after"), at_most=MAX_RETRY_AFTER_SECONDS, date=headers.get("date")
     )
+    result = TransientError(message, retry_in_seconds=seconds)
+    if status == HTTPStatus.TOO_EARLY:
+        result = TransientError(message, retry_in_seconds=seconds, counts=False)
+    elif status in _UNAVAILABLE or status >= 500:
+        is_rate_limit = status == HTTPStatus.TOO_MANY_REQUESTS
+        result = UnavailableError(message, retry_in_seconds=seconds, is_rate_limit=is_rate_limit)
     is_unbilled = status == HTTPStatus.TOO_MANY_REQUESTS or (
         status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT
     )

@@ -57,6 +57,8 @@ class Lease:
     """The unit of work that the worker writes in; None if it uses separate transactions."""
     is_after_wait: bool = field(default=False, compare=False)
     """Whether the step waited for an unavailable provider, and none has answered since."""
+    waited_seconds: float = field(default=0.0, compare=False)
+    """How long it has waited then."""
 
     @property
     def is_first(self) -> bool:
@@ -102,6 +104,16 @@ returning epoch
 
 
 @dataclass(frozen=True)
+class LostWorker:
+    """A worker whose lease expired."""
+
+    worker: str | None
+    since: datetime
+    """When the step was requested, for its first worker; otherwise the latest time at which it was claimed."""
+    until: datetime
+
+
+@dataclass(frozen=True)
 class Claimable:
     """The step, and the lease that `claim` takes."""
 
@@ -113,6 +125,8 @@ class Claimable:
     """How many workers have claimed it, with this one, since the last manual retry; without those that ended in waiting
     for a provider.
     """
+    lost: LostWorker | None = None
+    """The worker before, if it neither ended nor released the step."""
 
     @property
     def waited_seconds(self) -> float:
@@ -192,10 +206,24 @@ def look(
             seconds=seconds,
             bytes_per_token=row.bytes_per_token,
             is_after_wait=row.waiting_since is not None,
+            waited_seconds=_seconds_since(row.waiting_since, row.now),
         )
-        return Claimable(lease, step, row.now, lease.epoch - row.retried_epoch - row.waits)
+        claims = lease.epoch - row.retried_epoch - row.waits
+        return Claimable(lease, step, row.now, claims, _lost_worker(row, step, lease))
 
     return BoundQuery(_LOOK, {"of_step": step_id}, read)
+
+
+def _seconds_since(moment: datetime | None, now: datetime) -> float:
+    return 0.0 if moment is None else (now - moment).total_seconds()
+
+
+def _lost_worker(row: Row, step: StepRow, lease: Lease) -> LostWorker | None:
+    if step.status != StepStatus.RUNNING or row.lease_until is None:
+        return None
+    latest_claim = row.lease_until - timedelta(seconds=lease.seconds)
+    since = step.first_requested_at if row.epoch == 1 else latest_claim
+    return LostWorker(row.lease_owner, since or latest_claim, row.lease_until)
 
 
 def claim(lease: Lease, begun_at: datetime) -> BoundQuery[None]:

@@ -79,7 +79,7 @@ class Pauses:
     """
 
     first_seconds: float = 2.0
-    max_seconds: float = 300.0
+    max_seconds: float = 20.0
     jitter: float = 0.2
 
 

@@ -71,7 +71,7 @@ MAX_CONTENT_TOP = 200
 """On a phone, in pixels."""
 # Of the topmost text or control; an element may stand higher than those before it.
 _CONTENT_TOP = """() => {
-  const head = ".banner, .crumbs, .head, nav, .page-error";
+  const head = ".banner, #outages, .crumbs, .head, nav, .page-error";
   const isSeen = (each) => each.checkVisibility({visibilityProperty: true}) && !each.matches(".unseen");
   const content = [...document.querySelectorAll("main > *")].find((each) => !each.matches(head) && isSeen(each));
   const leaves = [...content.querySelectorAll("*")].filter((each) => !each.children.length && isSeen(each));

@@ -19,8 +19,8 @@ from tests.chaos.conftest import open_runner
 from tests.support.chaos.contained import PostgresContainer, docker_is_available
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.installation import Installation, running_installation
-from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
-from tests.support.chaos.scenarios import Trial, assert_like_baseline
+from tests.support.chaos.scenario_run import ScenarioRunner
+from tests.support.chaos.scenarios import assert_all_like_baseline
 from tests.support.waiting import wait_until
 
 pytestmark = [
@@ -75,7 +75,10 @@ async def test_iterations_survive_a_full_disk(
         }
         postgres.free_disk()
         in_flight |= await calls_after_restart(runner)
-        await assert_all_like_baseline(runner, baseline, figures, agents, since, len(in_flight))
+        repeated = await assert_all_like_baseline(
+            runner, baseline, figures, agents, since, in_flight=len(in_flight)
+        )
+        figures.add("of these paid twice after a full disk", repeated)
         assert runner.installation.deaths == []
     postgres_log = postgres.log.read_text()
     assert "No space left on device" in postgres_log
@@ -146,22 +149,3 @@ async def calls_after_restart(runner: ScenarioRunner) -> set[UUID]:
 
 def log_lines(installation: Installation) -> dict[str, int]:
     return {name: installation.log(name).count("\n") for name in CONSUMER_SERVICES}
-
-
-async def assert_all_like_baseline(
-    runner: ScenarioRunner,
-    baseline: ScenarioRun,
-    figures: Figures,
-    agents: Sequence[Agent],
-    since: int,
-    in_flight: int,
-) -> None:
-    for agent in agents:
-        run = await runner.end(agent, since)
-        own = ScenarioRun(run.result, run.faults, baseline.billed, 0)
-        assert_like_baseline(figures, baseline, Trial(own, 0))
-    repeated = runner.sandbox.repeated()
-    expected = sum(baseline.billed.values()) * len(agents)
-    assert sum(runner.sandbox.billed().values()) == expected + repeated
-    assert repeated <= in_flight
-    figures.add("of these paid twice after a full disk", repeated)

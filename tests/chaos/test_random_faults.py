@@ -18,6 +18,7 @@ from tests.support.chaos.fault_injector import FaultInjector
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.installation import HASTY, running_installation
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
+from tests.support.chaos.scenarios import start_agents
 
 pytestmark = pytest.mark.chaos
 
@@ -106,11 +107,6 @@ async def run_with_faults(
         await asyncio.wait({injection}, timeout=START_INTERVAL_SECONDS)
     await injection
     await assert_results_unchanged(runner, baseline, figures, agents, injector)
-
-
-async def start_agents(runner: ScenarioRunner, seed: int, count: int) -> list[Agent]:
-    """Start `count` agents; PostgreSQL may be down for a moment."""
-    return [await runner.begin_another(seed + number) for number in range(count)]
 
 
 async def assert_results_unchanged(

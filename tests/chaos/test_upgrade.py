@@ -2,19 +2,18 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from shared.database import migrate
-from shared.database.tables import Agent
 from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
 from tests.support.chaos.installation import running_installation
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
-from tests.support.chaos.scenarios import Trial, assert_like_baseline
+from tests.support.chaos.scenarios import assert_all_like_baseline, start_agents
 from tests.support.chaos.workers import STEP_KIND_BY_WORKER
 from tests.support.migration_factory import history_with
 
@@ -74,23 +73,3 @@ async def test_a_rolling_restart(
         await installation.wait_for_restart(name, pid)
     await assert_all_like_baseline(runner, baseline, figures, agents, since)
     figures.add("iterations under a rolling restart", len(agents))
-
-
-async def start_agents(runner: ScenarioRunner, seed: int, count: int) -> list[Agent]:
-    return [await runner.begin_another(seed + number) for number in range(count)]
-
-
-async def assert_all_like_baseline(
-    runner: ScenarioRunner,
-    baseline: ScenarioRun,
-    figures: Figures,
-    agents: Sequence[Agent],
-    since: int,
-) -> None:
-    """All iterations cost as much as undisturbed ones; no call was paid for twice."""
-    for agent in agents:
-        run = await runner.end(agent, since)
-        own = ScenarioRun(run.result, run.faults, baseline.billed, 0)
-        assert_like_baseline(figures, baseline, Trial(own, 0))
-    expected = {kind: times * len(agents) for kind, times in baseline.billed.items()}
-    assert (runner.sandbox.billed(), runner.sandbox.repeated()) == (expected, 0)

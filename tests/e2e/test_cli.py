@@ -13,7 +13,10 @@ import httpx
 import psutil
 import pytest
 
+from cli.local.members import API, CONSUMER_SERVICES
+from shared.version import vigil_version
 from tests.support.e2e.installation import MISSION, Installation, installed
+from tests.support.observability.scraping import parse, value
 from tests.support.paths import CORPUS
 from tests.support.waiting import wait_for
 from tests.support.webhook_server import Hit, receiving
@@ -149,6 +152,33 @@ def test_a_second_up_reports_the_first(vigil: Installation) -> None:
     assert result.returncode == 1
     assert str(vigil.running.pid) in result.stderr
     assert vigil.running.api_url in result.stderr
+
+
+def test_prometheus_finds_the_metrics_of_every_service(vigil: Installation) -> None:
+    targets = json.loads(vigil.data.targets_file.read_text())
+    addresses = {each["labels"]["service"]: each["targets"][0] for each in targets}
+    assert set(addresses) == {*CONSUMER_SERVICES, API}
+    token = vigil.data.token()
+    for service, address in addresses.items():
+        headers = {"authorization": f"Bearer {token}"} if service == API else {}
+        response = httpx.get(f"http://{address}/metrics", headers=headers)
+        assert response.status_code == 200, service
+        samples = parse(response.text)
+        assert value(samples, "vigil_build_info", version=vigil_version()) == 1, service
+        assert value(samples, "vigil_database_up") == 1, service
+        assert abs(value(samples, "vigil_clock_skew_seconds") or 0) < 1, service
+        assert (value(samples, "process_resident_memory_bytes") or 0) > 0, service
+        if service == API:
+            assert value(samples, "vigil_stream_max_bytes") == 1024**3
+            assert samples["vigil_stream_bytes", frozenset()] >= 0
+        else:
+            # Of its own consumer only, although all are forked from one process.
+            lags = [labels for name, labels in samples if name == "vigil_consumer_pending_messages"]
+            assert lags == [frozenset({("consumer", service)})]
+        measures_all = value(samples, "vigil_late_agents") is not None
+        assert measures_all == (service == "scheduler"), service
+        if service == "scheduler":
+            assert (value(samples, "vigil_data_free_bytes") or 0) > 0
 
 
 def test_killed_processes_are_restarted(vigil: Installation) -> None:

@@ -31,6 +31,20 @@ def test_no_invariant_is_violated_in_many_installations() -> None:
     assert run_installations(range(RUNS, 3000)).joins > 50_000
 
 
+@pytest.mark.parametrize(
+    ("seconds", "seeds"),
+    [(600.0, range(3)), pytest.param(3600.0, range(12), marks=pytest.mark.slow)],
+)
+def test_an_outage_of_the_provider_fails_nothing(seconds: float, seeds: range) -> None:
+    """With kills, lost messages and lost commits meanwhile. All steps go on within a minute of its return."""
+    for seed in seeds:
+        installation = SimulatedInstallation(seed, outage_seconds=seconds)
+        total = installation.run()
+        assert installation.outage.released > seconds / 60
+        assert installation.outage.refused <= seconds / 10 + 40
+        assert total.killed_processes
+
+
 def test_a_seed_determines_everything() -> None:
     first, second = SimulatedInstallation(7).run(), SimulatedInstallation(7).run()
     assert first == second

@@ -3,8 +3,9 @@
 A copy of the template takes about ten times as long as emptying one.
 """
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, LiteralString
 from uuid import uuid4
 
 import psycopg
@@ -57,7 +58,7 @@ class DatabasePool:
 
     def __init__(self, postgres: Postgres) -> None:
         self._postgres = postgres
-        self._server = psycopg.connect(postgres.dsn, autocommit=True)
+        self._server = self._connect()
         self._free: list[str] = []
         with psycopg.connect(postgres.url(TEMPLATE), autocommit=True) as template:
             tables = [name for (name,) in template.execute(_TABLES).fetchall()]
@@ -78,21 +79,43 @@ class DatabasePool:
             self._rename(self._free.pop(), name)
         else:
             query = "create database {} template {}"
-            self._server.execute(
-                sql.SQL(query).format(sql.Identifier(name), sql.Identifier(TEMPLATE))
-            )
+            self._execute(sql.SQL(query).format(sql.Identifier(name), sql.Identifier(TEMPLATE)))
         return name
 
     def give_back(self, name: str) -> None:
         """Ends all connections to the database, and empties or drops it."""
-        self._server.execute(_END_CONNECTIONS, [name])
+        self._execute(_END_CONNECTIONS, [name])
         with suppress(*_LEFT_UNUSABLE):
             if self._is_emptied(name):
                 self._free.append(name)
                 return
-        self._server.execute(
+        self._execute(
             sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name))
         )
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(self._postgres.dsn, autocommit=True)
+
+    def _execute(
+        self, statement: LiteralString | sql.Composed, params: Sequence[str] | None = None
+    ) -> None:
+        """Connects again if the connection was lost: else all later tests of this process would fail. The server ends all
+        connections if one of its processes is killed, as when memory runs out.
+        """
+
+        def reconnect() -> psycopg.Connection | None:
+            try:
+                return self._connect()
+            except psycopg.OperationalError:  # it still recovers
+                return None
+
+        try:
+            self._server.execute(statement, params)
+        except psycopg.OperationalError:
+            if not self._server.broken:
+                raise
+            self._server = wait_for(reconnect, "PostgreSQL to accept connections again")
+            self._server.execute(statement, params)
 
     def _is_emptied(self, name: str) -> bool:
         with psycopg.connect(self._postgres.url(name)) as connection:
@@ -119,9 +142,9 @@ class DatabasePool:
 
         def rename() -> bool | None:
             try:
-                self._server.execute(query)
+                self._execute(query)
             except psycopg.errors.ObjectInUse:
-                self._server.execute(_END_CONNECTIONS, [old])
+                self._execute(_END_CONNECTIONS, [old])
                 return None
             return True
 

@@ -29,7 +29,8 @@ LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
 UNNOTICED: Final = re.compile(
     r"create extension if not exists \w+|lock table [\w, ]+ in share row exclusive mode"
-    r"|analyze \w+|alter index \w+ (?:re)?set \([\w =,]+\)",
+    r"|analyze \w+|alter index \w+ (?:re)?set \([\w =,]+\)"
+    r"|alter table \w+ set \((?:(?:toast\.)?autovacuum_\w+ = [\d.]+(?:, )?)+\)",
     re.IGNORECASE,
 )
 """Statements that older services need not know, and that lock only for a moment."""

@@ -151,7 +151,9 @@ class Equipment:
     @classmethod
     def of(cls, settings: Settings, number: int) -> "Equipment":
         database = Database(settings.database_url, name=f"worker-{number}", pool_size=8)
-        return cls(database, create_model(settings, database), create_search_client(settings))
+        return cls(
+            database, create_model(settings, database), create_search_client(settings, database)
+        )
 
     async def open_steps(self) -> list[UUID]:
         async with self.database.transaction() as session:

@@ -47,6 +47,11 @@ class Access:
         """The user whose data the request may access."""
         return self.caller.user_id
 
+    @property
+    def counted_owner_id(self) -> UUID | None:
+        """Whose steps the state of the installation counts: None for operators, who see those of all users."""
+        return None if self.caller.is_operator else self.owner_id
+
 
 async def _owned_access(request: Request) -> AsyncIterator[Access]:
     caller: Caller = request.scope[CALLER]

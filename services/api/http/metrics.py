@@ -1,15 +1,20 @@
-"""Prometheus metrics: measurements of the API, and gauges of the installation that are read at each scrape."""
+"""Prometheus metrics of the API: of its process, of its requests, and gauges of the installation's open work.
 
-from collections.abc import Mapping
+The gauges have the names that the scheduler gives them, too: see `shared.telemetry.metrics`.
+"""
+
+from math import nan
 from time import perf_counter
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.api.queries import operations
 from shared.database.engine import Database
 from shared.enums import StepKind
+from shared.telemetry import metrics
+from shared.version import vigil_version
 
 BUCKETS_SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 NO_ROUTE: Final = "none"
@@ -24,6 +29,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        metrics.BUILD_INFO.labels(vigil_version()).set(1)
         labels = ("method", "route", "status")
         self.requests = Counter(
             "vigil_http_requests", "Requests answered.", labels, registry=self.registry
@@ -35,40 +41,41 @@ class Metrics:
             buckets=BUCKETS_SECONDS,
             registry=self.registry,
         )
-        self.connections = self._gauge(
-            "vigil_database_connections", "Connections of the API's pool.", "use"
-        )
         self.open_steps = self._gauge("vigil_open_steps", "Requested and not ended.", "kind")
         self.dead_letters = self._gauge("vigil_dead_letters", "Kept.")
         self.running = self._gauge("vigil_running_iterations", "Of all agents.")
-        self.database_up = self._gauge(
-            "vigil_database_up", "Whether PostgreSQL answered this request."
+        for unknown in (self.dead_letters, self.running):
+            unknown.set(nan)
+        self.stream_bytes = self._gauge(
+            "vigil_stream_bytes", "Size of the stream on each node; NaN if NATS did not answer."
+        )
+        self.stream_max_bytes = self._gauge(
+            "vigil_stream_max_bytes", "Size at which the stream discards its oldest events."
         )
 
     def _gauge(self, name: str, documentation: str, *labels: str) -> Gauge:
         return Gauge(name, documentation, labels, registry=self.registry)
 
     def text(self) -> bytes:
-        """Returns the metrics in the Prometheus text format."""
-        return generate_latest(self.registry)
+        """Returns the metrics of the process and of the application in the Prometheus text format."""
+        return metrics.exposition([metrics.REGISTRY, self.registry])
 
     async def look(self, database: Database) -> None:
         """Reads the gauges.
 
         Raises TransientError while PostgreSQL is unavailable; they then keep their values.
         """
-        self.database_up.set(0)
         async with database.transaction() as session:
             installation_state = await operations.read_installation_state(session)
-        self.database_up.set(1)
         for kind in StepKind:
             self.open_steps.labels(kind).set(installation_state.open_steps.get(kind, 0))
         self.dead_letters.set(installation_state.dead_letters)
         self.running.set(installation_state.running_iterations)
 
-    def set_pool_use(self, use: Mapping[str, int]) -> None:
-        for state, count in use.items():
-            self.connections.labels(state).set(count)
+    def set_stream(self, size_bytes: float, max_bytes: float) -> None:
+        """Sets the size of the stream and its limit."""
+        self.stream_bytes.set(size_bytes)
+        self.stream_max_bytes.set(max_bytes)
 
 
 class MetricsMiddleware:

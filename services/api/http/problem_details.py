@@ -123,6 +123,13 @@ class NotFoundError(ProblemError):
         )
 
 
+class GoneError(ProblemError):
+    """The resource was deleted because of its age."""
+
+    def __init__(self, noun: str, detail: str) -> None:
+        super().__init__(HTTPStatus.GONE, f"{noun}-deleted", detail)
+
+
 class ConflictError(ProblemError):
     def __init__(self, kind: str, detail: str) -> None:
         super().__init__(HTTPStatus.CONFLICT, kind, detail)

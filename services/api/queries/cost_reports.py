@@ -1,7 +1,7 @@
 """Cost reports for the cost pages: by hour or day, and by phase, agent, model and kind of call.
 
 All figures but those of single iterations come from the index `calls_costs_idx` alone, read for the
-period's range of each agent.
+period's range of each agent, and from the sums of deleted calls, of which only the day is known.
 """
 
 from collections import defaultdict
@@ -14,6 +14,7 @@ from uuid import UUID
 from sqlalchemy import TextClause, text
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from services.api.queries.ledger import LEDGER_SQL
 from shared.schemas.costs import CostTotals
 from shared.schemas.iterations import CallUsage
 
@@ -113,6 +114,8 @@ class CostPoint(NamedTuple):
     output_tokens: int
     cost_usd: float
     assumed_usd: float
+    is_day: bool = False
+    """Deleted calls of which only the day is known, in a report by hour."""
 
 
 class SpentDay(NamedTuple):
@@ -230,6 +233,7 @@ def _point(row: Mapping[Any, Any]) -> CostPoint:
         int(row["output_tokens"]),
         float(row["cost_usd"]),
         float(row["assumed_usd"]),
+        row["is_day"],
     )
 
 
@@ -291,26 +295,27 @@ async def list_costly_iterations(
 
 
 _MEMORY: Final = text("set local work_mem = '32MB'")
-_REPORT: Final[TextClause] = text("""
+_REPORT: Final[TextClause] = text(f"""
 with sums as materialized (
   -- What began before the period is wanted by day only.
   select date_bin(
       case when started_at >= :since then cast(:step as interval) else interval '1 day' end,
       started_at, timestamptz '2000-01-01Z'
     ) as start, agent_id, phase, model, kind,
-    count(*) as calls, count(*) filter (where kind = 'llm' and cost_usd is null) as unpriced,
+    is_day and cast(:step as interval) < interval '1 day' as is_day,
+    sum(calls) as calls, sum(unpriced) as unpriced,
     sum(attempts) as attempts, sum(input_tokens) as input_tokens, sum(output_tokens) as output_tokens,
     sum(cached_tokens) as cached_tokens, sum(reasoning_tokens) as reasoning_tokens,
     sum(system_tokens) as system_tokens, sum(tools_tokens) as tools_tokens,
     sum(context_tokens) as context_tokens, sum(results_tokens) as results_tokens,
     sum(cost_usd) as cost_usd, sum(assumed_usd) as assumed_usd
-  from calls
+  from {LEDGER_SQL} as ledger
   where agent_id = any(array(
       select id from agents
       where owner_id = :owner and (cast(:agent as uuid) is null or id = cast(:agent as uuid))
     ))
     and started_at >= :scan_since and started_at < :scan_until
-  group by 1, agent_id, phase, model, kind
+  group by 1, agent_id, phase, model, kind, 6
 ), keyed as (
   select *, coalesce(model, kind) as shown_model,
     case cast(:stacked_by as text)
@@ -334,18 +339,18 @@ select case grouping(agent_id, phase, shown_model, kind)
   coalesce(sum(reasoning_tokens), 0) as reasoning_tokens, coalesce(sum(system_tokens), 0) as system_tokens,
   coalesce(sum(tools_tokens), 0) as tools_tokens, coalesce(sum(context_tokens), 0) as context_tokens,
   coalesce(sum(results_tokens), 0) as results_tokens, coalesce(sum(cost_usd), 0) as cost_usd,
-  coalesce(sum(assumed_usd), 0) as assumed_usd
+  coalesce(sum(assumed_usd), 0) as assumed_usd, false as is_day
 from keyed
 group by grouping sets ((agent_id), (phase), (shown_model), (kind), ())
 union all
 select 'step', start, series.stack_key, sum(calls), 0, 0, coalesce(sum(input_tokens), 0),
-  coalesce(sum(output_tokens), 0), 0, 0, 0, 0, 0, 0, coalesce(sum(cost_usd), 0), coalesce(sum(assumed_usd), 0)
+  coalesce(sum(output_tokens), 0), 0, 0, 0, 0, 0, 0, coalesce(sum(cost_usd), 0), coalesce(sum(assumed_usd), 0), is_day
 from keyed left join series using (stack_key)
-group by start, series.stack_key
+group by start, series.stack_key, is_day
 union all
 select 'recent', date_bin(interval '1 day', start, timestamptz '2000-01-01Z'), null, sum(calls), 0, 0,
   coalesce(sum(input_tokens), 0), coalesce(sum(output_tokens), 0), 0, 0, 0, 0, 0, 0,
-  coalesce(sum(cost_usd), 0), coalesce(sum(assumed_usd), 0)
+  coalesce(sum(cost_usd), 0), coalesce(sum(assumed_usd), 0), false
 from sums where start >= :recent_since
 group by 2
 """)
@@ -357,11 +362,11 @@ select statement_timestamp() as now, min(created_at) as exists_since,
   bool_or(active and status = 'ready' and suspended_until is null) as is_active
 from agents where owner_id = :owner and (cast(:agent as uuid) is null or id = cast(:agent as uuid))
 """)
-_RECENT: Final = text("""
-select date_bin(interval '1 day', started_at, timestamptz '2000-01-01Z') as start, count(*) as calls,
+_RECENT: Final = text(f"""
+select date_bin(interval '1 day', started_at, timestamptz '2000-01-01Z') as start, cast(sum(calls) as bigint) as calls,
   coalesce(sum(input_tokens), 0) as input_tokens, coalesce(sum(output_tokens), 0) as output_tokens,
   coalesce(sum(cost_usd), 0) as cost_usd, coalesce(sum(assumed_usd), 0) as assumed_usd
-from calls
+from {LEDGER_SQL} as ledger
 where agent_id = any(array(
     select id from agents
     where owner_id = :owner and (cast(:agent as uuid) is null or id = cast(:agent as uuid))

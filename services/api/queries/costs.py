@@ -21,13 +21,13 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
+from services.api.queries.ledger import LEDGER, TOKENS, counted_calls
 from shared.billing import budgets
 from shared.billing import budgets as billing_budgets
 from shared.billing.budgets import BudgetStatus
 from shared.billing.reservations import INSTALLATION
 from shared.database.pagination import Keyset, paginate
-from shared.database.tables import Agent, Call, Step
-from shared.database.tables.billing import PART_COLUMNS
+from shared.database.tables import Agent, Call, CallDay, Step
 from shared.database.text import storable
 from shared.enums import CallKind, Phase, StepStatus
 from shared.schemas.base import (
@@ -52,9 +52,13 @@ _NEWEST = Keyset("calls", (Call.started_at, Call.id))
 
 
 async def agent_call_totals(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> CallsSummary:
-    """Returns the totals of all calls that are still in the ledger."""
-    owned_agent = select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id)
-    return await _count_calls(session, Call.agent_id == owned_agent.scalar_subquery())
+    """Returns the totals of all calls that the agent has ever made."""
+    owned_agent = (
+        select(Agent.id).where(Agent.id == agent_id, Agent.owner_id == owner_id).scalar_subquery()
+    )
+    return await _count_calls(
+        session, Call.agent_id == owned_agent, CallDay.agent_id == owned_agent
+    )
 
 
 async def list_calls(
@@ -131,23 +135,18 @@ async def _running_calls(
     return [RunningCall.model_validate(row) for row in rows]
 
 
-async def _count_calls(session: AsyncSession, condition: ColumnElement[bool]) -> CallsSummary:
-    is_answered = Call.answered_at.is_not(None)
+async def _count_calls(
+    session: AsyncSession,
+    of_calls: ColumnElement[bool],
+    of_days: ColumnElement[bool] | None = None,
+) -> CallsSummary:
+    counted = counted_calls(of_calls, of_days).c
+    keys = (counted.kind, counted.phase, counted.model)
+    names = ("answered", "unanswered", "input_tokens", "output_tokens", "cost_usd", "unpriced")
     rows = await session.execute(
-        select(
-            Call.kind,
-            Call.phase,
-            Call.model,
-            func.count().filter(is_answered),
-            func.count().filter(~is_answered),
-            func.coalesce(func.sum(Call.input_tokens), 0),
-            func.coalesce(func.sum(Call.output_tokens), 0),
-            func.coalesce(func.sum(Call.cost_usd), 0),
-            func.count().filter(is_answered, Call.kind == CallKind.LLM, Call.cost_usd.is_(None)),
-        )
-        .where(condition)
-        .group_by(Call.kind, Call.phase, Call.model)
-        .order_by(Call.kind, Call.phase, Call.model)
+        select(*keys, *(func.coalesce(func.sum(counted[name]), 0) for name in names))
+        .group_by(*keys)
+        .order_by(*keys)
     )
     groups = [CallGroup(**dict(zip(CallGroup.model_fields, row, strict=True))) for row in rows]
     return CallsSummary(totals=_totals(groups), groups=groups)
@@ -237,7 +236,7 @@ async def agent_costs(
 
     The caller has checked that it is the owner's. Raises TooManyDaysError.
     """
-    condition = Call.agent_id == agent_id
+    condition = LEDGER.c.agent_id == agent_id
     usage = await agent_usage(session, agent_id)
     return await _costs_view(session, condition, cost_query, usage)
 
@@ -254,7 +253,7 @@ async def owner_costs(
 
 
 def calls_of_owner(owner_id: UUID) -> ColumnElement[bool]:
-    return Call.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
+    return LEDGER.c.agent_id.in_(select(Agent.id).where(Agent.owner_id == owner_id))
 
 
 async def _costs_view(
@@ -308,7 +307,8 @@ def _by_key(key: ColumnElement[str], condition: ColumnElement[bool]) -> Select[A
 
 def _by_agent(condition: ColumnElement[bool]) -> Select[Any]:
     """Joins the agents after the aggregation, not for each call."""
-    sums = select(Call.agent_id, *SUMS).where(condition).group_by(Call.agent_id).subquery()
+    of_agent = LEDGER.c.agent_id
+    sums = select(of_agent, *SUMS).where(condition).group_by(of_agent).subquery()
     return select(sums, Agent.name.label("key")).join(Agent, Agent.id == sums.c.agent_id)
 
 
@@ -327,8 +327,8 @@ async def day_range(session: AsyncSession, cost_query: CostQuery) -> tuple[date,
 def began_between(since: date, until: date) -> ColumnElement[bool]:
     """Returns the condition for calls that began on these days, both inclusive."""
     return and_(
-        Call.started_at >= _midnight(since),
-        Call.started_at < _midnight(until + timedelta(days=1)),
+        LEDGER.c.started_at >= _midnight(since),
+        LEDGER.c.started_at < _midnight(until + timedelta(days=1)),
     )
 
 
@@ -337,19 +337,13 @@ def _midnight(day: date) -> datetime:
     return datetime.combine(day, time(), UTC)
 
 
-_OF_TOKENS: Final = ("cached_tokens", "reasoning_tokens", *PART_COLUMNS)
-SUMS: Final[tuple[ColumnElement[Any], ...]] = (
-    func.count().label("calls"),
-    func.coalesce(func.sum(Call.attempts), 0).label("attempts"),
-    func.coalesce(func.sum(Call.input_tokens), 0).label("input_tokens"),
-    func.coalesce(func.sum(Call.output_tokens), 0).label("output_tokens"),
-    *(func.coalesce(func.sum(getattr(Call, name)), 0).label(name) for name in _OF_TOKENS),
-    func.coalesce(func.sum(Call.cost_usd), 0).label("cost_usd"),
-    func.coalesce(func.sum(Call.assumed_usd), 0).label("assumed_usd"),
+_SUMMED: Final = ("calls", "attempts", *TOKENS, "cost_usd", "assumed_usd")
+SUMS: Final[tuple[ColumnElement[Any], ...]] = tuple(
+    func.coalesce(func.sum(LEDGER.c[name]), 0).label(name) for name in _SUMMED
 )
 
 KEYS: Final[Mapping[CostsBy, ColumnElement[str]]] = {
-    "day": func.to_char(func.timezone("UTC", Call.started_at), "YYYY-MM-DD"),
-    "phase": cast(Call.phase, Text),
-    "model": func.coalesce(Call.model, cast(Call.kind, Text)),
+    "day": func.to_char(func.timezone("UTC", LEDGER.c.started_at), "YYYY-MM-DD"),
+    "phase": cast(LEDGER.c.phase, Text),
+    "model": func.coalesce(LEDGER.c.model, cast(LEDGER.c.kind, Text)),
 }

@@ -59,7 +59,7 @@ def day_forecast(
     settings: Settings, interval_seconds: int, model: str | None = None
 ) -> ForecastResponse:
     """What an agent will cost in a day. Raises PermanentError if the prices cannot be read."""
-    return _response(load_prices(settings), model or settings.model, interval_seconds)
+    return _response(load_prices(settings), model or settings.first_model, interval_seconds)
 
 
 def forecast_without_sandbox(settings: Settings, interval_seconds: int) -> ForecastResponse | None:
@@ -72,7 +72,7 @@ def forecast_without_sandbox(settings: Settings, interval_seconds: int) -> Forec
         return None
     default = str(Settings.model_fields["model"].default)
     prices = read_prices(settings.prices_file or SHIPPED).overridden(settings.prices)
-    name = default if settings.model_is_sandbox else settings.model
+    name = default if settings.model_is_sandbox else settings.first_model
     return _response(prices, name, interval_seconds)
 
 

@@ -51,6 +51,7 @@ from shared.schemas.iterations import (
     TracedStep,
     WrittenElement,
 )
+from shared.telemetry.tracing import trace_id_of
 from shared.workflow import iterations
 from shared.workflow import steps as step_store
 
@@ -239,6 +240,7 @@ async def _details(
         interactions=await transcripts.interactions_of_iteration(session, iteration.id, order),
         calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
         running_calls=await costs.running_calls_of_iteration(session, iteration.id),
+        trace_id=trace_id_of(iteration.id),
     )
 
 

@@ -229,7 +229,7 @@ async def read_installation_state(session: AsyncSession) -> InstallationState:
 
 @dataclass(frozen=True)
 class Waiting:
-    """The open steps of one service that nobody works on."""
+    """The open steps of one service that no worker has claimed."""
 
     oldest_seconds: float | None = None
     """How long the oldest step has waited for a worker; None if none waits."""

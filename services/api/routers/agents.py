@@ -10,11 +10,12 @@ from starlette.responses import Response
 from services.api.auth.dependencies import OwnedAccess, OwnedAgent
 from services.api.commands import agents as agent_commands
 from services.api.commands.agents import ChangedAgent, NewAgent, NewConfiguration
+from services.api.commands.corpora import require_corpus
 from services.api.http.dependencies import EventAfterCommit, Page, PageQuery
 from services.api.http.etags import UNCHANGED, IfMatch, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.openapi import length_in_schema
-from services.api.http.problem_details import NotFoundError, ProblemError, problems
+from services.api.http.problem_details import NotFoundError, problems
 from services.api.queries import agents as agent_queries
 from services.api.queries.agents import AgentState
 from shared.agents import agents as agent_store
@@ -50,15 +51,11 @@ async def create_agent(
 ) -> Response:
     """Creates an agent. It is configured, runs once immediately, and then at its interval."""
     settings: Settings = request.app.state.settings
-    if body.corpus is not None and not settings.search_is_sandbox:
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "no-sandbox",
-            "Only the sandbox can search a corpus, and this installation searches the web. Create the agent without one.",
-        )
     caps = Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
 
     async def make() -> AgentDetails:
+        if body.corpus is not None:
+            await require_corpus(settings, body.corpus)
         result = await agent_commands.create_agent(access.session, access.owner_id, body, caps)
         afterwards.publish(result.event)
         return result.agent

@@ -1,18 +1,19 @@
 """Iterations and their phase runs."""
 
+from http import HTTPStatus
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
-from services.api.auth.dependencies import OwnedAccess, OwnedAgent
+from services.api.auth.dependencies import AgentAccess, OwnedAccess, OwnedAgent
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.etags import UNCHANGED, etag_response
-from services.api.http.problem_details import NotFoundError
+from services.api.http.problem_details import GoneError, NotFoundError, ProblemError, problems
 from services.api.queries import iterations as iteration_queries
-from services.api.queries import transcripts
-from shared.enums import IterationStatus, Phase
+from services.api.queries import retention, transcripts
+from shared.enums import IterationStatus, Phase, RetentionKind
 from shared.schemas.base import InteractionEvent, IterationDetails, IterationSummary
 from shared.schemas.iterations import InteractionDetails, InteractionHead
 
@@ -37,7 +38,7 @@ async def list_iterations(
     "/agents/{agent}/iterations/{number}",
     name="show_by_number",
     response_model=IterationDetails,
-    responses=UNCHANGED,
+    responses={**UNCHANGED, **problems(HTTPStatus.GONE)},
 )
 async def show_iteration_by_number(
     access: OwnedAgent, number: Number, request: Request
@@ -47,7 +48,23 @@ async def show_iteration_by_number(
     by_number = await iteration_queries.find_by_number(
         access.session, access.owner_id, agent.id, number
     )
-    return _response(request, by_number, number)
+    if by_number is None:
+        raise await missing_iteration(access, number)
+    return etag_response(request, by_number)
+
+
+async def missing_iteration(access: AgentAccess, number: int) -> ProblemError:
+    """Returns the error of an iteration that the agent does not have: whether it was deleted because of its age."""
+    session = access.session
+    if not await retention.is_pruned(session, access.agent.id, number):
+        return NotFoundError("iteration", number)
+    days = await retention.days_of(session, RetentionKind.ITERATIONS)
+    limit = "" if days is None else f" {days:g} days after they have ended"
+    return GoneError(
+        "iteration",
+        f"Iteration {number} was deleted because of its age: iterations are deleted{limit}. What it wrote to the graph is"
+        " kept, and what it cost is in the costs of its day.",
+    )
 
 
 @iterations_router.get(
@@ -58,12 +75,8 @@ async def show_iteration(access: OwnedAccess, iteration_id: UUID, request: Reque
     iteration = await iteration_queries.find_iteration(
         access.session, access.owner_id, iteration_id
     )
-    return _response(request, iteration, iteration_id)
-
-
-def _response(request: Request, iteration: IterationDetails | None, reference: object) -> Response:
     if iteration is None:
-        raise NotFoundError("iteration", reference)
+        raise NotFoundError("iteration", iteration_id)
     return etag_response(request, iteration)
 
 

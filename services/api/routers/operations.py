@@ -1,10 +1,12 @@
 """Operations: dead letters, metrics, health, and the installation's providers."""
 
+import asyncio
+from functools import partial
 from http import HTTPStatus
+from math import inf, nan
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Request
-from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 
 from services.api.auth.dependencies import (
@@ -20,22 +22,26 @@ from services.api.http.dependencies import Page, PageQuery
 from services.api.http.metrics import Metrics
 from services.api.http.problem_details import ConflictError, NotFoundError, problems
 from services.api.queries import operations
+from services.api.queries import retention as retention_queries
+from services.api.queries.provider_outages import read_outages
 from services.api.streaming.event_hub import EventHub
 from shared.database.engine import Database
 from shared.database.tables import DeadLetter
 from shared.enums import AccessScope
 from shared.errors import TransientError
 from shared.events.stream_admin import Queue
-from shared.runtime.logging import logger
+from shared.runtime import database_probe
 from shared.runtime.process import ready_check
 from shared.runtime.settings import Settings
 from shared.schemas.base import AboutResponse, ProvidersResponse
 from shared.schemas.operations import (
     DeadLetterDetails,
     DeadLetterResponse,
+    RetentionResponse,
     ServiceLoadResponse,
     ServiceLoadsResponse,
 )
+from shared.telemetry.metrics import CONTENT_TYPE
 from shared.version import vigil_version
 from shared.workflow import dead_letters as dead_letter_store
 from shared.workflow.iterations import database_time
@@ -126,7 +132,8 @@ _PLAIN_TEXT: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"text/plain": {"schema": {"type": "string"}}}}
 }
 
-log = logger(__name__)
+STREAM_SECONDS: Final = 2.0
+"""A scrape does not wait longer for NATS."""
 
 
 def require_operator_scope(caller: AuthenticatedCaller) -> None:
@@ -141,13 +148,19 @@ async def show_metrics(request: Request) -> Response:
     """Metrics: requests, durations, connections, and open work."""
     of_api: Metrics = request.app.state.metrics
     database: Database = request.app.state.database
-    of_api.set_pool_use(database.pool_use())
+    await _measure_stream(request.app.state.hub, of_api)
+    await database_probe.probe(database, [partial(of_api.look, database)])
+    return Response(of_api.text(), media_type=CONTENT_TYPE)
+
+
+async def _measure_stream(hub: EventHub, of_api: Metrics) -> None:
     try:
-        await of_api.look(database)
-    except TransientError as error:
-        # The API's own metrics matter most in this case; `vigil_database_up` reports the failure.
-        log.warning("PostgreSQL is unavailable; its metrics are missing", reason=str(error))
-    return Response(of_api.text(), media_type=CONTENT_TYPE_LATEST)
+        async with asyncio.timeout(STREAM_SECONDS):
+            state = await hub.stream_state()
+    except (TransientError, TimeoutError):
+        of_api.set_stream(nan, nan)
+    else:
+        of_api.set_stream(state.size_bytes, inf if state.max_bytes is None else state.max_bytes)
 
 
 @services_router.get("/services", name="load")
@@ -165,8 +178,17 @@ async def show_service_loads(request: Request, access: OperatorAccess) -> Servic
         _service_load(queues.get(service, Queue(service)), workforce) for service in SERVICES
     ]
     return ServiceLoadsResponse(
-        measured_at=await database_time(access.session), bus_fault=bus_fault, services=services
+        measured_at=await database_time(access.session),
+        bus_fault=bus_fault,
+        services=services,
+        outages=await read_outages(access.session, None),
     )
+
+
+@services_router.get("/retention", name="retention")
+async def show_retention(access: OperatorAccess) -> RetentionResponse:
+    """What is deleted when it is old: age limits, sizes, and what was deleted; for operators."""
+    return await retention_queries.read_retention(access.session)
 
 
 def _service_load(queue: Queue, workforce: operations.Workforce) -> ServiceLoadResponse:
@@ -202,8 +224,8 @@ async def show_version() -> AboutResponse:
 
 
 @providers_router.get("/about/providers", name="providers")
-async def show_providers(request: Request) -> ProvidersResponse:
-    """The configured model and search service; of keys only whether they are set."""
+async def show_providers(request: Request, access: OwnedAccess) -> ProvidersResponse:
+    """The configured model and search service, and whether they are available; of keys only whether they are set."""
     settings: Settings = request.app.state.settings
     return ProvidersResponse(
         model=settings.model,
@@ -214,4 +236,5 @@ async def show_providers(request: Request) -> ProvidersResponse:
         embedding_model=settings.embedding_model,
         model_is_sandbox=settings.model_is_sandbox,
         search_is_sandbox=settings.search_is_sandbox,
+        outages=await read_outages(access.session, access.counted_owner_id),
     )

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.schemas.base import CallTotals
+from shared.schemas.base import CallTotals, ProviderOutage
 from shared.schemas.iterations import CallUsage, WrittenElement
 
 NONE: Final = "–"
@@ -326,7 +326,13 @@ def clip(text: str, max_chars: int) -> str:
     return f"{(words if len(words) > max_chars // 2 else room).rstrip(' ,;:–-')}…"
 
 
+def explain(outages: Iterable[ProviderOutage], error: str | None) -> bool:
+    """Whether one of the outages explains the error of a step."""
+    return any(outage.explains(error) for outage in outages)
+
+
 TEXT_FILTERS: Final = {
+    "explain": explain,
     "cut": cut,
     "unpacked": unpacked,
     "plain": plain,

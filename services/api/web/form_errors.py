@@ -55,7 +55,7 @@ def errors_by_field(model: type[BaseModel], error: ValidationError) -> dict[str,
     for details in error.errors():
         name = str(details["loc"][0]) if details["loc"] else FORM
         field = model.model_fields.get(name)
-        if field is None:
+        if field is None or details["type"] == "none_required":
             sentences.setdefault(FORM, _unknown_field(name))
         else:
             sentences.setdefault(name, _sentence(name, field, details))

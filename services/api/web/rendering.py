@@ -20,10 +20,12 @@ from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
 from services.api.queries import notifications, operations
 from services.api.queries.agents import AgentStanding, find_standing
+from services.api.queries.provider_outages import read_outages
 from services.api.web import filters, text
 from services.api.web.presenters.outcomes import outcome_of
 from services.api.web.text import render_markdown
 from shared.runtime.settings import Settings
+from shared.schemas.base import ProviderOutage
 from shared.version import vigil_version
 
 router = APIRouter(include_in_schema=False)
@@ -219,7 +221,11 @@ class Page:
             if self._access.caller.is_operator:
                 dead_letters = await operations.count_dead_letters(self._access.session)
         settings: Settings = self._request.app.state.settings
+        outages: list[ProviderOutage] = []
+        if self.part is None or context.get("trouble"):
+            outages = await read_outages(self._access.session, self._access.counted_owner_id)
         common = {
+            "outages": outages,
             "sandboxed": settings.sandboxed_providers,
             "caller": self._access.caller,
             "path": self._request.url.path,

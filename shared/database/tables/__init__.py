@@ -6,10 +6,12 @@ from shared.database.tables.base import Base
 from shared.database.tables.billing import (
     BudgetDay,
     Call,
+    CallDay,
     Context,
     InstallationBudget,
     Interaction,
     PinnedContext,
+    ProviderLimit,
 )
 from shared.database.tables.graph import (
     ElementNumber,
@@ -43,7 +45,13 @@ from shared.database.tables.provenance import (
     Retraction,
     Source,
 )
-from shared.database.tables.workflow import InvestigationRequest, Iteration, Step
+from shared.database.tables.workflow import (
+    InvestigationRequest,
+    Iteration,
+    PrunedIterations,
+    Retention,
+    Step,
+)
 
 __all__ = [
     "Agent",
@@ -52,6 +60,7 @@ __all__ = [
     "BrowserSession",
     "BudgetDay",
     "Call",
+    "CallDay",
     "Citation",
     "Context",
     "Conversation",
@@ -85,6 +94,9 @@ __all__ = [
     "PageProbe",
     "PinnedContext",
     "PromptVersion",
+    "ProviderLimit",
+    "PrunedIterations",
+    "Retention",
     "RetractedSource",
     "Retraction",
     "SignInLink",

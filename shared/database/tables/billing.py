@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from sqlalchemy import (
+    BigInteger,
     CheckConstraint,
     Date,
     ForeignKey,
@@ -39,6 +40,26 @@ class InstallationBudget(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False, server_default="1")
     usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
     calls_per_day: Mapped[int | None]
+
+
+class ProviderLimit(Base):
+    """The state of one provider that all processes share; see `shared.provider_limits`. A row for each base URL and key.
+
+    It is written while a limit is set or was learned, and around an outage; else there is no row, or one that nobody needs.
+    """
+
+    __tablename__ = "provider_limits"
+
+    key: Mapped[str] = mapped_column(primary_key=True)
+    """A hash of the base URL and the API key."""
+    kind: Mapped[str]
+    """`model` or `search`."""
+    name: Mapped[str]
+    """The server, as in error messages."""
+    version: Mapped[int] = mapped_column(BigInteger)
+    """Grows with each write. A write names the version that it has seen, so that none is lost."""
+    state: Mapped[Json]
+    updated_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
 
 
 class BudgetDay(Base):
@@ -250,3 +271,39 @@ Interaction.events = column_property(
     .correlate_except(Call, _EVENT)
     .scalar_subquery()
 )
+
+
+class CallDay(Base):
+    """What deleted calls that began on one day (UTC) cost together. Written by the scheduler when it deletes them.
+
+    With the calls that are still there, the sums are those of all calls that an agent has ever made.
+    """
+
+    __tablename__ = "call_days"
+    __table_args__ = (one_of("kind", CallKind),)
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    day: Mapped[date] = mapped_column(Date, primary_key=True)
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    phase: Mapped[str] = mapped_column(primary_key=True)
+    model: Mapped[str] = mapped_column(primary_key=True)
+    """Empty for calls without one."""
+    calls: Mapped[int] = mapped_column(BigInteger)
+    answered: Mapped[int] = mapped_column(BigInteger)
+    attempts: Mapped[int] = mapped_column(BigInteger)
+    unpriced: Mapped[int] = mapped_column(BigInteger)
+    """Model calls of unknown cost."""
+    answered_unpriced: Mapped[int] = mapped_column(BigInteger)
+    """Those of them that were answered."""
+    input_tokens: Mapped[int] = mapped_column(BigInteger)
+    output_tokens: Mapped[int] = mapped_column(BigInteger)
+    cached_tokens: Mapped[int] = mapped_column(BigInteger)
+    reasoning_tokens: Mapped[int] = mapped_column(BigInteger)
+    system_tokens: Mapped[int] = mapped_column(BigInteger)
+    tools_tokens: Mapped[int] = mapped_column(BigInteger)
+    context_tokens: Mapped[int] = mapped_column(BigInteger)
+    results_tokens: Mapped[int] = mapped_column(BigInteger)
+    cost_usd: Mapped[Decimal] = mapped_column(Numeric(20, 8))
+    assumed_usd: Mapped[Decimal] = mapped_column(Numeric(20, 8))

@@ -1,10 +1,11 @@
 """Tables: iterations, steps, investigation requests."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Index, LargeBinary, UniqueConstraint, text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint, func, text
+from sqlalchemy.dialects.postgresql import INT4MULTIRANGE, JSONB, Range
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
@@ -57,6 +58,8 @@ class Iteration(Base):
     end_republish_count: Mapped[int] = mapped_column(server_default="0")
     """How often the reconciler republished its end."""
     end_republished_at: Mapped[datetime | None]
+    transcripts_deleted_at: Mapped[datetime | None]
+    """When the scheduler deleted the texts of its phase runs; None: they are there."""
 
 
 class Step(Base):
@@ -165,3 +168,49 @@ class InvestigationRequest(Base):
     """The query step that answered it and wrote something."""
     dropped_at: Mapped[datetime | None]
     """When it was dropped because it had been open for too long."""
+
+
+class PrunedIterations(Base):
+    """Which iterations of an agent the scheduler has deleted because of their age. The journal of the graph covers it, so
+    that verification can tell whether an iteration that is missing was deleted by Vigil.
+    """
+
+    __tablename__ = "pruned_iterations"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    numbers: Mapped[Sequence[Range[int]]] = mapped_column(INT4MULTIRANGE, server_default="{}")
+    """Numbers of iterations that were deleted with their steps, phase runs and calls."""
+    transcripts: Mapped[Sequence[Range[int]]] = mapped_column(INT4MULTIRANGE, server_default="{}")
+    """Numbers of iterations whose texts were deleted."""
+    calls: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """How many calls were deleted, and summed in `call_days`."""
+    updated_at: Mapped[Created]
+
+
+class Retention(Base):
+    """What the scheduler deletes because of its age, one row for each kind. See `shared.workflow.retention`."""
+
+    __tablename__ = "retention"
+
+    kind: Mapped[str] = mapped_column(primary_key=True)
+    days: Mapped[float | None]
+    """The age limit of the scheduler that pruned last; None: kept for ever."""
+    max_bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """Its limit of size; None: none."""
+    bytes: Mapped[int | None] = mapped_column(BigInteger)
+    """What the rows took up when the newest pass ended; None: it has no limit, so it was not measured."""
+    last_rows: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """Rows that the newest pass has deleted, or whose text it has deleted."""
+    all_rows: Mapped[int] = mapped_column(BigInteger, server_default="0")
+    """The same of all passes."""
+    started_at: Mapped[datetime | None]
+    """Of the newest pass."""
+    ended_at: Mapped[datetime | None]
+    pruned_at: Mapped[datetime | None]
+    """When a pass last deleted something."""
+    oldest_at: Mapped[datetime | None]
+    """The time of the oldest row that is there, at the end of the newest pass."""
+    next_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
+    """When the next pass is due."""

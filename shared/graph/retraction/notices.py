@@ -8,7 +8,6 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Row, any_, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import aliased
 
 from shared.database import ids
 from shared.database.tables import (
@@ -83,11 +82,10 @@ async def notify_resolved_doubts(
 ) -> None:
     """Add a notice about the conclusions of these doubts that have no open doubt left, if any."""
     is_given = Doubt.id == any_(uuid_array(doubt_ids))
-    other_doubt = aliased(Doubt)
-    is_still_doubted = exists().where(
-        other_doubt.conclusion_id == Doubt.conclusion_id, other_doubt.resolved_at.is_(None)
-    )
-    cleared = await _query_conclusions(session, is_given, ~is_still_doubted)
+    conclusions = await _query_conclusions(session, is_given)
+    # Not an anti join: PostgreSQL expects few open doubts, and for each conclusion looks through all just resolved ones.
+    doubted = await _query_doubted(session, [row.id for row in conclusions])
+    cleared = [row for row in conclusions if row.id not in doubted]
     await resolve_notices(session, scope, await _retractions_of(session, is_given))
     if not cleared:
         return
@@ -181,6 +179,15 @@ async def _query_conclusions(session: AsyncSession, *where: ColumnElement[bool])
         .distinct()
     )
     return sorted(rows, key=lambda row: (row.type != ADVICE_TYPE, row.name, row.id))
+
+
+async def _query_doubted(session: AsyncSession, conclusion_ids: Collection[UUID]) -> set[UUID]:
+    """Those of the conclusions that have an open doubt."""
+    is_given = Doubt.conclusion_id == any_(uuid_array(conclusion_ids))
+    doubted = await session.scalars(
+        select(Doubt.conclusion_id).where(is_given, Doubt.resolved_at.is_(None))
+    )
+    return set(doubted)
 
 
 def _list_names(conclusions: Conclusions) -> str:

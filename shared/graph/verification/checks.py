@@ -59,6 +59,7 @@ class Link(StrEnum):
     CITATION = "citation"
     DOUBT = "doubt"
     VERDICT = "verdict"
+    LEDGER = "ledger"
 
 
 class FaultKind(StrEnum):
@@ -90,6 +91,8 @@ class FaultKind(StrEnum):
     """An entry of the journal was changed, is missing, is not signed, or is not Vigil's."""
     CHANGED = "changed"
     """A row is not what the journal says."""
+    LEDGER = "ledger"
+    """Iterations, texts or calls are missing that Vigil has not deleted because of their age."""
 
 
 @dataclass(frozen=True)

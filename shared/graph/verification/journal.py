@@ -109,6 +109,15 @@ TABLES: Final = (
         "verdict",
         depends_on="evidence_id",
     ),
+    CoveredTable(
+        15,
+        "pruned_iterations",
+        Link.LEDGER,
+        "record of deleted iterations",
+        "agent_id",
+        "numbers::text",
+    ),
+    CoveredTable(16, "call_days", Link.LEDGER, "day of deleted calls", "agent_id", "day::text"),
 )
 _ENTRIES: Final = text("""
 select seq, hash, written_at, writer, signature, root is not null as has_leaves,

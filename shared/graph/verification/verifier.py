@@ -24,7 +24,7 @@ from shared.graph.provenance.claims import current_claims
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.graph.verification import checks, journal, loader
+from shared.graph.verification import checks, journal, ledger, loader
 from shared.graph.verification.checks import (
     CheckedClaims,
     Fault,
@@ -210,6 +210,8 @@ async def _check_journal(
         faults += journal.check_signatures(scope, entries, signer)
     is_last = len(entries) < limit
     if is_last:
+        missing = await ledger.check_ledger(session, scope)
+        page.faults += _faults_of(scope.agent_id, Link.LEDGER, "ledger", iter(missing))
         faults += await journal.check_head(session, scope)
         root = await journal.newest_root(session, scope)
         page.root = None if root is None else root.hex()

@@ -1,5 +1,7 @@
 """Agents over HTTP: created, found, paused, run, deleted, and visible to their owner only."""
 
+from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -8,10 +10,14 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from cli.local.ports import free_port
+from sandbox.corpus.registry import add_corpus
+from sandbox.settings import SandboxSettings
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
 from tests.support.api.clients import MISSION, assert_problem, create_agent, create_client
 from tests.support.api.rows import start_iteration
+from tests.support.sandbox.server import running_sandbox
 
 
 async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.AsyncClient) -> None:
@@ -162,24 +168,80 @@ async def test_the_owner_prefers_and_bars_domains(api: httpx.AsyncClient) -> Non
     assert len((await api.get("/agents")).json()["items"]) == 2
 
 
+@pytest.fixture
+async def sandbox(tmp_path: Path) -> AsyncIterator[tuple[str, Path]]:
+    """The URL of a sandbox that asks for its key, and its list of corpora."""
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "gold.md").write_text("# Gold\n\nGold is what Ghana exports.")
+    registry = tmp_path / "corpora.json"
+    settings = SandboxSettings(
+        port=0, corpus=str(tmp_path / "own"), registry=registry, key="sandbox-key"
+    )
+    async with running_sandbox(settings) as url:
+        yield url, registry
+
+
+def sandboxed_settings(database_url: str, url: str, key: str = "sandbox-key") -> Settings:
+    return Settings(database_url=database_url, tavily_api_key=SecretStr(key), tavily_base_url=url)
+
+
 async def test_an_agent_names_a_corpus_of_the_sandbox(
-    api: httpx.AsyncClient, database_url: str
+    api: httpx.AsyncClient, database_url: str, sandbox: tuple[str, Path], tmp_path: Path
 ) -> None:
-    body = {"mission": MISSION, "corpus": "reports-1234abcd"}
-    sandboxed = Settings(database_url=database_url, tavily_api_key=SecretStr("sandbox"))
-    async with create_client(sandboxed) as client:
+    url, registry = sandbox
+    name = add_corpus(registry, tmp_path / "reports")
+    body = {"mission": MISSION, "corpus": name}
+    async with create_client(sandboxed_settings(database_url, url)) as client:
         agent = (await client.post("/agents", json=body)).json()
-        assert agent["corpus"] == "reports-1234abcd"
+        assert agent["corpus"] == name
         path = f"/agents/{agent['id']}"
         assert_problem(await client.patch(path, json={"corpus": "other"}), 422, "corpus")
         for wrong in ("/etc", "../a", "A", "", "a" * 81):
             refused = await client.post("/agents", json={**body, "corpus": wrong})
             assert_problem(refused, 422, "corpus")
-        assert (await client.get(path)).json()["corpus"] == "reports-1234abcd"
+        assert (await client.get(path)).json()["corpus"] == name
     elsewhere = Settings(database_url=database_url, tavily_api_key=SecretStr("tvly-key"))
     async with create_client(elsewhere) as client:
         assert_problem(await client.post("/agents", json=body), 422, "Only the sandbox")
     assert len((await api.get("/agents")).json()["items"]) == 1
+
+
+async def test_a_corpus_that_nobody_added_is_refused(
+    api: httpx.AsyncClient, database_url: str, sandbox: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, registry = sandbox
+    body = {"mission": MISSION, "corpus": "reports-1234abcd"}
+    key = {"idempotency-key": "one"}
+    async with create_client(sandboxed_settings(database_url, url)) as client:
+        for _ in range(2):
+            refused = await client.post("/agents", json=body, headers=key)
+            assert_problem(
+                refused, 422, "no corpus 'reports-1234abcd'", "vigil agent create --corpus"
+            )
+        assert refused.json()["type"] == "urn:vigil:problem:no-such-corpus"
+        # The refusal is not remembered: the folder may be added now.
+        body["corpus"] = add_corpus(registry, tmp_path / "reports")
+        assert (await client.post("/agents", json=body)).status_code == 201
+        registry.write_text("{")
+        assert_problem(await client.post("/agents", json=body), 503, "the sandbox answered 503")
+    async with create_client(sandboxed_settings(database_url, url, "sandbox-other")) as client:
+        assert_problem(await client.post("/agents", json=body), 503, "the sandbox answered 401")
+    away = sandboxed_settings(database_url, f"http://127.0.0.1:{free_port()}")
+    async with create_client(away) as client:
+        assert_problem(
+            await client.post("/agents", json=body), 503, "the sandbox cannot be reached"
+        )
+    assert len((await api.get("/agents")).json()["items"]) == 1
+
+
+async def test_the_form_of_a_new_agent_takes_no_corpus(api: httpx.AsyncClient) -> None:
+    """Only the command line can add a folder."""
+    answer = await api.post(
+        "http://127.0.0.1/agents/new", data={"mission": MISSION, "corpus": "reports-1234abcd"}
+    )
+    assert answer.status_code == 422
+    assert "This page has no field “corpus”." in answer.text
+    assert (await api.get("/agents")).json()["items"] == []
 
 
 async def test_the_owner_sets_the_longest_interval(

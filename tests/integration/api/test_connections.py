@@ -49,6 +49,10 @@ class Client:
             head = await self._reader.readuntil(b"\r\n\r\n")
         return int(head.split()[1])
 
+    async def body(self, length: int) -> bytes:
+        async with asyncio.timeout(10):
+            return await self._reader.readexactly(length)
+
     async def end(self) -> bytes:
         """Returns all bytes that arrive until the server closes the connection."""
         received = b""
@@ -183,6 +187,23 @@ async def test_a_request_head_has_a_deadline_of_ten_seconds(head: bytes, expecte
         server.now += 1.1
         response = await client.end()
         assert response.startswith(expected or b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("target_bytes", [7_900, 8_192, 9_000, 10_240])
+@pytest.mark.parametrize("piece_bytes", [1_448, 4_096, 100_000])
+async def test_a_long_address_is_answered_at_once_in_whatever_pieces_it_arrives(
+    target_bytes: int, piece_bytes: int
+) -> None:
+    """Also on a connection that has had a request."""
+    head = LIVE.replace(b"/live", b"/live?" + b"x" * target_bytes)
+    async with serve(ConnectionLimits(10, 10)) as server:
+        client = await server.connect()
+        for _ in range(2):
+            for start in range(0, len(head), piece_bytes):
+                await client.send(head[start : start + piece_bytes])
+                await asyncio.sleep(0)
+            assert await client.status() == 200
+            await client.body(len("alive"))
 
 
 async def test_an_unused_connection_is_closed_without_a_response() -> None:

@@ -16,8 +16,11 @@ from shared.database.engine import Database
 from shared.database.pagination import InvalidCursorError
 from shared.database.tables import Agent, Call, Iteration
 from shared.enums import IterationStatus, Stage
+from shared.runtime.settings import Settings
 from shared.schemas.base import PageRequest
 from shared.schemas.iterations import IterationGroup
+from shared.telemetry.tracing import trace_id_of
+from tests.support.api.clients import create_client
 from tests.support.api.full_agent import (
     AGENT,
     ANSWER_TEXT,
@@ -344,3 +347,17 @@ async def test_chosen_iterations_are_compared_the_earlier_first(
     assert "These are the same iteration" in (await api.get(f"{address}?a=2&b=2")).text
     assert (await api.get(f"{address}?n=1&n=9")).status_code == 404
     assert (await api.get(f"{address}?n=1&n=-9")).status_code == 422
+
+
+async def test_an_iteration_names_its_trace(
+    database: Database, database_url: str, api: httpx.AsyncClient
+) -> None:
+    agent = await make_agent(database)
+    trace_id = trace_id_of((await make_iteration(database, agent)).iteration.id)
+    details = await api.get(f"{ROOT}/api/v1/agents/{agent.id}/iterations/1")
+    assert details.json()["trace_id"] == trace_id
+    page = f"{ROOT}/agents/{agent.id}/iterations/1"
+    assert "Trace</a>" not in (await api.get(page)).text
+    where = "https://traces.example/t/{trace_id}"
+    async with create_client(Settings(database_url=database_url, trace_url=where)) as client:
+        assert f'href="https://traces.example/t/{trace_id}"' in (await client.get(page)).text

@@ -6,6 +6,7 @@ import httpx
 import psycopg
 
 from bench.large import OWNER, Size, fill
+from services.api.web.pages.palette import MAX_SEARCH_CHARS
 from shared.database.engine import Database
 from shared.database.tables import GraphNode, InboxItem, Source
 from shared.runtime.settings import Settings
@@ -114,3 +115,32 @@ async def test_searching_many_agents_uses_indexes_and_few_statements(database_ur
             for index, (statement, values) in plans.items():
                 plan = explain(connection, statement, values)
                 assert index in plan, plan
+
+
+async def test_a_query_that_is_too_long_gets_a_sentence(api: httpx.AsyncClient) -> None:
+    """As the page asks, whatever a browser's extension makes of the Accept header."""
+    for accept in ("text/html", "*/*"):
+        headers = {"hx-request": "true", "accept": accept}
+        for length, sentence in (
+            (MAX_SEARCH_CHARS, "Nothing matches"),
+            (MAX_SEARCH_CHARS + 1, None),
+        ):
+            answer = await api.get(
+                f"{ROOT}/palette",
+                params={"query": "x" * length, "from": "/a" * 400},
+                headers=headers,
+            )
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/html")
+            assert (sentence or "Search for at most 200 characters.") in answer.text
+
+
+async def test_a_part_of_a_page_that_is_refused_is_a_sentence(api: httpx.AsyncClient) -> None:
+    """Whatever it accepts; only programs get JSON."""
+    address = f"/agents?search={'x' * 201}"
+    part = await api.get(f"{ROOT}{address}", headers={"hx-request": "true", "accept": "*/*"})
+    assert part.text == "<p>search: it may have at most 200 characters.</p>"
+    assert part.status_code == 422
+    for url in (f"{ROOT}{address}", address):  # a page, for a program; and the API, also for a page
+        headers = {"accept": "*/*"} if url.startswith(ROOT) else {"hx-request": "true"}
+        assert (await api.get(url, headers=headers)).json()["status"] == 422

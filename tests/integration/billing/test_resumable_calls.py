@@ -61,7 +61,7 @@ class Team:
         assert isinstance(claim, Claimed)
         model, search = (
             create_model(self.settings, self.database),
-            create_search_client(self.settings),
+            create_search_client(self.settings, self.database),
         )
         phase = Phase.KNOWLEDGE_ACQUISITION
         run = PhaseRun(model, claim.lease, self.agent, phase, "Go on.")

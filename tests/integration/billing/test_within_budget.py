@@ -49,7 +49,7 @@ class Payer:
     async def run_phase(self) -> str:
         model, search = (
             create_model(self.settings, self.database),
-            create_search_client(self.settings),
+            create_search_client(self.settings, self.database),
         )
         lease, agent = self.spender.lease, self.spender.agent
         run = PhaseRun(model, lease, agent, Phase.KNOWLEDGE_ACQUISITION, "Go on.")

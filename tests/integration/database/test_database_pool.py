@@ -46,6 +46,19 @@ def test_a_database_is_emptied_and_used_again_under_another_name(
     pool.give_back(again)
 
 
+def test_the_pool_connects_again_if_the_server_has_ended_its_connection(
+    pool: DatabasePool, postgres: Postgres
+) -> None:
+    """Else all later tests of the process would fail."""
+    pid = pool._server.info.backend_pid
+    first = pool.take()
+    _query(postgres.url("postgres"), f"select pg_terminate_backend({pid}, 5000)")
+    second = pool.take()
+    assert _query(postgres.url(second), "select from users") == []
+    pool.give_back(first)
+    pool.give_back(second)
+
+
 @pytest.mark.parametrize(
     "statement",
     ["create table extra (id int)", "drop table inbox_items cascade", "analyze"],

@@ -36,7 +36,7 @@ async def test_an_unavailable_embedding_server_is_called_once_a_phase(
         row = StepRow(step.id, step.iteration_id, step.agent_id, step.kind, 0, query, step.status)
     research = Research(
         embedding_case.model,
-        create_search_client(embedding_case.settings),
+        create_search_client(embedding_case.settings, embedding_case.agent_graph.database),
         8_000,
         embedding_search=embedding_search_settings(embedding_case.settings),
     )

@@ -19,7 +19,7 @@ def test_a_server_whose_pgvector_cannot_be_loaded_is_migrated_without_it(
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute("drop extension vector cascade")
         connection.execute(WITHOUT_LIBRARY)
-    warning = migrate.upgrade(database_url)
+    warning = migrate.upgrade(database_url).problem
     assert warning is not None
     assert "embedding search is off" in warning
     assert "$libdir/vector" in warning
@@ -33,11 +33,11 @@ def test_a_long_transaction_does_not_block_a_migration(
         connection.execute(f"drop index {pgvector.INDEX}")
     with psycopg.connect(database_url) as writer:
         writer.execute("lock table node_embeddings in row exclusive mode")
-        warning = migrate.upgrade(database_url)
+        warning = migrate.upgrade(database_url).problem
     assert warning is not None
     assert "has no index" in warning
     assert not _has_valid_index(database_url)
-    assert migrate.upgrade(database_url) is None
+    assert migrate.upgrade(database_url).problem is None
     assert _has_valid_index(database_url)
 
 

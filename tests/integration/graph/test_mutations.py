@@ -3,16 +3,18 @@
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
-from datetime import timedelta
+from datetime import date, timedelta
 from random import Random
 from typing import Final
 from uuid import UUID
 
 import pytest
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import Range
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.tables import Evidence, Source
+from shared.database.tables import CallDay, Evidence, PrunedIterations, Source
+from shared.enums import CallKind
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import (
     MAX_PAGE_ROWS,
@@ -99,7 +101,21 @@ async def test_every_mutation_is_detected_and_nothing_else(
         print(f"{detected.total()} of {applied.total()} mutations found, of {len(applied)} kinds")
 
 
+async def note_pruned(agent_graph: AgentGraph) -> None:
+    """As if the scheduler had deleted the first iterations."""
+    async with agent_graph.database.transaction() as session:
+        of_agent = agent_graph.scope.agent_id
+        session.add(
+            PrunedIterations(agent_id=of_agent, numbers=[Range(1, 4)], transcripts=[], calls=9)
+        )
+        counts = {column.name: 2 for column in CallDay.__table__.columns if not column.primary_key}
+        for phase in ("observer", "graph_construction"):
+            key = {"day": date(2026, 1, 1), "kind": CallKind.LLM, "phase": phase, "model": "small"}
+            session.add(CallDay(agent_id=of_agent, **key, **counts))
+
+
 async def walk_until_all_tables_have_rows(agent_graph: AgentGraph, random: Random) -> None:
+    await note_pruned(agent_graph)
     walk = Walk(agent_graph, random)
     await walk.begin()
     for step in range(MOST_STEPS):

@@ -1,6 +1,7 @@
 """Phases against a model that makes mistakes, over real HTTP."""
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
@@ -19,11 +20,13 @@ from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.schemas import base
 from shared.schemas.base import RepairEvent
+from shared.telemetry import tracing
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
+from tests.support.observability.spans import kept_spans
 from tests.support.phase_runs import request_structured
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -287,6 +290,26 @@ async def test_invalid_tool_calls_return_errors_that_the_model_can_act_on(
     assert any("value" in error and "more" in error for error in errors)
     search_results = [call.answer for call in await list_calls(database) if call.kind == "search"]
     assert search_results == [{"error": "value must not be below zero"}]
+
+
+async def test_a_span_does_not_have_the_name_of_a_tool_that_the_model_invented(
+    model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, bench: Bench
+) -> None:
+    invented = "noSuchTool" * 500
+    sandbox_control.script(
+        calls((invented, {}), ("writeDown", {"value": 1})), calls((invented, {}))
+    )
+    sandbox_control.script(scripted(content="done"))
+    with (
+        kept_spans() as spans,
+        tracing.message(uuid4(), None, "query.requested", uuid4(), 1),
+        tracing.step("query", uuid4(), 1),
+    ):
+        await ToolLoop(phase_run(model, lease, agent), bench.tools).run()
+    tools = [span.attributes for span in spans.all if span.name.startswith("execute_tool")]
+    assert [each["vigil.tool.names"] for each in tools] == [["unknown", "writeDown"], ["unknown"]]
+    assert spans.named("execute_tool unknown").attributes["gen_ai.tool.name"] == "unknown"
+    assert "noSuchTool" not in repr(spans.all)
 
 
 async def test_tool_calls_beyond_the_maximum_in_one_response_are_refused(

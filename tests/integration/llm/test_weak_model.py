@@ -145,7 +145,7 @@ async def case(
     web.serves(PAGE)
     async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = create_model(settings, database), create_search_client(settings)
+        model, search = create_model(settings, database), create_search_client(settings, database)
         recording = Recording(model.provider)
         recorded = replace(model, provider=recording)
         victim = await make_victim(database)

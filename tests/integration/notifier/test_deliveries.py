@@ -24,6 +24,7 @@ from tests.support.notifier.rows import (
     make_webhook,
     wait_until_delivered,
 )
+from tests.support.observability.scraping import Counting
 from tests.support.running_services import running_services
 from tests.support.smtp_server import run_smtp_server
 from tests.support.waiting import wait_until
@@ -38,8 +39,10 @@ async def test_advice_arrives_signed_and_complete(
     secret = new_secret()
     webhook = await make_webhook(database, agent, receiver.url(), secret=secret)
     (item,) = await make_items(database, agent)
+    counting = Counting()
     async with running_services(notifier, NOTIFIER):
         (delivery,) = await wait_until_delivered(database)
+    assert counting.gains("vigil_deliveries_total") == {("delivered",): 1}
     (hit,) = receiver.hits
     assert hit.signed_by(secret)
     assert not hit.signed_by(new_secret())

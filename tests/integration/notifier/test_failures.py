@@ -28,6 +28,7 @@ from tests.support.notifier.rows import (
     wait_until_delivered,
     wait_until_ended,
 )
+from tests.support.observability.scraping import Counting
 from tests.support.running_services import running_services
 from tests.support.smtp_server import SmtpServer, run_smtp_server
 from tests.support.waiting import wait_until
@@ -155,6 +156,7 @@ async def test_a_destination_that_answers_410_is_stopped(
     receiver.respond_with(answer(500), answer(410))
     webhook = await make_webhook(database, agent, receiver.url())
     await make_items(database, agent)
+    counting = Counting()
     async with running_services(notifier, NOTIFIER):
         await wait_until_ended(database)
         destination = await load_destination(database, webhook)
@@ -173,6 +175,9 @@ async def test_a_destination_that_answers_410_is_stopped(
         await wait_until(lambda: _list_delivered(database), what="the retry to succeed")
     assert len(receiver.hits) == 3
     assert (await load_destination(database, webhook)).stop_reason is None
+    # An error 500, a 410, a retry while the destination is not active, and a delivery.
+    counted = {("retried",): 1, ("failed",): 2, ("delivered",): 1}
+    assert counting.gains("vigil_deliveries_total") == counted
 
 
 async def _any_error_contains(database: Database, words: str) -> bool:

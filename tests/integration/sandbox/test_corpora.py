@@ -99,6 +99,16 @@ async def test_a_corpus_without_a_name_in_the_registry_is_refused(corpora: Corpo
             await corpora.fetch(name, GOLD)
 
 
+async def test_the_sandbox_says_whether_it_has_a_corpus(corpora: Corpora) -> None:
+    async with httpx.AsyncClient(base_url=corpora.url, verify=False) as client:
+        assert (await client.get(f"/corpora/{corpora.name}")).status_code == 200
+        assert (await client.get("/corpora/unknown")).status_code == 404
+        corpora.registry.write_text("{")
+        answer = await client.get(f"/corpora/{corpora.name}")
+        assert answer.status_code == 503
+        assert "cannot be read" in answer.json()["error"]["message"]
+
+
 async def test_a_folder_that_is_away_is_read_when_it_is_back(
     corpora: Corpora, tmp_path: Path
 ) -> None:

@@ -86,7 +86,7 @@ async def researcher(
     web.serves(PAGE)
     async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = create_model(settings, database), create_search_client(settings)
+        model, search = create_model(settings, database), create_search_client(settings, database)
         victim = await make_victim(database)
         yield Researcher(database, victim, web, Sandbox(sandbox), model, search)
         await model.provider.close()

@@ -89,7 +89,7 @@ async def researcher(
 ) -> AsyncIterator[Researcher]:
     async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = create_model(settings, database), create_search_client(settings)
+        model, search = create_model(settings, database), create_search_client(settings, database)
         yield Researcher(await make_victim(database), web, Sandbox(sandbox), model, search)
         await model.provider.close()
         await search.close()

@@ -50,7 +50,7 @@ async def acquisition(
     web.serves(PAGE)
     async with running_app(web.app()) as url:
         settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = create_model(settings, database), create_search_client(settings)
+        model, search = create_model(settings, database), create_search_client(settings, database)
         yield Acquisition(await make_victim(database), web, Sandbox(sandbox), model, search)
         await model.provider.close()
         await search.close()

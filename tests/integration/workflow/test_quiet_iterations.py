@@ -31,6 +31,7 @@ from shared.enums import (
     IterationStatus,
     MemoryKind,
     ProbeKind,
+    RetentionKind,
     StepKind,
     WorkReason,
 )
@@ -43,6 +44,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
 from tests.support.factories import make_agent
+from tests.support.retention.pruning import prune_after, publish_ends
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox.server import running_sandbox
 from tests.support.scheduling import ago, change
@@ -193,6 +195,21 @@ async def test_a_frozen_corpus_makes_all_iterations_quiet(watcher: Watcher, bus:
     ends = [decode(payload) for payload in payloads]
     assert [isinstance(end, IterationCompleted) and end.quiet for end in ends[-6:]] == [True] * 6
     assert not any(end.quiet for end in ends[:-6] if isinstance(end, IterationCompleted))
+
+
+async def test_what_the_scheduler_deletes_wakes_no_agent(
+    watcher: Watcher, database_url: str
+) -> None:
+    """Its deletions are in the journal of the graph, as what an owner changes, and change no fact."""
+    await watcher.until_quiet()
+    await publish_ends(watcher.database)
+    scheduler = Database(database_url, name="scheduler@test")
+    try:
+        pruned = await prune_after(scheduler, 31, RetentionKind.TRANSCRIPTS)
+    finally:
+        await scheduler.close()
+    assert pruned[RetentionKind.TRANSCRIPTS] > 0
+    assert (await watcher.tick()).status == IterationStatus.QUIET
 
 
 async def test_a_changed_document_is_noticed_and_read_again(watcher: Watcher) -> None:

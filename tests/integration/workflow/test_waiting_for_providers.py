@@ -122,7 +122,7 @@ async def test_pauses_double_with_the_outage_across_workers(database: Database) 
         lease = await claim_step(database, step)
         assert lease.is_after_wait
         pauses.append(await wait_for_provider(database, lease))
-    assert [round(pause) for pause in pauses] == [2, 4, 8, 16, 32, 300, 300]
+    assert [round(pause) for pause in pauses] == [2, 4, 8, 16, 20, 20, 20]
 
 
 async def _start_waiting_earlier(database: Database, lease: Lease, seconds: float) -> Step:
@@ -209,7 +209,7 @@ async def test_a_worker_killed_while_it_checks_the_provider_does_not_shorten_the
     assert waiting.waiting_since == since
     assert waiting.retry_at is not None
     left_seconds = (waiting.retry_at - datetime.now(UTC)).total_seconds()
-    assert 230 < left_seconds <= 300
+    assert 15 < left_seconds <= 20
 
 
 @pytest.mark.usefixtures("short_pauses")
@@ -383,7 +383,7 @@ async def test_a_step_survives_a_kill_of_its_worker_and_an_outage_of_the_model_s
         "OPENAI_BASE_URL": f"http://127.0.0.1:{port}/v1",
     }
     first = await observer_process(environment, free_port())
-    await wait_until(lambda: is_waiting(database, step), what="the step to wait")
+    await wait_until(lambda: is_waiting(database, step), what="the step to wait", seconds=60)
     first.kill()
     await first.wait()
     waiting = await reload_step(database, step)

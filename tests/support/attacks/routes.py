@@ -19,7 +19,13 @@ OPEN: Final = {
     ("POST", "/api/v1/sign-in/link"): "the link is the credential",
 }
 """Routes open without a credential, and why. openapi.json, which is not in the document, is open too."""
-OPERATOR_ONLY: Final = ("/api/v1/users", "/api/v1/budget", "/api/v1/services", "/metrics")
+OPERATOR_ONLY: Final = (
+    "/api/v1/users",
+    "/api/v1/budget",
+    "/api/v1/services",
+    "/api/v1/retention",
+    "/metrics",
+)
 """Path prefixes of routes for operators only: other users are refused, whatever they request."""
 STREAMS: Final = ("/api/v1/events", "/api/v1/agents/{agent}/events")
 """Endless responses: read only over a socket, see test_event_stream.py."""

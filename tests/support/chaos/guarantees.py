@@ -130,6 +130,13 @@ PROMISES: Final = (
         "{iterations under a migration} iterations under a migration, {iterations under a rolling restart} under a "
         "rolling restart",
     ),
+    Promise(
+        "",
+        "A backup that is taken while agents work is restored as it was, and every open iteration ends once.",
+        ("chaos/test_restore.py", "integration/backup/test_kills.py"),
+        "{restore drills} drills; {open iterations continued from a backup} open iterations continued, no answered call "
+        "paid again",
+    ),
 )
 """The guarantees that a crash could break; limits of the phases and evidence of advice are tested elsewhere."""
 

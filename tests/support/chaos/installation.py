@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from shared.database.engine import Database
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.provision import provision
 from shared.runtime.settings import Settings
-from tests.support.chaos import service, statement_kills
+from tests.support.chaos import released, service, statement_kills
 from tests.support.chaos.contained import PostgresContainer
 from tests.support.failpoints import arm
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -56,6 +57,7 @@ class Installation:
     deaths: list[Died] = field(default_factory=list)
     not_restarted: set[str] = field(default_factory=set)
     """Names of the engines and replicas that are not restarted for now."""
+    _numbers: Iterator[int] = field(default_factory=lambda: count(1000))
 
     @property
     def settings(self) -> Settings:
@@ -65,11 +67,22 @@ class Installation:
             sandbox_url=self.sandbox_url,
         )
 
-    def start_replica(self, name: str) -> None:
-        """Start one replica; its kind is the part of its name before the dash."""
+    def start_replica(self, name: str, released_tree: Path | None = None) -> None:
+        """Start one replica, of a released version if given; its kind is the part of its name before the dash."""
+        if released_tree is not None:
+            kind = name.partition("-")[0]
+            arguments = (str(released_tree), kind)
+            self.process_pool.spawn(name, released.run, arguments, self.environment)
+            return
         breakage = self.breakages.get(name.partition("-")[0])
         environment = {**self.environment, DIRECTORY: str(self._crash_directory(name))}
         self.process_pool.spawn(name, service.run, (name.partition("-")[0], breakage), environment)
+
+    def add_replica(self, kind: str, released_tree: Path | None = None) -> str:
+        """Start a further replica, of a released version if given; return its name."""
+        name = f"{kind}-{next(self._numbers)}"
+        self.start_replica(name, released_tree)
+        return name
 
     def arm(self, name: str, point: Failpoint, *, skip: int = 0, sends: str = "SIGKILL") -> None:
         """Let the replica send itself that signal at `point`, after it has passed it `skip` times."""
@@ -78,6 +91,13 @@ class Installation:
     def arm_statement(self, name: str, number: int) -> None:
         """Let the replica kill itself at a statement: see `statement_kills`."""
         statement_kills.arm_statement(self._crash_directory(name), number)
+
+    def is_statement_armed(self, name: str) -> bool:
+        return statement_kills.is_armed(self._crash_directory(name))
+
+    def disarm_statement(self, name: str) -> bool:
+        """See statement_kills.disarm_statement."""
+        return statement_kills.disarm_statement(self._crash_directory(name))
 
     def statements_passed(self, name: str) -> int:
         return statement_kills.points_passed(self._crash_directory(name))
@@ -154,10 +174,12 @@ async def running_installation(
     settings: Mapping[str, str] = HASTY,
     armed_together: bool = False,
     postgres: PostgresContainer | None = None,
+    released_tree: Path | None = None,
 ) -> AsyncIterator[Installation]:
     """Run an installation with one replica of each service, or as many as `replicas` says.
 
-    `breakages` names what is broken, by service; `postgres` replaces the embedded server.
+    `breakages` names what is broken, by service; `postgres` replaces the embedded server. With `released_tree`, all services
+    are of the released version whose files are there, and it has provisioned the engines.
     """
     # A supervisor's backoff protects a machine from processes that crash at start; here they are killed all the time.
     max_backoff_seconds = engines.MAX_SECONDS
@@ -166,11 +188,11 @@ async def running_installation(
     installation.armed_together = armed_together
     installation.process_pool.warm_up()
     try:
-        await _start_engines(installation)
+        await _start_engines(installation, released_tree)
         for kind in CONSUMER_SERVICES:
             for number in range(1, (replicas or {}).get(kind, 1) + 1):
                 name = kind if number == 1 else f"{kind}-{number}"
-                installation.start_replica(name)
+                installation.start_replica(name, released_tree)
         supervision = asyncio.create_task(installation.supervise())
         try:
             yield installation
@@ -214,14 +236,19 @@ def _build(
     )
 
 
-async def _start_engines(installation: Installation) -> None:
+async def _start_engines(installation: Installation, released_tree: Path | None) -> None:
     installation.nats.launch()
     installation.postgres.launch()
     installation.nats.wait_until_ready()
     installation.postgres.wait_until_ready()
     with psycopg.connect(installation.postgres.url("postgres"), autocommit=True) as connection:
-        connection.execute(f"create database {DATABASE}")
-    await provision(installation.settings)
+        exists = "select from pg_database where datname = %s"  # in a restored installation
+        if connection.execute(exists, (DATABASE,)).fetchone() is None:
+            connection.execute(f"create database {DATABASE}")
+    if released_tree is None:
+        await provision(installation.settings)
+    else:
+        await asyncio.to_thread(released.migrate, released_tree, installation.environment)
 
 
 def create_database(installation: Installation) -> Database:

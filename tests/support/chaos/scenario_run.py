@@ -120,6 +120,19 @@ class ScenarioRunner:
 
         await wait_until(look, what=f"a step of kind {kind} to run")
 
+    async def reaches_statement(self, name: str, agent: Agent) -> bool:
+        """Wait until the replica kills itself at its statement; False if the iteration ends before it."""
+
+        async def look() -> bool:
+            return not self.installation.is_statement_armed(name) or await self._has_ended(agent)
+
+        await wait_until(
+            look,
+            what=f"the {name} to reach its statement or the iteration to end",
+            seconds=PATIENCE_SECONDS,
+        )
+        return not self.installation.disarm_statement(name)
+
     async def in_flight_at_kill(self, name: str) -> int:
         """Wait for the replica to be killed; return the number of calls it had in flight.
 

@@ -1,6 +1,7 @@
 """Faults during an agent's iteration; each scenario returns the result."""
 
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +19,9 @@ from tests.support.chaos.mission import Mission, SlowMission
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 
 DUPLICATES: Final = 8
+"""More than the frozen replica can have fetched."""
 TRANSITIONS: Final = 3
 """Of an iteration by the aggregator: to insights, to advice, to the end."""
-"""More than the frozen replica can have fetched."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,35 @@ def assert_like_baseline(figures: Figures, baseline: ScenarioRun, trial: Trial) 
     figures.add("iterations compared")
     figures.add("calls in flight when somebody was struck", trial.in_flight)
     figures.add("of these paid twice", trial.run.repeated)
+
+
+async def start_agents(runner: ScenarioRunner, seed: int, count: int) -> list[Agent]:
+    return [await runner.begin_another(seed + number) for number in range(count)]
+
+
+async def assert_all_like_baseline(
+    runner: ScenarioRunner,
+    baseline: ScenarioRun,
+    figures: Figures,
+    agents: Sequence[Agent],
+    since: int,
+    *,
+    in_flight: int = 0,
+) -> int:
+    """All iterations cost as much as undisturbed ones, and only calls that were `in_flight` were paid for twice.
+
+    Returns how many were.
+    """
+    for agent in agents:
+        run = await runner.end(agent, since)
+        own = ScenarioRun(run.result, run.faults, baseline.billed, 0)
+        assert_like_baseline(figures, baseline, Trial(own, 0))
+    expected = {kind: times * len(agents) for kind, times in baseline.billed.items()}
+    billed, repeated = runner.sandbox.billed(), runner.sandbox.repeated()
+    assert repeated <= in_flight
+    assert sum(billed.values()) == sum(expected.values()) + repeated
+    assert repeated or billed == expected
+    return repeated
 
 
 def differences(baseline: ScenarioRun, trial: Trial) -> list[str]:
@@ -74,12 +104,19 @@ async def killed_at(
 
 
 async def killed_at_statement(runner: ScenarioRunner, name: str, number: int, seed: int) -> Trial:
-    """The replica is killed at the statement with this number: see `statement_kills`."""
-    runner.installation.arm_statement(name, number)
-    since = await runner.next_sequence()
-    agent = await runner.begin(seed)
-    in_flight = await runner.in_flight_at_kill(name)
-    return Trial(await runner.end(agent, since), in_flight)
+    """The replica is killed at the statement with this number: see `statement_kills`.
+
+    Iterations differ by a few statements. If one ends before that statement, another one is run with a smaller number.
+    """
+    while True:
+        runner.installation.arm_statement(name, number)
+        since = await runner.next_sequence()
+        agent = await runner.begin(seed)
+        if await runner.reaches_statement(name, agent):
+            in_flight = await runner.in_flight_at_kill(name)
+            return Trial(await runner.end(agent, since), in_flight)
+        assert number > 0, f"an iteration without a statement of the {name}"
+        number = number * 9 // 10
 
 
 async def killed_while_draining(

@@ -34,6 +34,19 @@ def _write(file: Path, number: int) -> None:
     complete.rename(file)
 
 
+def is_armed(directory: Path) -> bool:
+    return (directory / _ARMED).exists()
+
+
+def disarm_statement(directory: Path) -> bool:
+    """Let the process live. False if it has reached its point, and is being killed."""
+    try:
+        (directory / _ARMED).unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def points_passed(directory: Path) -> int:
     """Points that the process has passed since it was armed."""
     file = directory / _PASSED
@@ -48,14 +61,16 @@ def install() -> None:
 
     def pass_point(pgconn: PGconn) -> None:
         nonlocal last_number, count
-        number = int(armed.read_text()) if armed.exists() else -1
+        try:
+            number = int(armed.read_text())
+        except FileNotFoundError:
+            number = -1
         if number != last_number:
             last_number, count = number, 0
         if number < 0:
             return
         pgconn.flush()
-        if count == number:
-            armed.unlink()
+        if count == number and disarm_statement(directory):
             os.kill(os.getpid(), signal.SIGKILL)
         count += 1
         _write(passed, count)

@@ -1,10 +1,11 @@
-"""Factories for iterations, steps and phase runs as the API returns them."""
+"""Factories for agents, iterations, steps and phase runs as the API returns them."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid5
 
 from shared.schemas.base import (
+    AgentDetails,
     AnswerEvent,
     CallTotals,
     InteractionResponse,
@@ -14,6 +15,34 @@ from shared.schemas.base import (
 
 START = datetime(2026, 1, 31, 12, tzinfo=UTC)
 ID = UUID(int=7)
+
+
+def agent(name: str = "Lithium", **changes: Any) -> AgentDetails:
+    """An agent that waits for its second iteration."""
+    values: dict[str, Any] = {
+        "id": ID,
+        "name": name,
+        "mission": "Watch lithium",
+        "status": "ready",
+        "fault": None,
+        "interval_seconds": 300,
+        "active": True,
+        "models": {},
+        "next_run_at": START,
+        "run_requested_at": START,
+        "suspended_until": None,
+        "iterations_started": 1,
+        "created_at": START,
+        "updated_at": START,
+        "budget_usd_per_day": None,
+        "budget_calls_per_day": None,
+        "last_iteration": None,
+        "trouble": [],
+        "prompts": {},
+        "prompts_version": 1,
+        "configuration": None,
+    }
+    return AgentDetails.model_validate(values | changes)
 
 
 def step(kind: str, index: int = 0, status: str = "completed", **values: Any) -> StepResponse:

@@ -60,6 +60,9 @@ def _time(written: str) -> datetime:
 class Stack:
     """A Compose project; `up` creates it, `remove` deletes all of it."""
 
+    superuser = "postgres"
+    healthy_seconds = 90.0
+
     def __init__(self, *more_files: str, environment: Mapping[str, str] | None = None) -> None:
         """`more_files` are paths of additional Compose files, relative to the repository."""
         port, sandbox_port = free_ports(2)
@@ -104,7 +107,7 @@ class Stack:
         except AssertionError as error:
             error.add_note(self.compose("logs", "--no-color", "--tail=40", "keys", "migrate"))
             raise
-        wait_for(self.healthy, "every container to be healthy")
+        wait_for(self.healthy, "every container to be healthy", self.healthy_seconds)
         seconds = time.monotonic() - started
         if self.first_up_seconds is None:
             self.first_up_seconds = seconds
@@ -159,7 +162,13 @@ class Stack:
 
     def sql(self, statement: str) -> str:
         """Run a statement as the superuser in the server's container; return the unaligned output."""
-        psql = ("psql", "--username=postgres", "--dbname=vigil", "--tuples-only", "--no-align")
+        psql = (
+            "psql",
+            f"--username={self.superuser}",
+            "--dbname=vigil",
+            "--tuples-only",
+            "--no-align",
+        )
         return self.compose("exec", "-T", "postgres", *psql, "--command", statement).strip()
 
     def python(self, service: str, program: str) -> str:
@@ -191,9 +200,15 @@ class Stack:
     def _authenticate(self) -> None:
         """Use a token created in the API's container, as in an installation without tokens."""
         command = "vigil token create tests --scope read --scope write --scope operator --database"
-        token = self.compose("exec", "-T", "api", *command.split()).strip()
+        self._use_token(self.compose("exec", "-T", "api", *command.split()).strip())
+
+    def _use_token(self, token: str) -> None:
         self.api.close()
         self.api = Client(Api(self.api.url, token))
+
+    def _tail_command(self) -> list[str]:
+        command = "docker compose run --rm --no-TTY --no-deps vigil tail --from-start --json"
+        return command.split()
 
     def _down(self, *arguments: str) -> None:
         """Run `down`; ignore an empty network that the engine does not remove because it miscounts its endpoints.
@@ -220,9 +235,8 @@ class Stack:
         return self.docker(*listing, "--quiet", "--filter", project_filter).split()
 
     def _tail(self) -> Iterator[dict[str, Any]]:
-        command = "docker compose run --rm --no-TTY --no-deps vigil tail --from-start --json"
         with subprocess.Popen(
-            ["timeout", "--signal=INT", "60", *command.split()],
+            ["timeout", "--signal=INT", "60", *self._tail_command()],
             cwd=ROOT,
             env=self.environment,
             stdout=subprocess.PIPE,

@@ -1,12 +1,13 @@
-"""One sample of each event, from which a release's files are written once: `python -m tests.support.contracts.samples DIR`.
+"""One sample of each event, from which a release's files are written once.
 
-Released files are never changed or removed: services of older releases may have published such events. Next to the
-samples is the JSON Schema of each event in that release; `released/SHA256SUMS` has the checksums of all files.
+`python -m tests.support.contracts.samples VERSION` writes them. Released files are never changed or removed: services of
+older releases may have published such events. Next to the samples is the JSON Schema of each event in that release;
+`released/SHA256SUMS` has the checksums of all files.
 """
 
+import argparse
 import hashlib
 import json
-import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -102,4 +103,6 @@ def _write(file: Path, content: object) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description="Writes the samples of a release.")
+    parser.add_argument("release", help="its version, such as 0.3.0")
+    write(RELEASED / parser.parse_args().release)

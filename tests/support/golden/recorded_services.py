@@ -115,7 +115,7 @@ async def recorded_services(
 
         provider = create_model(settings, database).provider
         stack.push_async_callback(provider.close)
-        search = create_search_client(settings)
+        search = create_search_client(settings, database)
         stack.push_async_callback(search.close)
         recorder = _Recorder(provider, database, settings.context_tokens)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from random import Random
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
@@ -19,11 +20,12 @@ from sqlalchemy import (
     text,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, INT4MULTIRANGE, JSONB, Range
 from sqlalchemy.exc import DataError, IntegrityError
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import (
+    CallDay,
     Citation,
     Doubt,
     EntailmentVerdict,
@@ -37,11 +39,12 @@ from shared.database.tables import (
     GraphName,
     GraphNode,
     GraphNodeType,
+    PrunedIterations,
     RetractedSource,
     Retraction,
     Source,
 )
-from shared.enums import Entailment
+from shared.enums import CallKind, Entailment
 from tests.support.graph.random_rows import Chance
 
 COVERED: Final[Sequence[type[Any]]] = (
@@ -59,6 +62,8 @@ COVERED: Final[Sequence[type[Any]]] = (
     Citation,
     Doubt,
     EntailmentVerdict,
+    PrunedIterations,
+    CallDay,
 )
 JOURNAL: Final[Sequence[type[Any]]] = (GraphHead, GraphJournal)
 NOT_COVERED: Final = {
@@ -67,7 +72,10 @@ NOT_COVERED: Final = {
 }
 OWNERS: Final = ("agent_id", "conclusion_id", "retraction_id")
 """Columns that say to which graph a row belongs."""
-PERMITTED: Final = {"entailment_verdicts.verdict": [each.value for each in Entailment]}
+PERMITTED: Final = {
+    "entailment_verdicts.verdict": [each.value for each in Entailment],
+    "call_days.kind": [each.value for each in CallKind],
+}
 """The values of columns that permit few."""
 ATTEMPTS: Final = 20
 """A value may be refused by a constraint."""
@@ -92,7 +100,10 @@ def row_mutations(tables: Sequence[type[Any]]) -> list[RowMutation]:
     for model in tables:
         table = cast("Table", model.__table__)
         mutations.append(RowMutation(table, None, is_deletion=True))
-        if model is not GraphHead:  # a second one would be that of another graph
+        if model not in (
+            GraphHead,
+            PrunedIterations,
+        ):  # a second one would be that of another graph
             mutations.append(RowMutation(table, None))
         mutations += [
             RowMutation(table, column.name)
@@ -194,6 +205,9 @@ def _different(random: Random, column: Column[Any], value: Any) -> Any:
         return _different_list(random, column.type.item_type.python_type, list(value or ()))
     if isinstance(column.type, Boolean):
         return not value
+    if isinstance(column.type, INT4MULTIRANGE):
+        first = random.randrange(100)
+        return [Range(first, first + random.randrange(1, 9))]
     kind = column.type.python_type
     if isinstance(column.type, JSONB):
         return (
@@ -212,6 +226,10 @@ def _different(random: Random, column: Column[Any], value: Any) -> Any:
 def _another_value(random: Random, chance: Chance, kind: type, value: Any) -> Any:
     if kind is UUID:
         return UUID(int=random.getrandbits(128))
+    if kind is date:
+        return value + timedelta(days=random.choice([-1, 1]))
+    if kind is Decimal:
+        return value + random.choice([-1, 1]) * Decimal("0.00000001")
     if kind is int:
         return (value or 0) + random.choice([-1, 1, 10_000])
     if kind is bytes:

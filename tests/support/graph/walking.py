@@ -51,13 +51,16 @@ class Walk:
     conclusion_count: int = 0
 
     async def begin(self) -> None:
+        await self.read_pages()
+        for _ in range(4):
+            await self.add_node()
+
+    async def read_pages(self) -> None:
         for number, url in enumerate(PAGES):
             page = {"url": url, "title": ", ".join(NAMES), "content": "\n".join(SENTENCES)}
             if number % 2:
                 page["published_date"] = f"2024-0{number + 1}-01"
             await self.agent_graph.store_search_results({"results": [page]})
-        for _ in range(4):
-            await self.add_node()
 
     async def step(self) -> str:
         """Run a random action and return its name. Many actions are refused."""

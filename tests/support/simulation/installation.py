@@ -9,6 +9,7 @@ from tests.support.simulation.bus import WORK, Bus
 from tests.support.simulation.database import Database, Outcome, Statement, Transaction
 from tests.support.simulation.graph import ENTITIES, merge_statement
 from tests.support.simulation.invariants import Checker
+from tests.support.simulation.outage import Outage
 from tests.support.simulation.provider import Provider
 from tests.support.simulation.rows import (
     END_STAGE,
@@ -22,7 +23,7 @@ from tests.support.simulation.rows import (
     step_id,
     step_key,
 )
-from tests.support.simulation.scheduler import Process, Scheduler, Steps, Task
+from tests.support.simulation.scheduler import Process, Scheduler, Steps, Task, ViolationError
 from tests.support.simulation.statistics import Statistics
 from tests.support.simulation.worker import Worker
 
@@ -34,6 +35,8 @@ AGGREGATORS: Final = 2
 RECONCILE_SECONDS: Final = 8.0
 ABANDONED: Final = 1 / 50
 """Probability that a look of the reconciler abandons the steps of an iteration."""
+MAX_OUTAGE_BEGIN: Final = 20.0
+RETURN_SECONDS: Final = 60.0
 STEPS_PER_FAULT: Final = 300
 MAX_STEPS: Final = 400_000
 AGENT_CAPS: Final = (150, 400)
@@ -41,7 +44,10 @@ INSTALLATION_CAPS: Final = (400, 1600)
 
 
 class SimulatedInstallation:
-    def __init__(self, seed: int, breakage: Breakage | None = None) -> None:
+    def __init__(
+        self, seed: int, breakage: Breakage | None = None, *, outage_seconds: float = 0.0
+    ) -> None:
+        """With `outage_seconds`, the provider is away for so long, soon after the start."""
         self._seed = seed
         self.statistics = Statistics(installations=1)
         self._scheduler = scheduler = Scheduler(seed, breakage)
@@ -50,6 +56,8 @@ class SimulatedInstallation:
         self._bus = Bus(scheduler, self.statistics)
         self._provider = Provider(self._database, self.statistics, self._call_seconds)
         self._checker = Checker(scheduler, self._database, self._provider, self._bus)
+        begin = scheduler.random.uniform(0, MAX_OUTAGE_BEGIN) if outage_seconds else 0.0
+        self.outage = Outage(scheduler, begin, outage_seconds)
         self._workers: list[Worker] = []
         self._aggregators: list[Aggregator] = []
         self._count = 0
@@ -77,10 +85,39 @@ class SimulatedInstallation:
         self._scheduler.spawn(self._reconcile())
         self._scheduler.spawn(self._merge())
         self._scheduler.spawn(self._change_caps())
+        if self.outage.end:
+            self._scheduler.spawn(self._check_return())
         self._scheduler.inject(self._fault, STEPS_PER_FAULT)
-        self._scheduler.run(lambda: self._has_ended, MAX_STEPS)
+        max_steps = MAX_STEPS * (1 + int(self.outage.end / 100))
+        self._scheduler.run(lambda: self._has_ended, max_steps)
         self._settle()
         self._checker.check_end(AGENTS, ITERATIONS)
+
+    def _check_return(self) -> Steps:
+        """All steps that wait go on within a minute of the end of the outage, if nothing else goes wrong meanwhile."""
+        yield self.outage.end
+        waiting = [step for step in self._open_steps() if step.retry_at > self._scheduler.now]
+        self._scheduler.inject(None)
+        for worker in self._workers:
+            worker.process.paused_until = 0.0
+        yield RETURN_SECONDS
+        if self.outage.state.unavailable_since is not None and waiting:
+            raise ViolationError("the provider is back, and no worker has noticed it")
+        if late := [step for step in self._open_steps() if step in waiting]:
+            raise ViolationError(f"{len(late)} steps still wait for a provider that is back")
+        self._scheduler.inject(self._fault, STEPS_PER_FAULT)
+
+    def _open_steps(self) -> list[Step]:
+        iterations = [
+            self._database.read(("iteration", self._iteration(agent))) for agent in range(AGENTS)
+        ]
+        rows = [
+            self._database.read(step_key(id_))
+            for iteration in iterations
+            if iteration is not None
+            for id_ in iteration.step_ids
+        ]
+        return [step for step in rows if step.status == PENDING]
 
     def _settle(self) -> None:
         """Let what is under way end, so that a late write would be seen."""
@@ -96,7 +133,13 @@ class SimulatedInstallation:
     def _start_worker(self) -> None:
         self._count += 1
         worker = Worker(
-            self._scheduler, self._database, self._bus, self._provider, self.statistics, self._count
+            self._scheduler,
+            self._database,
+            self._bus,
+            self._provider,
+            self.statistics,
+            self._count,
+            self.outage,
         )
         self._workers.append(worker)
         worker.start()
@@ -161,7 +204,7 @@ class SimulatedInstallation:
                         yield from self._start_iteration(agent)
                     continue
                 self._publish_again(self._iteration(agent), iteration)
-                if self._random.random() < ABANDONED:
+                if not self.outage.has_effect and self._random.random() < ABANDONED:
                     yield from self._random.choice(self._aggregators).abandon(
                         self._iteration(agent)
                     )

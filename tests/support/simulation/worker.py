@@ -9,6 +9,7 @@ from tests.support.simulation.bus import ENDED as ENDED_QUEUE
 from tests.support.simulation.bus import WORK, Bus, Message
 from tests.support.simulation.database import ConstraintError, Database, Statement, Transaction
 from tests.support.simulation.graph import View
+from tests.support.simulation.outage import Outage, ProviderAwayError
 from tests.support.simulation.provider import MAX_COST, Provider, cost_of
 from tests.support.simulation.rows import (
     COMPLETED,
@@ -46,7 +47,9 @@ class Worker:
         provider: Provider,
         statistics: Statistics,
         number: int,
+        outage: Outage | None = None,
     ) -> None:
+        self._outage = outage or Outage(scheduler)
         self.process = Process(f"worker {number}")
         self._scheduler = scheduler
         self._database = database
@@ -99,8 +102,11 @@ class Worker:
         try:
             yield from self._run(lease, row)
         except BudgetRefusedError:
-            yield from self._release(lease)
+            yield from self._release(lease, BUDGET_PAUSE_SECONDS)
             return BUDGET_PAUSE_SECONDS
+        except ProviderAwayError as error:
+            yield from self._release(lease, error.pause_seconds)
+            return error.pause_seconds
         except ConstraintError:
             self._statistics.failed_steps += 1
             yield from self._fail(lease)
@@ -168,6 +174,7 @@ class Worker:
 
     def _send_all(self, lease: Lease, entry: StepWrite, requests: list[int]) -> Task[StepWrite]:
         """Send calls, in parallel. The generator returns the entry that has the last answer and is not written yet."""
+        self._outage.check_call(self.process.name)
         attempts = {request: self._attempt(lease, request) for request in requests}
         entry.openings = [Opening(request, attempts[request], MAX_COST) for request in requests]
         if self._breakage is Breakage.RESENT_WITHOUT_RECORD and lease.in_flight:
@@ -237,10 +244,10 @@ class Worker:
         changed = Iteration(QUERY, (*iteration.step_ids, *ids))
         entry.plan.append((("iteration", row.iteration), changed))
 
-    def _release(self, lease: Lease) -> Task[None]:
+    def _release(self, lease: Lease, seconds: float) -> Task[None]:
         entry = StepWrite(lease)
         entry.status = PENDING
-        entry.released_until = self._scheduler.now + BUDGET_PAUSE_SECONDS
+        entry.released_until = self._scheduler.now + seconds
         yield from self._queue.write(entry)
 
     def _fail(self, lease: Lease) -> Task[None]:

@@ -1,3 +1,4 @@
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -163,3 +164,18 @@ def test_a_data_directory_of_another_user_is_reported(directory: DataDirectory) 
             directory.running()
     finally:
         directory.root.chmod(0o700)
+
+
+def test_prometheus_finds_the_services_while_the_installation_runs(
+    directory: DataDirectory,
+) -> None:
+    ports = {"scheduler": 12001, "api": 8080, "nats": 4222, "sandbox": 12000}
+    running = running_installation().model_copy(update={"ports": ports})
+    with directory.locked():
+        with directory.announced(running):
+            assert json.loads(directory.targets_file.read_text()) == [
+                {"targets": ["127.0.0.1:12001"], "labels": {"service": "scheduler"}},
+                {"targets": ["127.0.0.1:8080"], "labels": {"service": "api"}},
+            ]
+            assert stat.S_IMODE(directory.targets_file.stat().st_mode) == 0o600
+        assert not directory.targets_file.exists()

@@ -4,12 +4,12 @@ import io
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, Final
 from uuid import UUID
 
 import pytest
 from rich.console import Console
 
+from cli.app import run
 from cli.client.client import Client
 from cli.client.target import Api
 from cli.errors import AwayError
@@ -22,9 +22,7 @@ from shared.schemas.base import (
     IterationDetails,
     IterationSummary,
 )
-from tests.support.cli.story import ID, iteration, step
-
-NOW: Final = datetime(2026, 11, 27, 12, tzinfo=UTC)
+from tests.support.cli.story import ID, agent, iteration, step
 
 
 class FlakyClient(Client):
@@ -76,46 +74,19 @@ def test_watching_stops_at_the_deadline() -> None:
         assert watcher.out_of_time
 
 
-def _agent(**changes: Any) -> AgentDetails:
-    values: dict[str, Any] = {
-        "id": ID,
-        "name": "Lithium",
-        "mission": "Watch lithium",
-        "status": "ready",
-        "fault": None,
-        "interval_seconds": 300,
-        "active": True,
-        "models": {},
-        "next_run_at": NOW,
-        "run_requested_at": NOW,
-        "suspended_until": None,
-        "iterations_started": 1,
-        "created_at": NOW,
-        "updated_at": NOW,
-        "budget_usd_per_day": None,
-        "budget_calls_per_day": None,
-        "last_iteration": None,
-        "trouble": [],
-        "prompts": {},
-        "prompts_version": 1,
-        "configuration": None,
-    }
-    return AgentDetails.model_validate(values | changes)
-
-
 @pytest.mark.parametrize(
     ("agent", "reason"),
     [
-        (_agent(status="configuring"), "waiting until the agent is configured"),
+        (agent(status="configuring"), "waiting until the agent is configured"),
         (
-            _agent(last_iteration=iteration(step("observe", 0, "running"))),
+            agent(last_iteration=iteration(step("observe", 0, "running"))),
             "waiting for iteration 1 to end",
         ),
         (
-            _agent(suspended_until=datetime(2026, 11, 28, tzinfo=UTC)),
+            agent(suspended_until=datetime(2026, 11, 28, tzinfo=UTC)),
             "suspended until 2026-11-28 00:00 UTC: daily budget reached",
         ),
-        (_agent(), "waiting for the scheduler"),
+        (agent(), "waiting for the scheduler"),
     ],
 )
 def test_why_an_iteration_has_not_started(agent: AgentDetails, reason: str) -> None:
@@ -126,10 +97,35 @@ def test_a_wait_is_printed_once_without_a_terminal() -> None:
     console = Console(file=io.StringIO(), theme=THEME)
     printer = ProgressPrinter(console)
     for _ in range(3):
-        printer.wait_for_start(_agent(), 2)
-    printer.wait_for_start(_agent(status="configuring"), 2)
+        printer.wait_for_start(agent(), 2)
+    printer.wait_for_start(agent(status="configuring"), 2)
     assert isinstance(console.file, io.StringIO)
     assert [line.strip() for line in console.file.getvalue().splitlines()] == [
         "waiting for the scheduler",
         "waiting until the agent is configured",
     ]
+
+
+@pytest.mark.parametrize("interrupted", ["watch_iteration", "_load"])
+def test_an_interrupted_wait_says_that_the_iteration_continues(
+    interrupted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    counts = GraphResponse(
+        counts=GraphCounts(nodes=0, edges=0, analyses=0, advice=0),
+        node_types=[],
+        edge_types=[],
+        nodes=[],
+        edges=[],
+    )
+    monkeypatch.setattr(Client, "order", lambda *_: agent("Lithium of Chile", iterations_started=6))
+    monkeypatch.setattr(Client, "graph", lambda *_, **__: counts)
+    monkeypatch.setattr(IterationWatch, interrupted, interrupt)
+    arguments = ["run", "Lithium", "--wait", "--url", "http://127.0.0.1:1", "--token", "vgl_x"]
+    assert run(arguments) == 130
+    printed = capsys.readouterr()
+    assert printed.err == (
+        'Iteration 7 continues. To look again: vigil iterations "Lithium of Chile"\n'
+    )

@@ -77,6 +77,20 @@ def test_retry_after_is_parsed_and_bounded(header: str | None, seconds: float | 
     assert retry_after_seconds(header, at_most=MAX_RETRY_AFTER_SECONDS, now=NOW) == seconds
 
 
+@pytest.mark.parametrize(
+    ("date", "seconds"),
+    [
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 30.0),
+        ("Wed, 21 Oct 2099 07:28:00 GMT", 0.0),
+        ("nonsense", 0.0),
+        (None, 0.0),
+    ],
+)
+def test_a_date_is_counted_from_the_clock_of_the_server(date: str | None, seconds: float) -> None:
+    header = "Wed, 21 Oct 2015 07:28:30 GMT"
+    assert retry_after_seconds(header, at_most=60, date=date) == seconds
+
+
 async def complete_error(
     respond: Respond, *, stream: Stream = "auto", limits: Limits | None = None
 ) -> BaseException:

@@ -12,7 +12,7 @@ def cluster_variables() -> set[str]:
     """Return the variables used as `${NAME…}`, or passed on by a name without a value."""
     files = [ROOT / "compose.yaml", *(ROOT / "deploy").glob("*.yaml")]
     text = "\n".join(file.read_text() for file in files)
-    passed_on = re.findall(r"^\s+((?:VIGIL|OPENAI|TAVILY)_[A-Z_]+):\s*$", text, re.M)
+    passed_on = re.findall(r"^\s+((?:VIGIL|OPENAI|TAVILY|OTEL)_[A-Z_]+):\s*$", text, re.M)
     from_secrets = re.findall(r"\{environment: (\w+)\}", text)
     return {*from_secrets, *re.findall(r"(?<!\$)\$\{([A-Z_]+)", text), *passed_on}
 
@@ -28,5 +28,5 @@ def test_the_env_file_names_each_secret_without_a_value() -> None:
     compose = (ROOT / "compose.yaml").read_text()
     secrets = set(re.findall(r"^  \w+: \{environment: (\w+)\}$", compose, re.M))
     settings = dict(re.findall(r"^([A-Z_]+)=(.*)$", (ROOT / ".env").read_text(), re.M))
-    assert len(secrets) == 3
+    assert len(secrets) == 5
     assert {name: settings.get(name) for name in secrets} == dict.fromkeys(secrets, "")

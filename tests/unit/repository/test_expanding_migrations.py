@@ -67,6 +67,7 @@ def column_with_default() -> None:
 def harmless_statements() -> None:
     op.execute("create extension if not exists pg_trgm")
     op.execute("analyze calls")
+    op.execute("alter table calls set (autovacuum_vacuum_scale_factor = 0.05)")
 
 
 def small_index() -> None:

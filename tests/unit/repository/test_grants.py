@@ -3,8 +3,18 @@
 import pytest
 
 from cli.local.members import API, CONSUMER_SERVICES
-from shared.database.grants import ALL, GRANTS, NotNull, RowFilter
+from shared.database.grants import (
+    ALL,
+    GRANTS,
+    MIN_RETENTION_DAYS,
+    AnyOf,
+    NotNull,
+    OlderThan,
+    RowCondition,
+    RowFilter,
+)
 from shared.database.tables import Base
+from shared.enums import InboxKind
 from shared.events.permissions import PERMISSIONS
 from shared.events.topology import CONSUMERS, PUBLISHES
 from shared.runtime.identity import SERVICES
@@ -33,18 +43,39 @@ def test_a_service_publishes_only_its_own_events_without_wildcards(service: str)
     assert PERMISSIONS[service].subscribe == (f"_INBOX_{service}.>",)
 
 
+def _columns(rows: RowCondition) -> set[str]:
+    if isinstance(rows, AnyOf):
+        return set[str]().union(*map(_columns, rows.conditions))
+    return {rows.column}
+
+
 @pytest.mark.parametrize("service", GRANTS)
 def test_grants_name_existing_tables_and_columns(service: str) -> None:
     for table, grant in GRANTS[service].items():
         columns = {column.name for column in TABLES[table].columns}
         named = {*grant.select, *grant.insert, *grant.update} - set(ALL)
         row_filters = (grant.inserts, grant.updates, grant.deletes)
-        named |= {row_filter.column for row_filter in row_filters if row_filter}
+        named |= {column for rows in row_filters if rows for column in _columns(rows)}
         assert named <= columns, table
 
 
-DELETES = {("scheduler", "dead_letters"): NotNull("retry_requested_at")}
-"""The tables from which a service may delete, and which rows."""
+def _old(column: str) -> OlderThan:
+    return OlderThan(column, MIN_RETENTION_DAYS)
+
+
+DELETES: dict[tuple[str, str], RowCondition | None] = {
+    ("scheduler", "dead_letters"): AnyOf((NotNull("retry_requested_at"), _old("stored_at"))),
+    ("scheduler", "calls"): _old("started_at"),
+    ("scheduler", "llm_interactions"): _old("created_at"),
+    ("scheduler", "inbox_items"): RowFilter("kind", (InboxKind.NOTICE,)),
+    ("scheduler", "iterations"): None,
+    ("scheduler", "contexts"): None,
+    ("scheduler", "pinned_contexts"): None,
+    ("scheduler", "sources"): None,
+    ("scheduler", "deliveries"): None,
+    ("scheduler", "investigation_requests"): None,
+}
+"""The tables from which a service may delete, and which rows; None: all."""
 
 
 @pytest.mark.parametrize("service", CONSUMER_SERVICES)

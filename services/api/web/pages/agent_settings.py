@@ -276,7 +276,7 @@ async def edit_prompt(
     phase: PromptedPhase,
     form: Annotated[Submitted[PromptForm], submitted(PromptForm)],
 ) -> Response:
-    """Saves the prompt. If somebody else has changed it since, shows both versions instead."""
+    """Saves the prompt. If another user has changed it since, shows both versions instead."""
     if form.model is None:
         return await _prompt_page(access, page, phase, form=form)
     await agent_store.lock_agent(access.session, access.agent.id)

@@ -5,15 +5,15 @@ from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 from uuid import UUID
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import HTMLResponse
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import NotFoundError
-from services.api.queries import iterations, transcripts, usage
-from services.api.routers.iterations import Number
+from services.api.queries import iterations, retention, transcripts, usage
+from services.api.routers.iterations import Number, missing_iteration
 from services.api.web.forms import UNLESS_BLANK
 from services.api.web.presenters.comparison import (
     Side,
@@ -39,9 +39,11 @@ from services.api.web.presenters.waterfall import (
     step_text,
 )
 from services.api.web.rendering import PageResponse
-from shared.enums import CallKind, IterationStatus, StepKind
-from shared.schemas.base import PageRequest
+from shared.enums import CallKind, IterationStatus, RetentionKind, StepKind
+from shared.runtime.settings import Settings
+from shared.schemas.base import IterationSummary, PageRequest
 from shared.schemas.iterations import IterationOutline, IterationTrace, plan_notes
+from shared.telemetry.tracing import trace_id_of
 from shared.workflow.iterations import database_time
 
 router = APIRouter(prefix="/agents/{agent}")
@@ -166,6 +168,7 @@ async def _sums_context(access: AgentAccess, ids: Sequence[UUID]) -> dict[str, A
 
 @router.get("/iterations/{number}")
 async def show_iteration(
+    request: Request,
     access: OwnedAgent,
     page: PageResponse,
     number: Number,
@@ -176,7 +179,7 @@ async def show_iteration(
     session, agent = access.session, access.agent
     trace = await iterations.find_trace(session, access.owner_id, agent.id, number)
     if trace is None:
-        raise NotFoundError("iteration", number)
+        raise await missing_iteration(access, number)
     now = await database_time(session)
     waterfall = build_waterfall(trace, now)
     newest = await _newest_numbers(access, 1)
@@ -189,12 +192,22 @@ async def show_iteration(
         outcome=outcome_of(trace),
         problems=problems_of(trace),
         notes=_notes(trace),
+        trace_href=_trace_href(request, trace),
         waterfall=waterfall,
         shows_all=rows == "all" or (rows is None and len(waterfall.rows) <= FEW_ROWS),
         is_part=page.part is not None,
         details=None if opened is None else await _details(access, trace, opened),
+        transcript_days=await _transcript_days(access, trace),
         opened=opened,
     )
+
+
+def _trace_href(request: Request, trace: IterationTrace) -> str | None:
+    """Where the OpenTelemetry trace of the iteration is shown; None if VIGIL_TRACE_URL is not set."""
+    settings: Settings = request.app.state.settings
+    if settings.trace_url is None:
+        return None
+    return settings.trace_url.replace("{trace_id}", trace_id_of(trace.id))
 
 
 def _notes(trace: IterationTrace) -> list[str]:
@@ -263,6 +276,9 @@ async def _call_details(access: AgentAccess, trace: IterationTrace, key: Key) ->
     if key.kind == "call":
         details = await transcripts.find_phase_run(access.session, access.owner_id, run.id)
         return {**context, "phase_run": details}
+    if trace.transcripts_deleted_at is not None:
+        # Which tools it used is not known any more.
+        return {**context, "phase_run": None}
     traced = next(each for each in trace.calls if each.id == call.id)
     if turn is None or key.place >= len(traced.tools):
         raise NotFoundError("tool", key.id)
@@ -279,11 +295,25 @@ async def show_run(
     run = await transcripts.find_phase_run(access.session, access.owner_id, interaction_id)
     answers = await transcripts.list_answers(access.session, access.owner_id, interaction_id)
     head = await iterations.find_head(access.session, access.owner_id, access.agent.id, number)
-    if run is None or answers is None or head is None or run.iteration_id != head.id:
+    if head is None:
+        raise await missing_iteration(access, number)
+    if run is None or answers is None or run.iteration_id != head.id:
         raise NotFoundError("phase run", interaction_id)
     return await page.answer(
-        "iterations/run.html", agent=access.agent, iteration=head, run=run, transcript=answers
+        "iterations/run.html",
+        agent=access.agent,
+        iteration=head,
+        run=run,
+        transcript=answers,
+        transcript_days=await _transcript_days(access, head),
     )
+
+
+async def _transcript_days(access: AgentAccess, iteration: IterationSummary) -> float | None:
+    """Returns how long transcripts are kept, if that of the iteration is not there any more."""
+    if iteration.transcripts_deleted_at is None:
+        return None
+    return await retention.days_of(access.session, RetentionKind.TRANSCRIPTS)
 
 
 @router.get("/compare")
@@ -340,5 +370,5 @@ async def _find_iteration(access: AgentAccess, number: int) -> IterationOutline:
         access.session, access.owner_id, access.agent.id, number
     )
     if outline is None:
-        raise NotFoundError("iteration", number)
+        raise await missing_iteration(access, number)
     return outline

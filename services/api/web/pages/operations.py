@@ -22,6 +22,8 @@ from services.api.paths import PREFIX
 from services.api.queries import operations
 from services.api.queries.agents import find_agent_ref, list_agent_names, names_by_id
 from services.api.queries.iterations import numbers_by_id
+from services.api.queries.provider_outages import read_outages
+from services.api.queries.retention import read_retention
 from services.api.routers import operations as operation_routes
 from services.api.routers.operations import DeadLetterFromPath, show_providers
 from services.api.streaming.event_hub import EventHub
@@ -136,6 +138,12 @@ class _BusState:
     fault: str | None = None
 
 
+@router.get("/outages")
+async def show_outages(page: PageResponse) -> HTMLResponse:
+    """The banner of pages that are open while a provider is unavailable."""
+    return await page.answer("outages.html")
+
+
 @router.get("/health-of-all")
 async def show_health(request: Request, access: OperatorAccess, page: PageResponse) -> HTMLResponse:
     state: State = request.app.state
@@ -154,6 +162,7 @@ async def show_health(request: Request, access: OperatorAccess, page: PageRespon
         listeners=hub.listeners,
         max_listeners=hub.max_listeners,
         scripts_are_there=assets.are_complete,
+        outages=await read_outages(access.session, None),
     )
     return await page.answer(
         "health/all.html",
@@ -161,12 +170,13 @@ async def show_health(request: Request, access: OperatorAccess, page: PageRespon
         tasks=SERVICE_TASKS,
         faults=diagnose(measurements),
         bus=bus,
-        providers=await show_providers(request),
+        providers=await show_providers(request, access),
         uses=await operations.read_provider_use(access.session),
         sends_mail=settings.smtp_url is not None,
         mail=await operations.read_mail_queue(access.session),
         pool=database.pool_use(),
         postgres=await operations.read_database_state(access.session),
+        retention=await read_retention(access.session),
     )
 
 

@@ -26,6 +26,9 @@ router = APIRouter()
 MAX_AGENTS: Final = 6
 MAX_FOUND: Final = 5
 """Of each kind."""
+MAX_SEARCH_CHARS: Final = 200
+MAX_PATH_CHARS: Final = 500
+"""A longer address is not one of an agent's pages."""
 MIN_SEARCH_CHARS: Final = 2
 """From which on more than names of agents and pages is searched. An iteration may have a single digit."""
 
@@ -84,10 +87,16 @@ _COMMANDS: Final = (
 async def show_palette(
     access: OwnedAccess,
     page: PageResponse,
-    query: Annotated[str, Query(max_length=200)] = "",
-    path: Annotated[str, Query(alias="from", max_length=500)] = "",
+    query: str = "",
+    path: Annotated[str, Query(alias="from")] = "",
 ) -> HTMLResponse:
-    """`from` is the address of the page on which the palette was opened: commands are of its agent."""
+    """`from` is the address of the page on which the palette was opened: commands are of its agent.
+
+    A query that is too long gets a sentence in place of results: it was probably pasted into the field.
+    """
+    if len(query) > MAX_SEARCH_CHARS:
+        fault = f"Search for at most {MAX_SEARCH_CHARS} characters."
+        return await page.answer("palette.html", groups=[], nothing=fault)
     words = query.casefold().split()
     agent = await _agent_of(access, path)
     groups = [
@@ -98,7 +107,9 @@ async def show_palette(
         ("Commands", [row for row in _COMMANDS if row.matches(words)]),
     ]
     return await page.answer(
-        "palette.html", groups=[(name, rows) for name, rows in groups if rows], searched=query
+        "palette.html",
+        groups=[(name, rows) for name, rows in groups if rows],
+        nothing=f"Nothing matches “{query}”.",
     )
 
 
@@ -108,7 +119,7 @@ def _pages(access: Access) -> Sequence[Result]:
 
 async def _agent_of(access: Access, path: str) -> AgentRef | None:
     parts = path.split("/")
-    if len(parts) < 3 or parts[1] != "agents" or parts[2] == "new":
+    if len(path) > MAX_PATH_CHARS or len(parts) < 3 or parts[1] != "agents" or parts[2] == "new":
         return None
     return await agent_queries.find_agent_ref(access.session, access.owner_id, parts[2])
 

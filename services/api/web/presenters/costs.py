@@ -164,6 +164,9 @@ class Chart:
     series: list[Series]
     rows: list[ChartRow]
     has_assumed: bool
+    calls_without_hour: int
+    """Deleted calls, of which only the day is known: they are in no bar of an hour."""
+    amount_without_hour: float
 
 
 def build_chart(report: CostReport, unit: Unit) -> Chart:
@@ -172,7 +175,10 @@ def build_chart(report: CostReport, unit: Unit) -> Chart:
     place = {start: number for number, start in enumerate(starts)}
     values: dict[str, list[float]] = {}
     assumed, calls = [0.0] * len(starts), [0] * len(starts)
+    without_hour = [point for point in report.points if point.is_day]
     for point in report.points:
+        if point.is_day:
+            continue
         step = place[point.start.astimezone(UTC)]
         line = values.setdefault(point.key or OTHER, [0.0] * len(starts))
         line[step] += _value(point, unit)
@@ -190,7 +196,14 @@ def build_chart(report: CostReport, unit: Unit) -> Chart:
         )
         for step, start in enumerate(starts)
     ]
-    return Chart(unit, series, rows, any(assumed))
+    return Chart(
+        unit,
+        series,
+        rows,
+        any(assumed),
+        sum(point.calls for point in without_hour),
+        sum(_value(point, unit) for point in without_hour),
+    )
 
 
 def _value(point: CostPoint, unit: Unit) -> float:
@@ -292,12 +305,17 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r")
 
 
 def as_csv(report: CostReport) -> str:
-    """One line for each hour or day (UTC) and each phase, agent or model with calls in it."""
+    """One line for each hour or day (UTC) and each phase, agent or model with calls in it.
+
+    Deleted calls have a line for their day, without a time.
+    """
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
     writer.writerow((f"{report.period.step}_utc", report.stacked_by, *_CSV_COLUMNS))
     for point in sorted(report.points, key=lambda point: (point.start, point.key or "")):
-        start = f"{point.start.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        start = (
+            f"{point.start.astimezone(UTC):{'%Y-%m-%d' if point.is_day else '%Y-%m-%dT%H:%M:%SZ'}}"
+        )
         name = _without_formula(series_name(report, point.key or OTHER))
         writer.writerow((start, name, *(getattr(point, column) for column in _CSV_COLUMNS)))
     return buffer.getvalue()

@@ -1,0 +1,136 @@
+"""`vigil upgrade --check`: whether this version can take over an installation, and what it would change."""
+
+import os
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from cli.doctor import Finding, bad, check_nats, good, note
+from cli.render.console import counted
+from shared.database import migrate
+from shared.database.migrate import DatabaseVersion
+from shared.runtime.credentials import build_database_url, build_nats_credentials
+from shared.runtime.identity import MIGRATE
+from shared.runtime.settings import Settings
+from shared.version import Release, release_of, vigil_version
+
+MAX_TRANSACTION_SECONDS: Final = 30.0
+"""A migration waits for open transactions; for longer ones it may give up."""
+PREFIX: Final = "VIGIL_"
+OUTSIDE_SETTINGS: Final = {
+    "BIND",
+    "CERTS",
+    "CHROMIUM",
+    "DATA",
+    "ENGINES_NODE",
+    "IMAGE",
+    "KEYS",
+    "NATS_IMAGE",
+    "POSTGRES_IMAGE",
+    "PROFILE",
+    "PYTHON_IMAGE",
+    "SANDBOX_PACE_SECONDS",
+    "SECRETS_DIR",
+    "TOKEN",
+    "TRACEBACK",
+    "URL",
+}
+"""Variables of the command line, of Compose, of Swarm and of the tests, without the prefix."""
+ALIASES: Final = {
+    "MODEL",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "TAVILY_API_KEY",
+    "TAVILY_BASE_URL",
+}
+"""Settings whose variables usually have no prefix."""
+
+
+def examine_upgrade(settings: Settings) -> Iterator[Finding]:
+    """Runs every check. Changes nothing."""
+    yield good("version", f"this is Vigil {vigil_version()}")
+    try:
+        found = migrate.inspect(build_database_url(settings, MIGRATE))
+    except (SQLAlchemyError, ValueError) as error:  # the latter from an address such as host:port
+        text = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+        yield bad(
+            "postgres", text, "check VIGIL_DATABASE_URL, or start the installation with `vigil up`"
+        )
+    else:
+        yield from check_database(found)
+    yield from check_nats(settings.nats_url, build_nats_credentials(settings, MIGRATE))
+    yield from check_variables(os.environ)
+
+
+def check_database(found: DatabaseVersion) -> Iterator[Finding]:
+    """Compares the tables with this version."""
+    name = "database"
+    if found.revision is None:
+        yield note(name, "has no tables yet", "`vigil migrate` creates them")
+        return
+    by = f", migrated by Vigil {found.migrated_by}" if found.migrated_by else ""
+    if found.is_newer:
+        if found.is_usable:
+            text = f"revision {found.revision}{by}: newer than this version, whose services can use it as it is"
+            yield note(name, text, "nothing is to be migrated; replace the services one by one")
+        else:
+            text = f"revision {found.revision}{by}: newer than this version, which knows revisions up to {found.head}"
+            yield bad(
+                name,
+                text,
+                "run that version or a later one, or restore a backup made by this version",
+            )
+        return
+    if not found.pending:
+        yield good(name, f"revision {found.revision}{by}: nothing is to be migrated")
+        return
+    yield from check_distance(found.migrated_by)
+    yield note(
+        name,
+        f"revision {found.revision}{by}, {found.bytes / 1e6:.0f} MB: {counted(len(found.pending), 'migration')} to apply",
+        "make a backup first (`vigil backup`)",
+    )
+    for revision, title in found.pending:
+        yield note("migration", f"{revision}: {title}")
+    if found.longest_transaction_seconds > MAX_TRANSACTION_SECONDS:
+        yield bad("transactions", found.longest_transaction, "wait until it ends, or end it")
+    elif found.hides_transactions:
+        yield note(
+            "transactions",
+            "this role cannot see how long those of the services have been open",
+            f"grant it {migrate.READ_STATS}",
+        )
+
+
+def check_distance(migrated_by: str | None) -> Iterator[Finding]:
+    """Whether services of the version before can run during the upgrade."""
+    before, own = release_of(migrated_by or migrate.OLDEST_READER), release_of(vigil_version())
+    if before is None or own is None or _is_next(before, own):
+        return
+    yield note(
+        "version",
+        f"the installation was last migrated by Vigil {migrated_by}, more than one minor version before this one",
+        "stop all services before the upgrade, or upgrade to each minor version in turn",
+    )
+
+
+def _is_next(before: Release, own: Release) -> bool:
+    return before[0] == own[0] and own[1] - before[1] <= 1
+
+
+def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Names variables that this version does not know: their names may have changed, or be misspelt."""
+    known = {name.upper() for name in Settings.model_fields} | OUTSIDE_SETTINGS | ALIASES
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known or name.removesuffix("_FILE") in known:
+            continue
+        similar = get_close_matches(name, known, 1)
+        meant = f"; is {PREFIX}{similar[0]} meant?" if similar else ""
+        yield note(
+            "settings",
+            f"{variable} is not a setting of this version{meant}",
+            "remove it, or correct its name",
+        )

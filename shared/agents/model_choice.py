@@ -1,0 +1,42 @@
+"""Which models a phase uses: `gpt-x, then y` is the model gpt-x, and y while gpt-x cannot be used."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+MAX_MODELS: Final = 5
+_THEN: Final = re.compile(r"\s*,\s*then\s+", re.IGNORECASE)
+_SUSPECT: Final = re.compile(r"[,;\s]")
+
+
+def parse_models(text: str) -> tuple[str, ...]:
+    """The models in the order in which they are tried. Raises ValueError if `text` is not a list of different models."""
+    names = tuple(name.strip() for name in _THEN.split(text.strip()))
+    for name in names:
+        if not name:
+            raise ValueError("name a model before and after each `then`, as in `gpt-x, then y`")
+        if _SUSPECT.search(name):
+            raise ValueError(
+                f"{name!r} is not a model; separate several with `, then `, as in `gpt-x, then y`"
+            )
+    if len(set(names)) < len(names):
+        raise ValueError("each model can be named once")
+    if len(names) > MAX_MODELS:
+        raise ValueError(f"name at most {MAX_MODELS} models")
+    return names
+
+
+def check_models(text: str) -> str:
+    """`text`, if `parse_models` accepts it. Raises ValueError."""
+    parse_models(text)
+    return text
+
+
+def split_models(text: str) -> Sequence[str]:
+    """The same of a text that was checked before."""
+    return _THEN.split(text.strip())
+
+
+def first_model(text: str) -> str:
+    """The model that is tried first."""
+    return split_models(text)[0]

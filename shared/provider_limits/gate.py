@@ -1,0 +1,546 @@
+"""The gate through which a process calls a provider.
+
+While no limit is set or learned and the provider works, a call passes it without waiting for anything: the process looks at
+the shared state every few seconds, beside its calls. Otherwise calls get permits from the shared state, all that wait
+together in one round trip.
+"""
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+from uuid import uuid4
+
+from shared.database.text import error_text
+from shared.errors import TransientError, UnavailableError, VigilError, WaitForProviderError
+from shared.provider_limits.state import (
+    BURST_SECONDS,
+    MAX_WAIT_SECONDS,
+    PERMIT_SECONDS,
+    PLACE_PAUSE_SECONDS,
+    RECENT_SECONDS,
+    WINDOW_SECONDS,
+    Answer,
+    Demand,
+    Grant,
+    Limits,
+    Permit,
+    ProviderState,
+    Refusal,
+    Wait,
+    Want,
+)
+from shared.provider_limits.store import Known, StateStore
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 2.0
+"""How old the process's copy of the state may be while it calls the provider."""
+ASK_AGAIN_SECONDS: Final = 0.5
+"""Between two looks for a free place among the calls in progress."""
+RENEW_SECONDS: Final = 10.0
+IDLE_SECONDS: Final = 1.0
+"""How long a process keeps places that it does not use."""
+CLOSE_SECONDS: Final = 2.0
+"""For giving back the places at the end of the process."""
+MAX_CONFLICT_SECONDS: Final = 0.03
+MAX_SPARE: Final = 50
+SPARE_SECONDS: Final = 2.0
+"""A process borrows as many permits as it has used in this time."""
+
+waited_seconds: ContextVar[float] = ContextVar("waited_seconds", default=0.0)
+"""How long the step that makes the calls has waited for a provider. Set by the step runner."""
+
+
+time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", default=None)
+"""The time limit of the phase that makes the calls. It stands still while a call waits for its turn."""
+
+
+class Log(Protocol):
+    def warning(self, event: str, **fields: Any) -> Any: ...
+
+    def info(self, event: str, **fields: Any) -> Any: ...
+
+
+@dataclass
+class Passage:
+    """One call on its way."""
+
+    sent_at: float
+    """By the database's clock, if it is known."""
+    local_time: float
+    is_probe: bool
+    expected_tokens: int
+    _note_answer: Callable[[], None]
+    _note_failure: Callable[["Passage", str], Awaitable[bool]]
+    has_answered: bool = False
+    has_failed: bool = False
+    used_tokens: int | None = None
+    """Set it when they are known."""
+
+    def answered(self) -> None:
+        """The provider has started to answer."""
+        if not self.has_answered:
+            self.has_answered = True
+            self._note_answer()
+
+    async def failed(self, error: str) -> bool:
+        """The provider did not answer in time. Returns whether it is known to be unavailable now."""
+        return await self._note_failure(self, error)
+
+
+@dataclass
+class _Waiter:
+    want: Want
+    answer: asyncio.Future[Permit]
+    since: float
+
+    @property
+    def has_permit(self) -> bool:
+        answer = self.answer
+        return answer.done() and not answer.cancelled() and answer.exception() is None
+
+    @property
+    def is_too_late(self) -> bool:
+        """Whether it has waited for a place as long as it may."""
+        longest = self.want.max_wait_seconds
+        longest = MAX_WAIT_SECONDS if longest is None else longest
+        return time.monotonic() - self.since > longest
+
+
+class ProviderGate:
+    """Lets the calls of one process to one provider pass. Create one per process and provider, and close it."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        limits: Limits | None = None,
+        store: StateStore | None = None,
+        log: Log | None = None,
+    ) -> None:
+        """`name` is shown in messages. Without a `store` all calls pass."""
+        self.name = name
+        self._limits = limits or Limits()
+        self._store = store
+        self._log = log
+        self._holder = uuid4().hex[:12]
+        self._known = Known(0, ProviderState(), 0.0)
+        self._clock_offset: float | None = None
+        self._looked_at = float("-inf")
+        self._writing = asyncio.Lock()
+        self._waiters: list[_Waiter] = []
+        self._running = 0
+        self._place_freed = asyncio.Event()
+        self._spare: deque[Permit] = deque()
+        self._sent: deque[float] = deque(maxlen=10_000)
+        """When calls were sent that the provider did not refuse, by the process's clock."""
+        self._uncounted_tokens = 0
+        self._serving: asyncio.Task[None] | None = None
+        self._tending: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[bool] | None = None
+        self._reports: set[asyncio.Task[bool]] = set()
+        self._outage: float | None = None
+        self._is_limited = False
+
+    @asynccontextmanager
+    async def passage(
+        self, *, tokens: int = 0, max_wait_seconds: float | None = None
+    ) -> AsyncIterator[Passage]:
+        """Context of one call, which begins when it may be sent. `tokens` are those that it is expected to use. A call with
+        `max_wait_seconds` is left out rather than waited for any longer, and takes no turn of others.
+
+        Raises WaitForProviderError if the call must not be sent soon.
+        """
+        with _stopped(time_limit.get()):
+            permit = await self._permit(tokens, max_wait_seconds)
+        local_time = time.monotonic()
+        self._sent.append(local_time)
+        passage = Passage(
+            self._now(), local_time, permit.is_probe, tokens, self._note_answer, self._note_failure
+        )
+        try:
+            yield passage
+        except UnavailableError as error:
+            await self._note_error(passage, error)
+            raise
+        except TransientError:
+            raise
+        except VigilError:
+            passage.answered()
+            raise
+        finally:
+            self._leave(passage)
+
+    @property
+    def outage(self) -> str | None:
+        """What a call would be refused with; None while the provider is available, as far as this process knows."""
+        state = self._known.state
+        if state.unavailable_since is None or state.is_probe_due(self._now()):
+            return None
+        return self._describe(Refusal(state.probe_at, is_outage=True))
+
+    @property
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._looked_at >= LOOK_SECONDS
+
+    async def look(self) -> None:
+        """Reads the shared state if the process's copy is old."""
+        if self._store is None or not self._is_old:
+            return
+        # Not beside a write, whose result would be newer than this one.
+        async with self._writing:
+            if self._is_old:
+                self._looked_at = time.monotonic()
+                self._learn(await self._store.read())
+
+    async def close(self) -> None:
+        tasks = [self._serving, self._tending, self._looking, *self._reports]
+        running = [task for task in tasks if task is not None and not task.done()]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        if self._held:
+            # Others need not wait until its places are free.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._try_change(lambda state, _: state.leave(self._holder))
+
+    @property
+    def _held(self) -> int:
+        """Places that the process has, as far as it knows."""
+        own = self._known.state.holders.get(self._holder)
+        return own.held if own is not None else 0
+
+    # What a call waits for
+
+    async def _permit(self, tokens: int, max_wait_seconds: float | None) -> Permit:
+        """Returns when the call may be sent. It is one of those that run then."""
+        while True:
+            if (permit := self._free_permit()) is not None:
+                self._running += 1
+                return permit
+            permit = await self._ask(Want(tokens, waited_seconds.get(), max_wait_seconds))
+            is_used = False
+            try:
+                seconds = permit.at - self._now()
+                if seconds > MAX_WAIT_SECONDS + BURST_SECONDS:
+                    # The database's clock has been set back meanwhile.
+                    raise self._waiting(Refusal(self._now() + PLACE_PAUSE_SECONDS))
+                await asyncio.sleep(seconds)
+                is_used = permit.is_probe or not self._is_outdated(permit)
+            finally:
+                if not is_used:
+                    self._end_one()
+            if is_used:
+                return permit
+
+    def _free_permit(self) -> Permit | None:
+        """A permit that need not be asked for."""
+        if self._store is None:
+            return Permit(0.0)
+        if not self._limits.are_set and not self._known.state.restricts(self._now()):
+            self._look_beside()
+            return Permit(self._now())
+        return self._take_spare()
+
+    def _is_outdated(self, permit: Permit) -> bool:
+        """Whether the permit has expired, or the provider has refused another call meanwhile."""
+        state, now = self._known.state, self._now()
+        return (
+            state.unavailable_since is not None
+            or state.paused_until > now
+            or now > permit.at + PERMIT_SECONDS
+        )
+
+    def _take_spare(self) -> Permit | None:
+        while self._spare:
+            permit = self._spare.popleft()
+            if not self._is_outdated(permit):
+                return permit
+        return None
+
+    async def _ask(self, want: Want) -> Permit:
+        loop = asyncio.get_running_loop()
+        waiter = _Waiter(want, loop.create_future(), time.monotonic())
+        self._waiters.append(waiter)
+        if self._serving is None or self._serving.done():
+            self._serving = asyncio.create_task(self._serve())
+        try:
+            return await waiter.answer
+        except asyncio.CancelledError:
+            if waiter.has_permit:
+                self._end_one()
+            raise
+        finally:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    async def _serve(self) -> None:
+        """Asks for all waiting calls together, until none waits."""
+        while self._waiters:
+            batch = sorted(self._waiters, key=lambda each: (-each.want.waited_seconds, each.since))
+            try:
+                grant = await self._obtain(tuple(each.want for each in batch))
+            except Exception as error:  # noqa: BLE001  the calls that wait raise it
+                for waiter in batch:
+                    self._settle(waiter, error)
+                continue
+            self._spare.extend(grant.spare)
+            for waiter, answer in zip(batch, grant.answers, strict=True):
+                self._settle(waiter, self._evaluate(waiter, answer))
+            if self._waiters and not any(isinstance(each, Permit) for each in grant.answers):
+                self._place_freed.clear()
+                try:
+                    async with asyncio.timeout(ASK_AGAIN_SECONDS * random.uniform(0.5, 1.0)):
+                        await self._place_freed.wait()
+                except TimeoutError:
+                    continue
+
+    def _evaluate(self, waiter: _Waiter, answer: Answer) -> Permit | Exception | None:
+        match answer:
+            case Permit():
+                return answer
+            case Refusal():
+                return self._waiting(answer)
+            case Wait() if waiter.is_too_late:
+                pause = PLACE_PAUSE_SECONDS * random.uniform(0.8, 1.2)
+                return self._waiting(Refusal(self._now() + pause))
+            case Wait():
+                return None
+
+    def _settle(self, waiter: _Waiter, outcome: Permit | Exception | None) -> None:
+        if outcome is None or waiter not in self._waiters:
+            return
+        self._waiters.remove(waiter)
+        if waiter.answer.done():
+            return
+        if isinstance(outcome, Exception):
+            waiter.answer.set_exception(outcome)
+        else:
+            # It has its place from now on.
+            self._running += 1
+            waiter.answer.set_result(outcome)
+
+    async def _obtain(self, wants: tuple[Want, ...]) -> Grant:
+        state = self._known.state
+        if state.unavailable_since is not None:
+            await self.look()
+            state, now = self._known.state, self._now()
+            if state.unavailable_since is not None and not state.is_probe_due(now):
+                # Nothing changes, so nothing is written.
+                return state.copy().ask(
+                    self._limits, now, self._holder, Demand(wants), random.random()
+                )
+        uncounted = self._uncounted_tokens
+
+        def ask(state: ProviderState, now: float) -> Grant:
+            accepted, recent = self._count_sent()
+            spare = self._count_sent_within(SPARE_SECONDS)
+            demand = Demand(
+                wants,
+                self._running,
+                accepted,
+                recent,
+                min(max(spare - len(wants), 0), MAX_SPARE),
+                uncounted,
+            )
+            return state.ask(self._limits, now, self._holder, demand, random.random())
+
+        grant = await self._change(ask)
+        self._uncounted_tokens -= uncounted
+        return grant
+
+    def _count_sent(self) -> tuple[int, int]:
+        while self._sent and self._sent[0] < time.monotonic() - WINDOW_SECONDS:
+            self._sent.popleft()
+        return len(self._sent), self._count_sent_within(RECENT_SECONDS)
+
+    def _count_sent_within(self, seconds: float) -> int:
+        since = time.monotonic() - seconds
+        return sum(at > since for at in self._sent)
+
+    def _waiting(self, refusal: Refusal) -> WaitForProviderError:
+        seconds = max(refusal.until - self._now(), 0.0)
+        return WaitForProviderError(self._describe(refusal), retry_in_seconds=seconds)
+
+    def _describe(self, refusal: Refusal) -> str:
+        state = self._known.state
+        if refusal.is_outage:
+            return f"{self.name} is unavailable: {state.error}"
+        if state.paused_until > self._now():
+            return f"{self.name} limits requests, and asked to wait: {state.error}"
+        if state.learned_per_minute(self._now()) is not None:
+            return f"{self.name} limits requests: {state.error}"
+        return f"the limits that are set for {self.name} allow no more calls now"
+
+    # What becomes of a call
+
+    def _note_answer(self) -> None:
+        state = self._known.state
+        if state.failures or state.unavailable_since is not None:
+            self._report(lambda state, _: state.answered())
+
+    async def _note_error(self, passage: Passage, error: UnavailableError) -> None:
+        if isinstance(error, WaitForProviderError):
+            return
+        if not error.is_rate_limit:
+            error.is_announced = await self._note_failure(passage, str(error))
+            return
+        with suppress(ValueError):
+            self._sent.remove(passage.local_time)
+
+        def refuse(state: ProviderState, now: float) -> None:
+            accepted, recent = self._count_sent()
+            state.refused(
+                now,
+                self._holder,
+                sent_at=passage.sent_at,
+                accepted=accepted,
+                recent=recent,
+                retry_after=error.retry_in_seconds,
+                error=error_text(str(error)),
+            )
+
+        await self._try_change(refuse)
+        error.is_announced = self._is_limited
+
+    async def _note_failure(self, passage: Passage, error: str) -> bool:
+        if not passage.has_answered and not passage.has_failed:
+            passage.has_failed = True
+            await self._try_change(
+                lambda state, now: state.failed(now, error_text(error), is_probe=passage.is_probe)
+            )
+        return self._outage is not None
+
+    def _leave(self, passage: Passage) -> None:
+        if self._limits.tokens_per_minute is not None and passage.used_tokens is not None:
+            self._uncounted_tokens += passage.used_tokens - passage.expected_tokens
+        self._end_one()
+
+    def _end_one(self) -> None:
+        self._running -= 1
+        if self._limits.concurrency is not None:
+            self._place_freed.set()
+            if self._tending is None or self._tending.done():
+                self._tending = asyncio.create_task(self._tend())
+
+    async def _tend(self) -> None:
+        """Keeps the places of calls in progress, and gives back those that are not used."""
+        while True:
+            held = self._held
+            if not held and not self._running:
+                return
+            has_others = any(
+                each.waiting_since is not None
+                for key, each in self._known.state.holders.items()
+                if key != self._holder
+            )
+            is_idle = held > self._running
+            seconds = RENEW_SECONDS if not is_idle else 0.0 if has_others else IDLE_SECONDS
+            self._place_freed.clear()
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._place_freed.wait()
+            except TimeoutError:
+                pass
+            if not self._waiters and not await self._try_change(self._renew):
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    def _renew(self, state: ProviderState, now: float) -> None:
+        accepted, recent = self._count_sent()
+        demand = Demand((), self._running, accepted, recent)
+        state.ask(self._limits, now, self._holder, demand, random.random())
+
+    def _report(self, change: Callable[[ProviderState, float], None]) -> None:
+        task = asyncio.create_task(self._try_change(change))
+        self._reports.add(task)
+        task.add_done_callback(self._reports.discard)
+
+    # The shared state
+
+    def _now(self) -> float:
+        """The database's time."""
+        return time.monotonic() + (self._clock_offset or 0.0)
+
+    def _look_beside(self) -> None:
+        if not self._is_old:
+            return
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(_ignore_unavailable(self.look()))
+
+    async def _try_change(self, change: Callable[[ProviderState, float], None]) -> bool:
+        """Returns whether it was stored."""
+        return self._store is not None and await _ignore_unavailable(self._change(change))
+
+    async def _change(self, change: Callable[[ProviderState, float], T]) -> T:
+        """Changes the state that is stored, whoever else changes it meanwhile. Raises RetrySoonError if PostgreSQL is
+        unavailable.
+        """
+        assert self._store is not None
+        async with self._writing:
+            if self._clock_offset is None:
+                self._learn(await self._store.read())
+            while True:
+                state = self._known.state.copy()
+                result = change(state, self._now())
+                self._learn(known := await self._store.write(self._known.version, state))
+                if known.is_written:
+                    return result
+                await asyncio.sleep(random.uniform(0.0, MAX_CONFLICT_SECONDS))
+
+    def _learn(self, known: Known) -> None:
+        self._looked_at = time.monotonic()
+        self._clock_offset = known.now - self._looked_at
+        # Its version may be lower than before: after a restore, or on a replica that has taken over.
+        self._known = known
+        self._tell()
+
+    def _tell(self) -> None:
+        """Logs the beginning and the end of an outage, once each."""
+        state, now = self._known.state, self._now()
+        since = state.unavailable_since
+        if since is not None and self._outage is None and self._log is not None:
+            self._log.warning(
+                "provider unavailable; steps wait", provider=self.name, error=state.error
+            )
+        if since is None and self._outage is not None and self._log is not None:
+            seconds = round(now - self._outage)
+            self._log.info("provider available again", provider=self.name, after_seconds=seconds)
+        self._outage = since
+        is_limited = state.paused_until > now or state.learned_per_minute(now) is not None
+        if is_limited and not self._is_limited and self._log is not None:
+            self._log.warning("provider limits requests", provider=self.name, error=state.error)
+        if self._is_limited and not is_limited and self._log is not None:
+            self._log.info("provider limits requests no more", provider=self.name)
+        self._is_limited = is_limited
+
+
+@contextmanager
+def _stopped(timer: asyncio.Timeout | None) -> Iterator[None]:
+    """Context in which `timer` stands still."""
+    expires_at = None if timer is None or timer.expired() else timer.when()
+    if timer is None or expires_at is None:
+        yield
+        return
+    clock = asyncio.get_running_loop().time
+    stopped_at = clock()
+    timer.reschedule(None)
+    try:
+        yield
+    finally:
+        timer.reschedule(expires_at + clock() - stopped_at)
+
+
+async def _ignore_unavailable(work: Coroutine[Any, Any, Any]) -> bool:
+    """Returns whether PostgreSQL was available. Other processes detect by their own calls what cannot be stored now."""
+    try:
+        await work
+    except TransientError:
+        return False
+    return True

@@ -1,0 +1,89 @@
+"""Reads and writes the shared state of a provider: one round trip each."""
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from shared.database.engine import Database
+from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.provider_limits.state import ProviderState
+
+Kind = Literal["model", "search"]
+
+_NOW: Final = "cast(extract(epoch from clock_timestamp()) as double precision) as now"
+_READ: Final = CompiledStatement(f"""
+select version, state, {_NOW}
+from (select cast(:key as text) as key) as asked left join provider_limits using (key)
+""")
+# Without a lock between reading and writing, so a process that stops amid it holds up no other.
+_WRITE: Final = CompiledStatement(f"""
+with written as (
+  insert into provider_limits as known (key, kind, name, version, state)
+  values (:key, :kind, :name, 1, cast(:state as jsonb))
+  on conflict (key) do update
+  set name = excluded.name, version = known.version + 1, state = excluded.state,
+    updated_at = clock_timestamp()
+  where known.version = :seen
+  returning version
+)
+select written.version as written, known.version, known.state, {_NOW}
+from (select cast(:key as text) as key) as asked left join written on true
+  left join provider_limits as known on known.key = asked.key
+""")
+
+
+@dataclass(frozen=True)
+class Known:
+    """The state as it was read or written last."""
+
+    version: int
+    """0: there is no row."""
+    state: ProviderState
+    now: float
+    """The database's time then, in seconds."""
+    is_written: bool = False
+
+
+class StateStore:
+    """The state of one provider."""
+
+    def __init__(self, database: Database, kind: Kind, key: str, name: str) -> None:
+        """`key` is that of `provider_key`; `name` is shown to users."""
+        self._database = database
+        self._params: dict[str, Any] = {"key": key, "kind": kind, "name": name}
+
+    async def read(self) -> Known:
+        """Raises RetrySoonError if PostgreSQL is unavailable."""
+
+        def read(rows: list[Row]) -> Known:
+            return _known(rows[0], ProviderState())
+
+        return await self._database.run(BoundQuery(_READ, {"key": self._params["key"]}, read))
+
+    async def write(self, seen_version: int, state: ProviderState) -> Known:
+        """Writes `state` if no other process has written since `seen_version`; else returns what one has written.
+
+        Raises RetrySoonError if PostgreSQL is unavailable.
+        """
+
+        def read(rows: list[Row]) -> Known:
+            (row,) = rows
+            if row.written is not None:
+                return Known(row.written, state, row.now, is_written=True)
+            return _known(row, state)
+
+        params = {**self._params, "seen": seen_version, "state": json.dumps(state.as_json())}
+        return await self._database.run(BoundQuery(_WRITE, params, read))
+
+
+def _known(row: Row, otherwise: ProviderState) -> Known:
+    if row.version is None:
+        return Known(0, otherwise, row.now)
+    return Known(row.version, ProviderState.from_json(row.state), row.now)
+
+
+def provider_key(base_url: str | None, api_key: str) -> str:
+    """Identifies an account of a provider: a hash, which does not reveal the key."""
+    text = json.dumps(["vigil provider", (base_url or "").rstrip("/"), api_key])
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,371 @@
+"""What is old is deleted: costs stay exact, the graph stays provable, and nothing that is needed is missing."""
+
+import asyncio
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import psycopg
+import pytest
+from sqlalchemy import func, select, text, update
+
+from services.api.queries import iterations as iteration_queries
+from services.api.queries import transcripts
+from services.scheduler import pruning_sql
+from services.scheduler.pruner import Pruner
+from shared.database import ids
+from shared.database.engine import Database
+from shared.database.tables import Agent, Call, Interaction, Iteration, Retention, Source, Step
+from shared.database.tables.billing import Context
+from shared.enums import IterationStatus, RetentionKind, StepKind, StepStatus
+from shared.runtime.settings import Settings
+from shared.workflow import iterations
+from shared.workflow.retention import RetentionPolicy
+from tests.support.factories import make_agent
+from tests.support.retention.history import History, texts_of
+from tests.support.retention.pruning import (
+    count_rows,
+    find_faults,
+    prune_after,
+    pruner,
+    publish_ends,
+    read_sums,
+)
+from tests.support.running_services import ended_iteration, running_services
+
+KNOWLEDGE = ("graph_nodes", "graph_edges", "graph_names", "evidence", "citations")
+
+
+@dataclass
+class Working:
+    """An agent that has done two iterations on the sandbox."""
+
+    database: Database
+    settings: Settings
+    agent: Agent
+
+    async def iterate(self, number: int) -> Iteration:
+        async with self.database.transaction() as session:
+            row = await session.get_one(Agent, self.agent.id)
+            row.run_requested_at = await iterations.database_time(session)
+        async with running_services(self.settings):
+            iteration = await ended_iteration(self.database, self.agent, number)
+        await publish_ends(self.database)
+        return iteration
+
+
+@pytest.fixture
+async def working(database: Database, sandbox_settings: Settings) -> Working:
+    working = Working(database, sandbox_settings, await make_agent(database))
+    for number in (1, 2):
+        assert (await working.iterate(number)).status == IterationStatus.COMPLETED
+    return working
+
+
+async def test_texts_are_deleted_and_everything_else_stays(working: Working) -> None:
+    database, agent = working.database, working.agent
+    rows, sums = await count_rows(database), await read_sums(database, agent)
+    pruned = await prune_after(database, 31, RetentionKind.TRANSCRIPTS, RetentionKind.CONTEXTS)
+    assert pruned[RetentionKind.TRANSCRIPTS] == rows["llm_interactions"]
+    left = await count_rows(database)
+    assert left["contexts"] == left["pinned_contexts"] == 0
+    changed = {"contexts", "pinned_contexts", "pruned_iterations", "retention", "graph_journal"}
+    assert {name for name in rows if rows[name] != left[name]} == changed
+    assert await read_sums(database, agent) == sums
+    assert await find_faults(database, agent) == []
+    async with database.snapshot() as session:
+        assert await session.scalar(select(func.count(Call.answer))) == 0
+        assert await session.scalar(select(func.max(func.length(Interaction.system_prompt)))) == 0
+        marked = await session.scalars(select(Iteration.transcripts_deleted_at))
+        assert all(marked)
+
+
+async def test_a_text_is_kept_until_it_is_old(working: Working) -> None:
+    before = await count_rows(working.database)
+    pruned = await prune_after(working.database, 29)
+    assert set(pruned.values()) == {0}
+    assert before | {"retention": len(RetentionKind)} == await count_rows(working.database)
+
+
+async def test_iterations_without_texts_can_be_read(working: Working) -> None:
+    database, agent = working.database, working.agent
+    await prune_after(database, 31, RetentionKind.TRANSCRIPTS, RetentionKind.CONTEXTS)
+    async with database.snapshot() as session:
+        details = await iteration_queries.find_by_number(session, agent.owner_id, agent.id, 1)
+        trace = await iteration_queries.find_trace(session, agent.owner_id, agent.id, 1)
+        assert details is not None
+        assert trace is not None
+        assert details.transcripts_deleted_at is not None
+        assert {run.system_prompt for run in details.interactions} == {""}
+        assert len(trace.calls) == details.calls.llm_calls + details.calls.search_calls
+        for run in trace.runs:
+            run_details = await transcripts.find_phase_run(session, agent.owner_id, run.id)
+            assert run_details is not None
+            assert run_details.request == {}
+
+
+async def test_iterations_are_deleted_and_costs_stay(working: Working) -> None:
+    database, agent = working.database, working.agent
+    rows, sums = await count_rows(database), await read_sums(database, agent)
+    await prune_after(database, 31)
+    left = await count_rows(database)
+    # The newest one that has worked is kept.
+    assert left["iterations"] == 1
+    assert 0 < left["calls"] < rows["calls"]
+    assert left["contexts"] == left["pinned_contexts"] == 0
+    assert [left[name] for name in KNOWLEDGE] == [rows[name] for name in KNOWLEDGE]
+    assert await read_sums(database, agent) == sums
+    assert await find_faults(database, agent) == []
+    iteration = await working.iterate(3)
+    assert iteration.status in (IterationStatus.COMPLETED, IterationStatus.QUIET)
+    assert await find_faults(database, agent) == []
+
+
+async def test_pages_that_nothing_cites_are_deleted(working: Working) -> None:
+    database, agent = working.database, working.agent
+    cited = text("select count(distinct source_id) from evidence")
+    rows = await count_rows(database)
+    async with database.snapshot() as session:
+        of_evidence = await session.scalar(cited)
+    pruned = await prune_after(database, 31, RetentionKind.PAGES)
+    async with database.snapshot() as session:
+        assert await session.scalar(select(func.count(Source.id))) == of_evidence
+    assert pruned[RetentionKind.PAGES] == rows["sources"] - (of_evidence or 0)
+    assert await find_faults(database, agent) == []
+
+
+@pytest.fixture
+async def history(database: Database) -> History:
+    return History(database, await make_agent(database))
+
+
+NEEDED: dict[str, str] = {
+    "the iteration runs": "update iterations set status = 'running', ended_at = null where id = :iteration",
+    "its end may not have been published": "update iterations set end_published_at = null where id = :iteration",
+    "a step is pending": "update steps set status = 'pending', ended_at = null where id = :step",
+    "a step runs": "update steps set status = 'running', ended_at = null where id = :step",
+    "a retry is requested": "update steps set status = 'failed', retry_requested_at = now() where id = :step",
+    "a retried step has not ended": "update steps set retry_requested_at = now(), ended_at = null where id = :step",
+    "a call is in flight": (
+        "update calls set reserved_on = now(), reserved_usd = 1, answer = null, answered_at = null"
+        " where id = (select id from calls where step_id = :step limit 1)"
+    ),
+}
+
+
+@pytest.mark.parametrize("reason", [*NEEDED, "a step can be retried"])
+async def test_what_is_needed_is_kept(history: History, reason: str) -> None:
+    kept, other = await history.iterate(), await history.iterate()
+    await history.iterate()
+    step_id = ids.step_id(kept.id, StepKind.QUERY, 0)
+    await history.pass_days(40)
+    if reason in NEEDED:
+        async with history.database.transaction() as session:
+            statement = text(NEEDED[reason])
+            names = statement.compile().params
+            values = {"iteration": kept.id, "step": step_id}
+            await session.execute(statement, {name: values[name] for name in names})
+    else:
+        await history.fail_step(kept.id)
+    before = await texts_of(history.database, kept.id)
+    await prune_after(history.database, 0)
+    assert await texts_of(history.database, kept.id) == before
+    assert await texts_of(history.database, other.id) == (0, 0, 0)
+    await history.assert_texts_can_be_read()
+
+
+async def test_what_was_needed_is_deleted_later(history: History) -> None:
+    iteration = await history.iterate()
+    await history.iterate()
+    step_id = await history.fail_step(iteration.id)
+    await history.pass_days(40)
+    async with history.database.transaction() as session:
+        await session.execute(text("update dead_letters set stored_at = now()"))
+    await prune_after(history.database, 0)
+    assert (await texts_of(history.database, iteration.id))[2] == 2
+    pruned = await prune_after(history.database, 31)
+    assert pruned[RetentionKind.DEAD_LETTERS] == 1
+    assert (await texts_of(history.database, iteration.id))[2] == 0
+    async with history.database.snapshot() as session:
+        assert await session.get(Step, step_id) is None
+
+
+async def test_rows_that_another_transaction_has_locked_are_left(history: History) -> None:
+    iteration = await history.iterate()
+    await history.iterate()
+    await history.pass_days(40)
+    async with history.database.transaction() as session:
+        await session.execute(
+            select(Step.id).where(Step.iteration_id == iteration.id).limit(1).with_for_update()
+        )
+        pruned = await prune_after(history.database, 0, RetentionKind.ITERATIONS)
+        assert pruned[RetentionKind.ITERATIONS] == 0
+    pruned = await prune_after(history.database, 0, RetentionKind.ITERATIONS)
+    assert pruned[RetentionKind.ITERATIONS] == 1
+
+
+async def test_phase_runs_of_conversations_are_deleted_and_the_status_of_the_answer_stays(
+    history: History,
+) -> None:
+    step_id = await history.converse(1)
+    sums = await read_sums(history.database, history.agent)
+    await history.pass_days(31)
+    await prune_after(history.database, 0)
+    async with history.database.snapshot() as session:
+        assert (await session.get_one(Step, step_id)).status == StepStatus.COMPLETED
+        assert await session.scalar(select(func.count(Interaction.id))) == 0
+        assert await session.scalar(select(func.count(Call.id))) == 0
+    assert (await read_sums(history.database, history.agent)).summary == sums.summary
+    assert await find_faults(history.database, history.agent) == []
+
+
+async def test_contexts_that_others_are_differences_from_are_kept(history: History) -> None:
+    for _ in range(4):
+        await history.iterate(queries=3)
+    await history.pass_days(40)
+    last = await history.iterate(queries=3)
+    rows = await count_rows(history.database)
+    await prune_after(history.database, 0, RetentionKind.TRANSCRIPTS, RetentionKind.CONTEXTS)
+    assert 0 < (await count_rows(history.database))["contexts"] < rows["contexts"]
+    assert (
+        await history.assert_texts_can_be_read() == (await texts_of(history.database, last.id))[0]
+    )
+
+
+async def test_a_context_is_kept_that_is_stored_as_a_difference_from_at_the_same_time(
+    history: History,
+) -> None:
+    """The pruner waits for the transaction, and leaves the contexts to the next pass."""
+    await history.iterate()
+    await history.pass_days(40)
+    await prune_after(history.database, 0, RetentionKind.TRANSCRIPTS)
+    store = text(
+        "insert into contexts (agent_id, sha256, base_sha256, depth, data)"
+        " select agent_id, sha256('new'), sha256, depth + 1, '' from contexts order by depth desc limit 1"
+        " returning base_sha256"
+    )
+    async with history.database.transaction() as session:
+        base = await session.scalar(store)
+        pruned = await prune_after(history.database, 0, RetentionKind.CONTEXTS)
+        assert pruned[RetentionKind.CONTEXTS] == 0
+    await prune_after(history.database, 0, RetentionKind.CONTEXTS)
+    async with history.database.snapshot() as session:
+        assert base in set(await session.scalars(select(Context.sha256)))
+
+
+async def test_the_newest_iterations_are_kept_whatever_their_age(history: History) -> None:
+    for _ in range(6):
+        await history.iterate(queries=0)
+    await history.pass_days(400)
+    policy = RetentionPolicy.of_days({RetentionKind.ITERATIONS: 30})
+    kept = Pruner(history.database, policy, pause_seconds=0, kept_iterations=4, kept_working=1)
+    await kept.prune(RetentionKind.ITERATIONS)
+    async with history.database.snapshot() as session:
+        numbers = list(await session.scalars(select(Iteration.number).order_by(Iteration.number)))
+    assert numbers == [3, 4, 5, 6]
+    kept = Pruner(history.database, policy, pause_seconds=0, kept_iterations=0, kept_working=3)
+    await kept.prune(RetentionKind.ITERATIONS)
+    async with history.database.snapshot() as session:
+        numbers = list(await session.scalars(select(Iteration.number).order_by(Iteration.number)))
+    assert numbers == [4, 5, 6]
+
+
+async def test_a_kind_without_an_age_is_kept_for_ever(history: History) -> None:
+    await history.iterate()
+    await history.iterate()
+    await history.pass_days(4000)
+    rows = await count_rows(history.database)
+    await pruner(history.database, dict.fromkeys(RetentionKind, 0)).prune_due()
+    assert await count_rows(history.database) == rows | {"retention": len(RetentionKind)}
+
+
+async def test_one_scheduler_prunes_at_a_time(history: History) -> None:
+    await history.iterate()
+    await history.iterate()
+    await history.pass_days(40)
+    async with history.database.transaction() as session:
+        assert await session.scalar(pruning_sql.BE_ALONE)
+        assert await pruner(history.database).prune(RetentionKind.ITERATIONS) == 0
+    both = [pruner(history.database), pruner(history.database)]
+    results = await asyncio.gather(*(each.prune(RetentionKind.ITERATIONS) for each in both))
+    assert sum(results) == 1
+    assert await find_faults(history.database, history.agent) == []
+
+
+async def test_a_pass_is_due_after_its_interval_and_is_noted(history: History) -> None:
+    await history.iterate()
+    await history.iterate()
+    await history.pass_days(40)
+    due = pruner(history.database)
+    await due.prune_due()
+    async with history.database.snapshot() as session:
+        row = await session.get_one(Retention, RetentionKind.ITERATIONS)
+    assert (row.days, row.last_rows, row.all_rows) == (30, 1, 1)
+    assert row.pruned_at is not None
+    assert row.started_at is not None
+    assert row.oldest_at is not None
+    assert row.next_at - row.started_at == timedelta(hours=1)
+    await history.iterate()
+    await due.prune_due()
+    async with history.database.snapshot() as session:
+        assert await session.scalar(select(func.count(Iteration.id))) == 2
+    async with history.database.transaction() as session:
+        await session.execute(update(Retention).values(next_at=func.clock_timestamp()))
+    await due.prune_due()
+    async with history.database.snapshot() as session:
+        assert await session.scalar(select(func.count(Iteration.id))) == 1
+        row = await session.get_one(Retention, RetentionKind.ITERATIONS)
+    assert (row.last_rows, row.all_rows) == (1, 2)
+
+
+async def test_a_pass_that_takes_too_long_continues_at_once(history: History) -> None:
+    await history.iterate()
+    await history.iterate()
+    await history.pass_days(40)
+    hasty = replace(pruner(history.database), pass_seconds=0)
+    await hasty.prune_due()
+    async with history.database.snapshot() as session:
+        row = await session.get_one(Retention, RetentionKind.ITERATIONS)
+        assert row.next_at < (await session.execute(select(func.clock_timestamp()))).scalar_one()
+
+
+TAMPERING: dict[str, str] = {
+    "delete from iterations where number = 3": "iterations {[3,4)} were deleted",
+    "insert into iterations (id, agent_id, number, why, status, deadline_at) select gen_random_uuid(), agent_id, 1, 'due',"
+    " 'completed', now() from iterations limit 1": "iterations {[1,2)} were added",
+    "update iterations set transcripts_deleted_at = now() where number = 3": "iterations {[3,4)} have transcripts",
+    "update iterations set transcripts_deleted_at = null where number = 2": "iterations {[2,3)} have transcripts",
+    "update calls set answer = null where iteration_id = (select id from iterations where number = 3)": (
+        "answer of the call"
+    ),
+    "delete from calls where id = (select id from calls order by coalesce(cost_usd, 0) + assumed_usd desc limit 1)": (
+        "USD were spent"
+    ),
+    "delete from llm_interactions where iteration_id = (select id from iterations where number = 3)": (
+        "USD were spent"
+    ),
+    "delete from call_days": "day of deleted calls",
+    "update call_days set cost_usd = cost_usd + 1": "day of deleted calls",
+    "delete from pruned_iterations": "record of deleted iterations",
+    "update pruned_iterations set numbers = numbers + int4multirange(int4range(3, 4))": (
+        "record of deleted iterations"
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", TAMPERING)
+async def test_what_something_else_has_deleted_is_found(
+    history: History, database_url: str, statement: str
+) -> None:
+    for _ in range(2):
+        await history.iterate()
+    await history.pass_days(20)
+    await history.iterate()
+    days: dict[RetentionKind, float] = {RetentionKind.TRANSCRIPTS: 10, RetentionKind.ITERATIONS: 15}
+    only_first = replace(pruner(history.database, days), kept_iterations=2)
+    for kind in days:
+        await only_first.prune(kind)
+    assert await find_faults(history.database, history.agent) == []
+    with psycopg.connect(database_url) as other:
+        other.execute(statement)
+    faults = await find_faults(history.database, history.agent)
+    assert any(TAMPERING[statement] in fault for fault in faults), faults

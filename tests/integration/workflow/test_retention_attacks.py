@@ -1,0 +1,273 @@
+"""Attacks on the pruner: what must survive work beside it."""
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+
+import psycopg
+import pytest
+from pydantic import ValidationError
+from sqlalchemy import func, select, text
+
+from services.scheduler import pruning_sql
+from services.scheduler.pruner import LONGEST_TRANSACTION
+from shared.agents.agents import delete_agent
+from shared.database.engine import Database
+from shared.database.tables import Call, Interaction, Iteration, Retention, Source
+from shared.database.tables.billing import Context
+from shared.enums import RetentionKind
+from shared.graph.scope import GraphScope
+from shared.graph.transfer import exporter
+from shared.runtime import settings as settings_module
+from shared.runtime.settings import Settings
+from tests.support.factories import make_agent
+from tests.support.graph.agent_graph import make_agent_graph
+from tests.support.graph.walking import Walk
+from tests.support.retention.history import History
+from tests.support.retention.pruning import find_faults, prune_after, pruner, read_sums
+
+
+@pytest.fixture
+async def history(database: Database) -> History:
+    return History(database, await make_agent(database))
+
+
+async def test_a_phase_run_of_a_conversation_is_kept_while_one_of_its_calls_is_reserved(
+    history: History,
+) -> None:
+    step_id = await history.converse(1)
+    await history.pass_days(40)
+    async with history.database.transaction() as session:
+        await session.execute(
+            text(
+                "update calls set reserved_on = now() - interval '40 days', reserved_usd = 1, answer = null,"
+                " answered_at = null where id = (select id from calls where step_id = :step limit 1)"
+            ),
+            {"step": step_id},
+        )
+    await prune_after(history.database, 0, RetentionKind.TRANSCRIPTS)
+    async with history.database.snapshot() as session:
+        assert await session.scalar(select(func.count(Interaction.id))) == 1
+        assert await session.scalar(select(func.count(Call.id))) == 3
+
+
+async def test_an_iteration_is_as_old_as_the_newest_end_of_its_steps(history: History) -> None:
+    """A step that was retried long after the end of its iteration has calls of today."""
+    iteration = await history.iterate()
+    await history.iterate()
+    await history.pass_days(40)
+    async with history.database.transaction() as session:
+        await session.execute(
+            text("update steps set ended_at = now() where iteration_id = :id and kind = 'query'"),
+            {"id": iteration.id},
+        )
+    await prune_after(history.database, 0)
+    async with history.database.snapshot() as session:
+        kept = await session.get_one(Iteration, iteration.id)
+        assert kept.transcripts_deleted_at is None
+    await prune_after(history.database, 31)
+    async with history.database.snapshot() as session:
+        assert await session.get(Iteration, iteration.id) is None
+
+
+async def test_a_pass_that_is_due_in_too_long_is_made_now(history: History) -> None:
+    """The clock was ahead, or the setting was longer before."""
+    await history.iterate()
+    await history.iterate()
+    await history.pass_days(40)
+    hourly = pruner(history.database)
+    async with history.database.transaction() as session:
+        for kind in RetentionKind:
+            await session.execute(
+                pruning_sql.REGISTER, {"kind": kind, "days": 30, "max_bytes": None}
+            )
+        await session.execute(text("update retention set next_at = now() + interval '400 days'"))
+    await hourly.prune_due()
+    async with history.database.snapshot() as session:
+        row = await session.get_one(Retention, RetentionKind.ITERATIONS)
+    assert row.last_rows == 1
+
+
+async def test_the_longest_age_can_be_pruned_by(history: History) -> None:
+    days = settings_module.MAX_DAYS
+    longest = dict.fromkeys(RetentionKind, days)
+    assert Settings(retention_iterations_days=days).retention_iterations_days == days
+    for kind in RetentionKind:
+        assert await pruner(history.database, dict(longest)).prune(kind) == 0
+
+
+@pytest.mark.parametrize("days", [-1, 1, 1 / 86_400, 1e6, 1e9, 1e15, float("inf"), float("nan")])
+@pytest.mark.parametrize("kind", RetentionKind)
+def test_an_age_that_no_pass_could_use_is_refused(kind: RetentionKind, days: float) -> None:
+    with pytest.raises(ValidationError, match="give"):
+        Settings.model_validate({f"retention_{kind}_days": days})
+
+
+async def test_an_agent_that_cannot_be_pruned_does_not_stop_the_others(
+    database: Database, database_url: str
+) -> None:
+    agents = [await make_agent(database, name=f"watcher {number}") for number in range(3)]
+    for agent in agents:
+        history = History(database, agent)
+        for _ in range(2):
+            await history.iterate()
+    await history.pass_days(40)
+    [poison, *others] = sorted(agent.id for agent in agents)
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "create function refuse() returns trigger language plpgsql as $$ begin"
+            f" if old.agent_id = '{poison}' then raise exception using errcode = '40P01'; end if;"
+            " return old; end $$"
+        )
+        connection.execute(
+            "create trigger refuse before delete on iterations for each row execute function refuse()"
+        )
+    assert await pruner(database).prune(RetentionKind.ITERATIONS) == len(others)
+    async with database.snapshot() as session:
+        left = set(await session.scalars(select(Iteration.agent_id).where(Iteration.number == 1)))
+    assert left == {poison}
+
+
+class _Needing:
+    """Makes the oldest contexts needed again when the pruner has found them, before it deletes them."""
+
+    def __init__(self, history: History, statements: Sequence[str]) -> None:
+        self.statements = [text(each) for each in statements]
+        self.history = history
+
+    async def prune(self) -> tuple[set[bytes], set[bytes]]:
+        """The contexts that were needed again, and those that are left."""
+        database, agent_id = self.history.database, self.history.agent.id
+        of_tests = pruner(database)
+        async with database.transaction() as session:
+            now = (await session.execute(pruning_sql.NOW)).scalar_one()
+            params = {"agent": agent_id, "before": now, "most": 1000}
+            found = list(await session.scalars(pruning_sql.UNNEEDED_CONTEXTS, params))
+        async with database.transaction() as session:
+            needed = set[bytes]()
+            for statement in self.statements:
+                needed |= set(await session.scalars(statement, {"agent": agent_id}))
+        since = now - LONGEST_TRANSACTION
+        await of_tests._delete_contexts(params | {"since": since, "unneeded": found})
+        async with database.snapshot() as session:
+            return needed, set(await session.scalars(select(Context.sha256)))
+
+
+_DEEPEST = "(select sha256 from contexts order by depth desc, sha256 limit 1)"
+NEEDED_AGAIN = {
+    "a phase run that has started": [
+        "insert into llm_interactions (id, agent_id, phase, model, system_prompt, request, context_sha256)"
+        f" values (gen_random_uuid(), :agent, 'observer', 'm', '', '{{}}', {_DEEPEST}) returning context_sha256"
+    ],
+    "a phase run that was resumed": [
+        "update steps set retry_requested_at = now() where iteration_id is not null returning sha256('')",
+        "update llm_interactions set context_sha256 ="
+        f" {_DEEPEST} where step_id = (select id from steps where iteration_id is not null limit 1)"
+        " returning context_sha256",
+    ],
+    "a pin of an iteration that runs": [
+        "update iterations set status = 'running', ended_at = null where number = 1 returning sha256('')",
+        "insert into pinned_contexts (iteration_id, kind, round, agent_id, sha256) select id, 'insight', 0, agent_id,"
+        f" {_DEEPEST} from iterations where number = 1 returning sha256",
+    ],
+    "a difference from it": [
+        "insert into contexts (agent_id, sha256, base_sha256, depth, data)"
+        f" values (:agent, sha256('new'), {_DEEPEST}, 9, '') returning base_sha256"
+    ],
+}
+
+
+@pytest.mark.parametrize("reason", NEEDED_AGAIN)
+async def test_a_context_that_is_needed_again_is_kept(history: History, reason: str) -> None:
+    for _ in range(3):
+        await history.iterate(queries=3)
+    await history.pass_days(40)
+    await prune_after(history.database, 0, RetentionKind.TRANSCRIPTS)
+    async with history.database.snapshot() as session:
+        rows = await session.execute(select(Context.sha256, Context.base_sha256))
+        bases = {row.sha256: row.base_sha256 for row in rows}
+    assert len(bases) > 8
+    needed, left = await _Needing(history, NEEDED_AGAIN[reason]).prune()
+    needed &= bases.keys()
+    assert needed
+    chain = set(needed)
+    while more := {bases[each] for each in chain if bases[each]} - chain:
+        chain |= more
+    assert left & bases.keys() == chain
+
+
+async def test_a_property_without_a_value_keeps_no_page(database: Database) -> None:
+    graph = await make_agent_graph(database)
+    await Walk(graph, Random(1)).read_pages()
+    async with database.transaction() as session:
+        pages = await session.scalar(select(func.count(Source.id)))
+        await session.execute(
+            text(
+                "insert into graph_merges (id, agent_id, kept_id, merged_id, reason, merged_node, journal)"
+                " values (:agent, :agent, gen_random_uuid(), gen_random_uuid(), '', '{}', cast(:journal as jsonb))"
+            ),
+            {"agent": graph.scope.agent_id, "journal": '{"node": {"source_id": null}}'},
+        )
+    assert pages
+    pruned = await prune_after(database, 31, RetentionKind.PAGES)
+    assert pruned[RetentionKind.PAGES] == pages
+
+
+async def test_pruning_beside_verification_export_work_and_deletion(
+    database: Database, seed: int
+) -> None:
+    """Snapshots stay whole, no transaction deadlocks, and an agent can be deleted in the middle of a pass."""
+    chance = Random(seed)
+    agents = [await make_agent(database, name=f"watcher {number}") for number in range(4)]
+    histories = [History(database, agent, Random(seed)) for agent in agents]
+    doomed, *kept = histories
+    for history in histories:
+        for turn in range(4):
+            await history.iterate(queries=2)
+            await history.converse(turn)
+    await doomed.pass_days(40)
+    is_over = asyncio.Event()
+
+    async def prune() -> int:
+        pruned = 0
+        while not is_over.is_set():
+            pruned += await pruner(database).prune(chance.choice(list(RetentionKind)))
+        return pruned
+
+    async def work(history: History) -> None:
+        for turn in range(10, 20):
+            await history.iterate()
+            await history.converse(turn)
+
+    async def read(history: History) -> None:
+        scope = GraphScope(history.agent.owner_id, history.agent.id)
+        while not is_over.is_set():
+            assert await find_faults(database, history.agent) == []
+            async with database.snapshot() as session:
+                exported = exporter.export_json_lines(exporter.GraphContent(session, scope))
+                assert len([line async for line in exported]) >= 2
+
+    async def delete() -> None:
+        async with database.transaction() as session:
+            await delete_agent(session, doomed.agent.id)
+
+    tasks = [asyncio.create_task(prune()), asyncio.create_task(prune())]
+    tasks += [asyncio.create_task(read(history)) for history in kept[:2]]  # type: ignore[arg-type]
+    try:
+        async with asyncio.timeout(120):
+            await asyncio.gather(*map(work, kept), delete())
+    finally:
+        is_over.set()
+    first, second, *_ = await asyncio.gather(*tasks)
+    assert first + second > 0
+    for history in kept:
+        assert await find_faults(database, history.agent) == []
+        await history.assert_texts_can_be_read()
+        await read_sums(database, history.agent)
+    async with database.snapshot() as session:
+        assert (
+            await session.scalar(
+                select(func.count(Iteration.id)).where(Iteration.agent_id == doomed.agent.id)
+            )
+            == 0
+        )

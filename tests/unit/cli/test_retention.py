@@ -1,0 +1,53 @@
+"""`vigil retention`: limits of age and of size, and what was measured."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from cli.render.console import THEME
+from cli.render.operations import show_retention
+from shared.schemas.operations import RetainedKind, RetainedTable, RetentionResponse
+
+
+def kind(**values: object) -> RetainedKind:
+    usual = {
+        "kind": "pages",
+        "label": "Pages",
+        "contents": "pages that nothing cites",
+        "is_known": True,
+        "days": 30.0,
+        "max_bytes": None,
+        "bytes": None,
+        "tables": [RetainedTable(name="sources", rows=3, bytes=4 * 1024**2)],
+        "oldest_at": None,
+        "pruned_at": None,
+        "last_rows": 0,
+        "all_rows": 0,
+        "ended_at": None,
+        "next_at": None,
+    }
+    return RetainedKind.model_validate(usual | values)
+
+
+@pytest.mark.parametrize(
+    ("values", "kept", "size"),
+    [
+        ({}, "30 days", "4.0 MiB"),
+        ({"days": None}, "ever", "4.0 MiB"),
+        (
+            {"max_bytes": 2 * 1024**2, "bytes": 1024**2},
+            "30 days, at most 2.0 MiB",
+            "4.0 MiB, 1.0 MiB in rows",
+        ),
+        ({"days": None, "max_bytes": 1024**3}, "ever, at most 1,024.0 MiB", "4.0 MiB"),
+        ({"is_known": False}, "–", "4.0 MiB"),
+    ],
+)
+def test_each_limit_is_shown(values: dict[str, object], kept: str, size: str) -> None:
+    file = io.StringIO()
+    view = RetentionResponse(kinds=[kind(**values)], kept=[])
+    show_retention(Console(file=file, theme=THEME, width=200), view)
+    [row] = [line for line in file.getvalue().splitlines() if line.startswith("Pages")]
+    cells = [cell.strip() for cell in row.split("  ") if cell.strip()]
+    assert cells[1:4] == [kept, "3", size]
