@@ -3,7 +3,7 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
@@ -345,10 +345,12 @@ def check_embedding_search(url: str, model: str | None) -> Finding:
     return good(name, f"with {model}")
 
 
-def check_nats(url: str, credentials: Credentials) -> list[Finding]:
-    """Checks the server, its stream and every consumer."""
+def check_nats(
+    url: str, credentials: Credentials, outdated: Callable[[str, str, str], Finding] = bad
+) -> list[Finding]:
+    """Checks the server, its stream and every consumer. `outdated` makes the finding for what `vigil migrate` corrects."""
     try:
-        return asyncio.run(_nats(url, credentials))
+        return asyncio.run(_nats(url, credentials, outdated))
     except TransientError as error:
         return [
             bad(
@@ -359,15 +361,17 @@ def check_nats(url: str, credentials: Credentials) -> list[Finding]:
         ]
 
 
-async def _nats(url: str, credentials: Credentials) -> list[Finding]:
+async def _nats(
+    url: str, credentials: Credentials, outdated: Callable[[str, str, str], Finding]
+) -> list[Finding]:
     async with connect_reader(url, credentials) as client:
         stream = await stream_state(client)
         if stream is None:
-            return [bad("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
+            return [outdated("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
         jetstream = client.jetstream()
         faults = [await find_consumer_fault(jetstream, consumer) for consumer in CONSUMERS.values()]
     broken = [
-        bad("consumer", error, "run `vigil migrate`") for error in faults if error is not None
+        outdated("consumer", error, "run `vigil migrate`") for error in faults if error is not None
     ]
     text = f"{url}, {counted(stream.events, 'event')} stored, {stream.size_bytes / 1e6:.1f} MB"
     return [good("nats", text), *broken]

@@ -18,6 +18,8 @@ from shared.version import Release, release_of, vigil_version
 
 MAX_TRANSACTION_SECONDS: Final = 30.0
 """A migration waits for open transactions; for longer ones it may give up."""
+UNRECORDED: Final = "0.3.0"
+"""The last release that did not record in the database who has migrated it."""
 PREFIX: Final = "VIGIL_"
 OUTSIDE_SETTINGS: Final = {
     "BIND",
@@ -60,7 +62,8 @@ def examine_upgrade(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield from check_database(found)
-    yield from check_nats(settings.nats_url, build_nats_credentials(settings, MIGRATE))
+    # The upgrade creates or corrects the stream and its consumers.
+    yield from check_nats(settings.nats_url, build_nats_credentials(settings, MIGRATE), note)
     yield from check_variables(os.environ)
 
 
@@ -90,7 +93,7 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
     yield note(
         name,
         f"revision {found.revision}{by}, {found.bytes / 1e6:.0f} MB: {counted(len(found.pending), 'migration')} to apply",
-        "make a backup first (`vigil backup`)",
+        "make a backup first: `vigil backup`, or for a cluster see docs/operations/backup.md",
     )
     for revision, title in found.pending:
         yield note("migration", f"{revision}: {title}")
@@ -106,12 +109,13 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
 
 def check_distance(migrated_by: str | None) -> Iterator[Finding]:
     """Whether services of the version before can run during the upgrade."""
-    before, own = release_of(migrated_by or migrate.OLDEST_READER), release_of(vigil_version())
+    before, own = release_of(migrated_by or UNRECORDED), release_of(vigil_version())
     if before is None or own is None or _is_next(before, own):
         return
     yield note(
         "version",
-        f"the installation was last migrated by Vigil {migrated_by}, more than one minor version before this one",
+        f"the installation was last migrated by Vigil {migrated_by or f'{UNRECORDED} or older'}, more than one minor"
+        " version away from this one",
         "stop all services before the upgrade, or upgrade to each minor version in turn",
     )
 

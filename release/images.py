@@ -59,23 +59,24 @@ def main() -> int:
 def find_images(root: Path, environment: Mapping[str, str]) -> list[Image]:
     """Every image that is named, with the variables of `.env` and, before them, of the environment."""
     settings = {**dict(_SETTING.findall((root / ".env").read_text())), **environment}
-    kustomized = {
-        name: image
+    kustomized = [
+        entry
         for file in (root / "deploy").rglob("kustomization.yaml")
-        for name, image in _of_kustomization(str(file.relative_to(root)), file.read_text())
-    }
+        for entry in _of_kustomization(str(file.relative_to(root)), file.read_text())
+    ]
+    set_elsewhere = {name for name, _ in kustomized}
     files = [root / "compose.yaml", *(root / "deploy").rglob("*.yaml")]
     named = {
         _resolve(str(file.relative_to(root)), text, settings)
         for file in files
         for text in _NAMED.findall(file.read_text())
-        if text not in kustomized
+        if text not in set_elsewhere
     }
     base = {
         Image("Dockerfile", settings.get(BASE) or name, BASE)
         for name in _ARGUMENT.findall((root / "Dockerfile").read_text())
     }
-    return sorted(named | base | {*kustomized.values()})
+    return sorted(named | base | {image for _, image in kustomized})
 
 
 def _of_kustomization(file: str, text: str) -> Iterator[tuple[str, Image]]:

@@ -56,9 +56,14 @@ class Secrets:
 
     @contextmanager
     def decrypting(self, file: BinaryIO) -> Iterator[Source]:
-        """Raises BadInputError if a secret is missing; the source raises BadBackupError."""
+        """Raises BadInputError if a secret is missing, or not needed; the source raises BadBackupError."""
         head = file.peek(len(_SCRYPT))  # type: ignore[attr-defined]  # of each buffered file
         if not head.startswith(MAGIC):
+            if self.identity_file is not None or self.passphrase is not None:
+                # Somebody may have replaced an encrypted backup, whose writer had to know the passphrase.
+                raise BadInputError(
+                    "the backup is not encrypted: if you trust it, leave out --identity and --passphrase-file"
+                )
             yield file
         elif head.startswith(_SCRYPT):
             if self.passphrase is None:

@@ -5,7 +5,7 @@ import fcntl
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
@@ -31,14 +31,14 @@ def open_output(file: Path) -> Iterator[BinaryIO]:
     written.
     """
     if file.exists() and not file.is_file() and not file.is_dir():
-        with file.open("wb") as output:
+        with _closing(file.open("wb"), file) as output:
             yield output
         return
     refuse_existing(file)
     partial = file.with_name(file.name + PARTIAL_SUFFIX)
     with _explained(file):
         descriptor = _create(partial)
-    with os.fdopen(descriptor, "wb") as output:
+    with _closing(os.fdopen(descriptor, "wb"), file) as output:
         _lock(output, file, partial)
         try:
             yield output
@@ -51,6 +51,19 @@ def open_output(file: Path) -> Iterator[BinaryIO]:
             partial.unlink(missing_ok=True)
             raise
     sync_directory(file.parent)
+
+
+@contextmanager
+def _closing(output: BinaryIO, file: Path) -> Iterator[BinaryIO]:
+    """Closes the output, which writes what is still buffered. If the block has failed, its error is kept."""
+    try:
+        yield output
+    except BaseException:
+        with suppress(OSError):
+            output.close()
+        raise
+    with _explained(file):
+        output.close()
 
 
 def prune(directory: Path, keep: int, newest: Path) -> list[Path]:

@@ -1,5 +1,6 @@
 """Restores a backup into an empty data directory, or checks a backup without restoring it."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,12 +26,6 @@ from shared.version import release_of, vigil_version
 
 DATABASE: Final = "vigil"
 STANDARD_INPUT: Final = Path("-")
-
-_RESUME: Final = """
-update iterations set deadline_at = greatest(deadline_at, clock_timestamp() + make_interval(secs => %s))
-where status = 'running'
-"""
-"""The time between the backup and the restore does not count as time without progress."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +68,6 @@ def check_backup(backup: OpenBackup, say: Callable[[str], None]) -> None:
 def restore_backup(
     backup: OpenBackup,
     directory: DataDirectory,
-    deadline_seconds: float,
     say: Callable[[str], None],
 ) -> None:
     """Restores it, and updates its tables to this version.
@@ -98,7 +92,6 @@ def restore_backup(
             say("updating the tables")
             migrate.upgrade(url)
             with psycopg.connect(url, autocommit=True) as connection:
-                connection.execute(_RESUME, (deadline_seconds,))
                 connection.execute("analyze")
         finally:
             postgres.stop()
@@ -127,7 +120,10 @@ def _load(
 def _write_corpora(staging: Path, part: Part) -> None:
     file = staging / CORPORA
     file.touch(mode=0o600)
-    file.write_bytes(part.content)
+    with file.open("wb") as output:
+        output.write(part.content)
+        output.flush()
+        os.fsync(output.fileno())
 
 
 def _check_corpora(part: Part) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from cli.errors import BadInputError
 from cli.local.data_directory import PRIVATE, DataDirectory
+from cli.local.errors import DataDirectoryError
 from cli.local.postgres import EmbeddedPostgres, sync_directory
 
 ALLOWED: Final = frozenset({"lock", "logs", "lost+found"})
@@ -25,23 +26,35 @@ def restore_target(directory: DataDirectory) -> Iterator[Path]:
     _require_empty(directory)
     try:
         directory.create()
-        with directory.locked():
-            _require_empty(directory)
-            staging = directory.unfinished_restore
-            _clear(staging)
-            staging.mkdir(mode=PRIVATE)
-            sync_directory(directory.root)
-            try:
-                yield staging
-                _move(staging, directory)
-            finally:
-                if not directory.postgres.exists():
-                    directory.corpora_file.unlink(missing_ok=True)
-                shutil.rmtree(staging, ignore_errors=True)
-    except BaseException:
-        if is_new and not directory.postgres.exists():
+    except DataDirectoryError:
+        if is_new:
             shutil.rmtree(directory.root, ignore_errors=True)
         raise
+    # What another process has begun there meanwhile is not deleted: everything below holds the lock.
+    with directory.locked():
+        try:
+            _require_empty(directory)
+            with _staging(directory) as staging:
+                yield staging
+                _move(staging, directory)
+        except BaseException:
+            if is_new and not directory.postgres.exists():
+                shutil.rmtree(directory.root, ignore_errors=True)
+            raise
+
+
+@contextmanager
+def _staging(directory: DataDirectory) -> Iterator[Path]:
+    staging = directory.unfinished_restore
+    _clear(staging)
+    staging.mkdir(mode=PRIVATE)
+    sync_directory(directory.root)
+    try:
+        yield staging
+    finally:
+        if not directory.postgres.exists():
+            directory.corpora_file.unlink(missing_ok=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _require_empty(directory: DataDirectory) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from cli.errors import CommandError
 from cli.render.console import err
@@ -12,28 +12,30 @@ from shared.events.stream_reader import connect_reader
 from shared.runtime.connections import create_database
 from shared.runtime.credentials import build_nats_credentials
 from shared.runtime.identity import MIGRATE
-from shared.runtime.provision import provision
+from shared.runtime.provision import Provisioned, provision
 from shared.runtime.settings import Settings
 
 LOOK_AGAIN_SECONDS: Final = 0.5
 
+T = TypeVar("T")
 
-async def provisioned(settings: Settings, wait_seconds: float) -> None:
+
+async def provisioned(settings: Settings, wait_seconds: float) -> Provisioned:
     """Raises CommandError if PostgreSQL or NATS is not ready in time."""
     deadline = time.monotonic() + wait_seconds
     await _wait(lambda: _ask_postgres(settings), "check VIGIL_DATABASE_URL", deadline)
     await _wait(lambda: _ask_nats(settings), "check VIGIL_NATS_URL", deadline)
     # NATS accepts clients long before its nodes have elected a leader.
-    await _wait(
+    return await _wait(
         lambda: provision(settings), "see the NATS log, or wait longer with --wait", deadline
     )
 
 
-async def _wait(ask: Callable[[], Awaitable[object]], advice: str, deadline: float) -> None:
+async def _wait(ask: Callable[[], Awaitable[T]], advice: str, deadline: float) -> T:
     last_message: str | None = None
     while True:
         try:
-            await ask()
+            return await ask()
         except TransientError as error:
             if time.monotonic() > deadline:
                 raise CommandError(f"{error}; {advice}") from error
@@ -41,8 +43,6 @@ async def _wait(ask: Callable[[], Awaitable[object]], advice: str, deadline: flo
                 last_message = str(error)
                 err().print(f"[quiet]waiting: {last_message}[/]", soft_wrap=True)
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        else:
-            return
 
 
 async def _ask_postgres(settings: Settings) -> None:

@@ -1,6 +1,7 @@
 """`vigil backup` and `vigil restore`: the installation on this machine as one file."""
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -198,15 +199,12 @@ def _restore(
     file: Path, directory: "DataDirectory", secrets: "Secrets", *, check: bool
 ) -> CheckedBackup:
     from cli.backup.restore import check_backup, open_backup, restore_backup
-    from cli.config.providers import read_settings
 
-    settings = read_settings()
     with Activity(err()) as activity, open_backup(file, secrets) as opened:
         if check:
             check_backup(opened, activity.say)
         else:
-            deadline_seconds = settings.iteration_deadline_seconds
-            restore_backup(opened, directory, deadline_seconds, activity.say)
+            restore_backup(opened, directory, activity.say)
     return CheckedBackup(
         **opened.manifest.model_dump(),
         file=str(file),
@@ -215,6 +213,8 @@ def _restore(
 
 
 def _restored_summary(checked: CheckedBackup, data: Path | None) -> str:
+    from shared.workflow.retention import DAY, MIN_DAYS
+
     what = f"{sum(checked.tables.values()):,} rows as of {checked.taken_at:%Y-%m-%d %H:%M:%S} UTC"
     if checked.restored_to is None:
         return f"{checked.file} is complete and intact: {what}, by Vigil {checked.vigil}."
@@ -222,6 +222,11 @@ def _restored_summary(checked: CheckedBackup, data: Path | None) -> str:
         f"Restored {what} to {checked.restored_to}.",
         f"Start it with `vigil up{f' --data {data}' if data else ''}`.",
     ]
+    if datetime.now(UTC) - checked.taken_at > DAY * MIN_DAYS:
+        lines.append(
+            "Within minutes after the start, what is older than its retention is deleted. To keep transcripts, first set "
+            "VIGIL_RETENTION_TRANSCRIPTS_DAYS=never; docs/guide/operations.md lists the other limits."
+        )
     if checked.signed_entries:
         lines.append(
             "The history of its graphs is signed: set VIGIL_SIGNING_KEY_FILE to the same key."

@@ -91,14 +91,18 @@ def migrate(
 
 
 def _bring_up_to_date(wait: float, data: Path | None) -> str:
-    """Provisions the installation; returns what is up to date."""
+    """Provisions the installation. Returns what was done, as a sentence."""
     import asyncio
 
     from cli.cluster.provision import provisioned
     from shared.runtime.identity import MIGRATE
 
     settings = engine_settings(MIGRATE, data)
-    asyncio.run(provisioned(settings, wait))
+    if asyncio.run(provisioned(settings, wait)).is_newer:
+        return (
+            "A newer version of Vigil has migrated the tables. They were left as they are, and so were roles, stream and "
+            "consumers; the owner is up to date."
+        )
     roles = ", roles" if settings.keys_dir else ""
     return f"tables{roles}, owner, stream and consumers are up to date."
 

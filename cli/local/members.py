@@ -6,9 +6,12 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cli.local.ports import choose_port
+
+if TYPE_CHECKING:
+    from shared.runtime.settings import Settings
 
 CONSUMER_SERVICES: Final = (
     "scheduler",
@@ -75,22 +78,38 @@ def run_sandbox(port: int, corpus: str, registry: str, cache: str, key: str) -> 
 def run_provision(refusals: Connection | None = None) -> None:
     """Creates the database, its tables, roles, the owner, the stream and its consumers, or brings them up to date.
 
+    No service runs yet, and the time since the last one ran does not count as time without progress of iterations.
     On an expected error exits with status 1, and sends the message to `refusals`.
     """
     from shared.errors import VigilError
     from shared.runtime import logging
-    from shared.runtime.provision import provision
     from shared.runtime.settings import Settings
 
     settings = Settings()
     logging.configure(service="provision", log_format=settings.log_format, level=settings.log_level)
     try:
         _ensure_database(settings.database_url)
-        asyncio.run(provision(settings))
+        asyncio.run(prepare(settings))
     except VigilError as error:
         if refusals is not None:
             refusals.send(str(error))
         sys.exit(str(error))
+
+
+async def prepare(settings: "Settings") -> None:
+    """Provisions the installation, and gives each running iteration its whole time without progress."""
+    from shared.runtime.connections import create_database
+    from shared.runtime.identity import MIGRATE
+    from shared.runtime.provision import provision
+    from shared.workflow.iterations import restart_deadlines
+
+    await provision(settings)
+    database = create_database(settings, MIGRATE, pool_size=1)
+    try:
+        async with database.transaction() as session:
+            await restart_deadlines(settings.iteration_deadline_seconds).answer(session)
+    finally:
+        await database.close()
 
 
 def _ensure_database(url: str) -> None:

@@ -14,7 +14,8 @@ from shared.billing.reservations import INSTALLATION, TODAY
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.enums import AgentStatus, IterationStatus, StepKind, StepStatus
-from shared.telemetry.metrics import InstallationGauges
+from shared.provider_limits.store import KNOWN_SECONDS
+from shared.telemetry.metrics import PROVIDERS, InstallationGauges
 
 CACHE_SECONDS: Final = 5.0
 MIN_INTERVAL_SECONDS: Final = 60
@@ -29,7 +30,8 @@ _ENDED_WELL: Final = f"('{IterationStatus.COMPLETED}', '{IterationStatus.QUIET}'
 # and the end of a suspension start the time anew.
 _STATE: Final = CompiledStatement(f"""
 with open_step as materialized (
-  select kind, status, requested_at, retry_at, waiting_since, started_at, lease_until
+  select kind, status, requested_at, retry_at, waiting_since, started_at, lease_until,
+    case when waiting_since is not null then lower(error) end as waits_for
   from steps where status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}')
 ), of_steps as (
   select count(*) filter (where status = '{StepStatus.RUNNING}' and lease_until >= statement_timestamp()) as leases_held,
@@ -74,6 +76,14 @@ with open_step as materialized (
   from (select true) as one
   left join installation_budget on true
   left join budget_days on scope = cast('{INSTALLATION}' as uuid) and day = {TODAY}
+), of_provider as (
+  -- The error of a step that waits names the provider.
+  select kind, max(extract(epoch from statement_timestamp()) - cast(state ->> 'unavailable_since' as numeric)) as seconds
+  from provider_limits
+  where updated_at > statement_timestamp() - make_interval(secs => {KNOWN_SECONDS})
+    and state ->> 'unavailable_since' is not null
+    and exists (select from open_step where strpos(waits_for, lower(name)) > 0)
+  group by kind
 ), of_deliveries as (
   select count(*) as pending_deliveries, statement_timestamp() - min(created_at) as oldest_delivery
   from deliveries where status = 'pending'
@@ -81,6 +91,7 @@ with open_step as materialized (
 select
   (select coalesce(jsonb_object_agg(kind, number), '{{}}')
     from (select kind, count(*) as number from open_step group by kind) as of_kind) as open_steps,
+  (select coalesce(jsonb_object_agg(kind, seconds), '{{}}') from of_provider) as provider_outages,
   (select count(*) from dead_letters) as dead_letters,
   (select count(*) from iterations where status = '{IterationStatus.RUNNING}') as running_iterations,
   leases_held, leases_expired,
@@ -113,7 +124,7 @@ class InstallationMetrics:
         self._data_directory = data_directory
         self._clock = clock
         self._fresh_until = -1.0
-        self._reading = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
         self._gauges = InstallationGauges(clock)
 
     @property
@@ -126,14 +137,19 @@ class InstallationMetrics:
         Raises TransientError while PostgreSQL is unavailable. They then keep their values.
         """
         self._measure_disk()
-        # Scrapes at the same time wait for one reading.
-        async with self._reading:
+        if self._reading is None or self._reading.done():
             if self._clock() < self._fresh_until:
                 return
-            row = await self._database.run(BoundQuery(_STATE, {}, _first))
-            open_steps: dict[str, int] = {kind: row.open_steps.get(kind, 0) for kind in StepKind}
-            self._gauges.set_state(row._asdict(), open_steps)
-            self._fresh_until = self._clock() + CACHE_SECONDS
+            self._reading = asyncio.create_task(self._read())
+        # Scrapes at the same time wait for one reading. One that takes longer than a scrape waits is used by a later one.
+        await asyncio.shield(self._reading)
+
+    async def _read(self) -> None:
+        row = await self._database.run(BoundQuery(_STATE, {}, _first))
+        open_steps: dict[str, int] = {kind: row.open_steps.get(kind, 0) for kind in StepKind}
+        outages = {provider: float(row.provider_outages.get(provider, 0)) for provider in PROVIDERS}
+        self._gauges.set_state(row._asdict(), open_steps, outages)
+        self._fresh_until = self._clock() + CACHE_SECONDS
 
     def _measure_disk(self) -> None:
         try:

@@ -299,6 +299,7 @@ _MEASURED: Final = {
     "budget_days": READ_ALL,
     "installation_budget": READ_ALL,
     "deliveries": Grant(("status", "created_at")),
+    "provider_limits": READ_ALL,
 }
 """What the scheduler reads for metrics of the installation, besides its own tables."""
 

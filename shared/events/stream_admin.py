@@ -81,6 +81,17 @@ def _stream_config(max_age_seconds: float, max_bytes: int, replicas: int) -> Str
     )
 
 
+async def stream_exists(jetstream: JetStreamContext) -> bool:
+    """Raises TransientError if NATS cannot tell yet."""
+    try:
+        await jetstream.stream_info(STREAM)
+    except NotFoundError:
+        return False
+    except (NatsError, TimeoutError) as error:
+        raise TransientError(f"NATS is not ready: {error}") from error
+    return True
+
+
 async def _ensure_stream(jetstream: JetStreamContext, stream: StreamConfig) -> None:
     try:
         await jetstream.stream_info(STREAM)

@@ -11,6 +11,11 @@ from shared.provider_limits.state import ProviderState
 
 Kind = Literal["model", "search"]
 
+KNOWN_SECONDS: Final = 900.0
+"""While a process calls a provider that is unavailable or limits requests, the row is written more often than this. If it is
+older, no process uses the provider with this key any more: the settings name another one, or nothing runs.
+"""
+
 _NOW: Final = "cast(extract(epoch from clock_timestamp()) as double precision) as now"
 _READ: Final = CompiledStatement(f"""
 select version, state, {_NOW}

@@ -64,6 +64,10 @@ class MessageHandler:
         self._running: set[asyncio.Task[object]] = set()
         self._failures: Counter[int] = Counter()
         """Unexpected errors by the message's number in the stream, of those that failed last."""
+        for reason in ("error", "unavailable"):
+            metrics.MESSAGE_RETRIES.labels(
+                service, reason
+            )  # from zero on, so that the first increase is seen
 
     async def receive(self, message: NatsMessage) -> None:
         """Handles a message and publishes what follows; returning acks it. Raises NackMessage for redelivery."""

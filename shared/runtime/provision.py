@@ -1,6 +1,7 @@
 """One-time setup that the services wait for: tables, roles, the owner, the stream and its consumers."""
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
@@ -12,6 +13,7 @@ from shared.database import migrate, roles
 from shared.errors import PermanentError
 from shared.events.permissions import OPERATOR
 from shared.events.stream_admin import provision as provision_bus
+from shared.events.stream_admin import stream_exists
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.credentials import build_database_url
 from shared.runtime.identity import DATABASE_PASSWORD_FILE, MIGRATE, SERVICES, TOKEN_FILE
@@ -21,11 +23,18 @@ from shared.runtime.settings import Settings
 log = logger(__name__)
 
 
-async def provision(settings: Settings) -> UUID:
-    """Idempotent. Returns the owner's id.
+@dataclass(frozen=True)
+class Provisioned:
+    owner_id: UUID
+    is_newer: bool
+    """Whether a newer version has migrated the database, so that its tables, roles, stream and consumers were left alone."""
+
+
+async def provision(settings: Settings) -> Provisioned:
+    """Idempotent.
 
     If a newer version has migrated the database, only the owner and the token are ensured: its roles, stream and consumers
-    may serve newer services.
+    may serve newer services. A stream that is missing, as after a restore, is created.
 
     Raises PermanentError if keys are needed and missing or invalid, or PostgreSQL refuses to create roles.
     """
@@ -41,23 +50,24 @@ async def provision(settings: Settings) -> UUID:
     elif settings.keys_dir is not None:
         await asyncio.to_thread(_make_roles, url, settings.keys_dir)
     token = _owner_token(settings)
-    if not upgraded.is_newer:
-        await provision_stream(settings)
+    await provision_stream(settings, only_if_missing=upgraded.is_newer)
     database = create_database(settings, MIGRATE, pool_size=1)
     try:
         async with database.transaction() as session:
             owner_id = await credentials.ensure_owner(session, settings.owner)
             if token is not None:
                 await credentials.store_own_token(session, owner_id, token)
-            return owner_id
+            return Provisioned(owner_id, upgraded.is_newer)
     finally:
         await database.close()
 
 
-async def provision_stream(settings: Settings) -> None:
+async def provision_stream(settings: Settings, *, only_if_missing: bool = False) -> None:
     bus = create_bus(settings, MIGRATE)
     await bus.connect()
     try:
+        if only_if_missing and await stream_exists(bus.jetstream):
+            return
         await provision_bus(
             bus.jetstream,
             max_age_seconds=settings.stream_max_age_seconds,

@@ -124,6 +124,16 @@ SEARCH_CALLS: Final = Counter(
     ("outcome",),
     registry=REGISTRY,
 )
+for _outcome in (
+    "answered",
+    "unavailable",
+    "refused",
+    "unusable",
+    "no_answer",
+    "cut_off",
+    "timeout",
+):
+    SEARCH_CALLS.labels(_outcome)  # from zero on, so that the first increase is seen
 TOKENS: Final = Counter(
     "vigil_tokens",
     "Tokens of recorded model calls. `cached_input` is part of `input`, and `reasoning` of `output`.",
@@ -154,7 +164,10 @@ PROVIDER_UNAVAILABLE: Final = Gauge(
     registry=REGISTRY,
 )
 UNAVAILABLE_SECONDS: Final = 900.0
-"""How long a failure counts if the process does not use the provider again, as it does while a step waits for it."""
+"""How long a failure counts if the process does not use the provider again, as it does while a step waits for it.
+
+Alerts use `vigil_provider_outage_seconds`, which processes agree on.
+"""
 
 
 class ProviderHealth:
@@ -231,6 +244,8 @@ DELIVERIES: Final = Counter(
     ("outcome",),
     registry=REGISTRY,
 )
+for _outcome in ("delivered", "retried", "failed"):
+    DELIVERIES.labels(_outcome)  # from zero on, likewise
 
 # PostgreSQL, as this process sees it
 
@@ -320,6 +335,13 @@ class InstallationGauges:
         self._open_steps = Gauge(
             "vigil_open_steps", "Steps requested and not ended.", ("kind",), registry=self.registry
         )
+        self._outages = Gauge(
+            "vigil_provider_outage_seconds",
+            "Time since the provider, or one of several model servers, became unavailable to all processes; 0 while no step"
+            " waits for it.",
+            ("provider",),
+            registry=self.registry,
+        )
         self._data_free = Gauge(
             "vigil_data_free_bytes",
             "Free bytes of the file system that VIGIL_DATA_DIRECTORY is on; NaN if it is not set.",
@@ -339,13 +361,20 @@ class InstallationGauges:
             registry=self.registry,
         ).set_function(lambda: self._clock() - self._read_at)
 
-    def set_state(self, values: Mapping[str, float | None], open_steps: Mapping[str, int]) -> None:
-        """Sets all gauges of STATE_GAUGES (None: NaN), and the number of open steps of every kind."""
+    def set_state(
+        self,
+        values: Mapping[str, float | None],
+        open_steps: Mapping[str, int],
+        outages: Mapping[str, float],
+    ) -> None:
+        """Sets all gauges of STATE_GAUGES (None: NaN), the open steps of every kind, and outages of providers in seconds."""
         for name, gauge in self._gauges.items():
             value = values[name]
             gauge.set(nan if value is None else float(value))
         for kind, count in open_steps.items():
             self._open_steps.labels(kind).set(count)
+        for provider, seconds in outages.items():
+            self._outages.labels(provider).set(seconds)
         self._read_at = self._clock()
 
     def set_disk(self, free_bytes: float, size_bytes: float) -> None:

@@ -251,6 +251,11 @@ select id from seen where id not in (select id from put_off)
 """Only iterations whose deadline has passed are checked: storing the time of progress would add a write to every step
 and call.
 """
+_RESTART_DEADLINES: Final = CompiledStatement(f"""
+update iterations
+set deadline_at = greatest(deadline_at, statement_timestamp() + make_interval(secs => :patience))
+where status = '{IterationStatus.RUNNING}'
+""")
 _PLAN: Final = CompiledStatement(f"""
 with planned as (
   update iterations
@@ -453,6 +458,11 @@ def list_stalled(
         "look_again": look_again_seconds,
     }
     return BoundQuery(_STALLED, params, lambda rows: [row.id for row in rows])
+
+
+def restart_deadlines(patience_seconds: float) -> BoundQuery[None]:
+    """Gives every running iteration its whole time without progress. For a start, before which no service ran."""
+    return BoundQuery(_RESTART_DEADLINES, {"patience": patience_seconds}, lambda _: None)
 
 
 def note_ends_received(iteration_ids: Iterable[UUID]) -> BoundQuery[None]:

@@ -51,10 +51,7 @@ async def run_drill(
     async with open_runner(running_installation(home / "source", sandbox_url)) as source:
         await drill.back_up_under_load(source)
     drill.restore()
-    restored_state = await drill.load_restored_state()
-    assert restored_state == drill.state
-    for iteration, deadline in drill.state.deadlines.items():
-        assert restored_state.deadlines[iteration] > deadline
+    assert await drill.load_restored_state() == drill.state
     drill.script(Sandbox(sandbox_url))
     async with open_runner(running_installation(drill.target, sandbox_url)) as restored:
         finished = await drill.finish(restored)

@@ -8,12 +8,8 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.provider_limits.state import ProviderState
+from shared.provider_limits.store import KNOWN_SECONDS
 from shared.schemas.base import ProviderOutage
-
-KNOWN_SECONDS: Final = 900.0
-"""While a process calls a provider that is unavailable or limits requests, the row is written more often than this. If it is
-older, no process uses the provider with this key any more: the settings name another one, or nothing runs.
-"""
 
 _STATES: Final = text("""
 select kind, name, state, cast(extract(epoch from clock_timestamp()) as double precision) as now

@@ -2,10 +2,13 @@
 
 import io
 import json
+import os
 import stat
 import subprocess
 import tarfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from random import Random
@@ -16,9 +19,10 @@ import pytest
 
 from cli.backup.archive import CORPORA, DATABASE, MANIFEST, ArchiveReader, ArchiveWriter, Part
 from cli.backup.manifest import BadBackupError, Manifest
+from cli.backup.target import restore_target
 from cli.local.data_directory import DataDirectory
 from cli.local.engines import postgres_binaries
-from cli.local.errors import DataDirectoryError
+from cli.local.errors import AlreadyRunningError, DataDirectoryError
 from tests.support.backup import digest_tables, running_source, start_vigil, started, vigil
 
 Rows = dict[str, tuple[int, str]]
@@ -148,6 +152,12 @@ def test_an_output_that_fails_is_an_error(source: DataDirectory, tmp_path: Path)
     assert b"the output was closed before the backup was complete" in process.stderr.read()
     code, _, errors = vigil("backup", "/dev/full", "--data", source.root, cwd=tmp_path)
     assert (code, "no space left on device" in errors) == (1, True)
+    os.mkfifo(tmp_path / "pipe")
+    process = start_vigil("backup", "pipe", "--data", source.root, cwd=tmp_path)
+    with (tmp_path / "pipe").open("rb") as reader:
+        reader.read(1)
+    _, errors_of_pipe = process.communicate(timeout=60)
+    assert (process.returncode, b"the output was closed before" in errors_of_pipe) == (1, True)
     missing = tmp_path / "missing" / "backup.tar"
     code, _, errors = vigil("backup", missing, "--data", source.root, cwd=tmp_path)
     assert (code, errors.count("\n")) == (1, 1)
@@ -189,6 +199,45 @@ def test_backups_are_encrypted_with_a_passphrase(source: DataDirectory, tmp_path
     ):
         result = vigil("restore", "--check", "x.tar.age", *with_options, cwd=tmp_path)
         assert (result[0], text in result[1] + result[2]) == (code, True), result
+
+
+@pytest.mark.parametrize("option", ["--passphrase-file", "--identity"])
+def test_a_file_that_should_be_encrypted_and_is_not_is_refused(
+    backup: Path, tmp_path: Path, option: str
+) -> None:
+    """Anyone who can write to the store of the backups could have put it there."""
+    (tmp_path / "secret").write_text(f"{pyrage.x25519.Identity.generate()}\n")
+    for target in (["--check"], ["--data", tmp_path / "new"]):
+        code, _, errors = vigil("restore", backup, option, "secret", *target, cwd=tmp_path)
+        assert (code, "is not encrypted" in errors) == (2, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_restore_says_what_will_be_deleted(backup: Path, tmp_path: Path) -> None:
+    for days, is_warned in ((1, False), (3, True)):
+        taken_at = (datetime.now(UTC) - timedelta(days=days)).isoformat()
+        rewrite(backup, tmp_path / "old.tar", {"taken_at": taken_at})
+        code, out, _ = vigil("restore", "old.tar", "--data", f"restored-{days}", cwd=tmp_path)
+        assert (code, "VIGIL_RETENTION_TRANSCRIPTS_DAYS=never" in out) == (0, is_warned)
+
+
+def test_a_restore_leaves_alone_what_another_has_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = DataDirectory(tmp_path / "new")
+    create = DataDirectory.create
+    with ExitStack() as other:
+
+        def create_later(self: DataDirectory) -> None:
+            monkeypatch.setattr(DataDirectory, "create", create)
+            staging = other.enter_context(restore_target(DataDirectory(self.root)))
+            (staging / directory.postgres.name).mkdir()
+            create(self)
+
+        monkeypatch.setattr(DataDirectory, "create", create_later)
+        with pytest.raises(AlreadyRunningError), restore_target(directory):
+            pass
+    assert directory.postgres.is_dir()
 
 
 def test_a_backup_of_an_older_vigil_is_updated(backup: Path, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,7 +27,9 @@ import yaml
 from psycopg import sql
 from sqlalchemy import delete, update
 
+from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
+from services.observer import app as observer
 from services.scheduler import app as scheduler
 from services.scheduler import installation_metrics
 from shared.billing import budgets
@@ -36,17 +38,20 @@ from shared.billing.reservations import INSTALLATION
 from shared.database.engine import Database
 from shared.database.tables import DeadLetter, Step
 from shared.enums import IterationStatus, StepStatus
-from shared.errors import TransientError
+from shared.errors import TransientError, WaitForProviderError
 from shared.events.envelope import Event
 from shared.events.models import QueryRequested
 from shared.llm.model_server import Limits, ModelServer
+from shared.provider_limits.gate import ProviderGate
+from shared.provider_limits.store import StateStore, provider_key
 from shared.runtime import consumer as consumer_module
 from shared.runtime import database_probe
 from shared.runtime.bus import Bus
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
+from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
-from shared.web_search.client import SearchClient
+from shared.web_search.client import NAME, SearchClient
 from tests.support.engines import Postgres
 from tests.support.observability import installation_rows as rows
 from tests.support.observability.monitoring import (
@@ -62,7 +67,7 @@ from tests.support.observability.monitoring import (
 )
 from tests.support.paths import ROOT
 from tests.support.scripted_server import json_reply, serve_model
-from tests.support.waiting import wait_for
+from tests.support.waiting import wait_for, wait_until
 
 CASES = Path(__file__).with_name("alert_rules.yaml")
 needs_prometheus = pytest.mark.skipif(bool(MISSING), reason=WHY_SKIPPED)
@@ -82,7 +87,7 @@ ALERTS_AT_ONCE = (
     "VigilAgentsLate",
     "VigilClockSkew",
 )
-ONE_BY_ONE = ("VigilServiceDown", "VigilDatabaseDown")
+ONE_BY_ONE = ("VigilServiceDown", "VigilDatabaseDown", "VigilStateOutdated", "VigilBusDown")
 
 
 def run_promtool(*arguments: str) -> None:
@@ -113,12 +118,26 @@ def test_each_alert_fires_and_resolves_in_the_table_of_cases() -> None:
 
 
 @needs_prometheus
-def test_an_outage_of_postgres_suppresses_the_alerts_that_follow_from_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("cause", "suppressed"),
+    [
+        (
+            "VigilDatabaseDown",
+            {"VigilServiceDown api", "VigilAgentsLate", "VigilStateOutdated", "VigilDeadLetters"},
+        ),
+        ("VigilBusDown", {"VigilAgentsLate"}),
+    ],
+)
+def test_the_outage_of_an_engine_suppresses_the_alerts_that_follow_from_it(
+    tmp_path: Path, cause: str, suppressed: set[str]
+) -> None:
     fired = [
-        ("VigilDatabaseDown", "scheduler"),
+        (cause, ""),
         ("VigilServiceDown", "api"),
         ("VigilServiceDown", "observer"),
         ("VigilAgentsLate", ""),
+        ("VigilDeadLetters", ""),
+        ("VigilStateOutdated", ""),
         ("VigilDiskNearlyFull", ""),
     ]
     labels = [{"alertname": alert, "service": service} for alert, service in fired]
@@ -126,7 +145,7 @@ def test_an_outage_of_postgres_suppresses_the_alerts_that_follow_from_it(tmp_pat
         posted = httpx.post(f"{url}/api/v2/alerts", json=[{"labels": each} for each in labels])
         posted.raise_for_status()
 
-        def suppressed() -> set[str] | None:
+        def found() -> set[str] | None:
             alerts = httpx.get(f"{url}/api/v2/alerts").raise_for_status().json()
             if len(alerts) < len(fired) or any(
                 each["status"]["state"] == "unprocessed" for each in alerts
@@ -138,10 +157,7 @@ def test_an_outage_of_postgres_suppresses_the_alerts_that_follow_from_it(tmp_pat
                 if each["status"]["state"] == "suppressed"
             } or None
 
-        assert wait_for(suppressed, "Alertmanager to process the alerts") == {
-            "VigilServiceDown api",
-            "VigilAgentsLate",
-        }
+        assert wait_for(found, "Alertmanager to process the alerts") == suppressed
 
 
 def test_the_table_of_cases_has_every_alert_both_firing_and_not() -> None:
@@ -185,15 +201,20 @@ class StuckConsumer:
 class Providers:
     """A model server that limits requests, and a search service that cannot be reached, until both are repaired."""
 
-    def __init__(self) -> None:
-        self._is_limiting = True
+    def __init__(self, database: Database) -> None:
         self._model: asyncio.Task[None] | None = None
-        self._search_port = free_port()
+        key = provider_key("http://127.0.0.1", "key")
+        self._search_state = StateStore(database, "search", key, NAME)
 
-    async def break_both(self) -> None:
+    async def break_both(self) -> str:
+        """Returns the error of a step that waits for the search service."""
         self._model = asyncio.create_task(self._ask_model())
-        with pytest.raises(TransientError):
-            await self._search(f"http://127.0.0.1:{self._search_port}")
+        async with self._client(f"http://127.0.0.1:{free_port()}") as client:
+            while True:
+                with pytest.raises(TransientError) as failed:
+                    await search(client)
+                if isinstance(failed.value, WaitForProviderError):
+                    return str(failed.value)
 
     async def repair_both(self) -> None:
         assert self._model is not None
@@ -201,7 +222,15 @@ class Providers:
         with suppress(asyncio.CancelledError):
             await self._model
         with serve_model(lambda *_: json_reply({"results": []})) as url:
-            await self._search(url.removesuffix("/v1"))
+            async with self._client(url.removesuffix("/v1")) as client:
+                await wait_until(lambda: self._is_back(client), what="an answer to a probe")
+
+    async def _is_back(self, client: SearchClient) -> bool:
+        try:
+            await search(client)
+        except WaitForProviderError:
+            return False
+        return (await self._search_state.read()).state.unavailable_since is None
 
     async def _ask_model(self) -> None:
         refusal = {"error": {"message": "too many requests", "code": "rate_limit_exceeded"}}
@@ -218,12 +247,16 @@ class Providers:
             finally:
                 await server.close()
 
-    async def _search(self, url: str) -> None:
-        client = SearchClient(api_key="key", base_url=url, timeout_seconds=5)
-        try:
-            await client.search("lithium", max_results=1, topic=None, time_range=None)
-        finally:
-            await client.close()
+    @asynccontextmanager
+    async def _client(self, url: str) -> AsyncIterator[SearchClient]:
+        gate = ProviderGate(NAME, store=self._search_state)
+        client = SearchClient(api_key="key", base_url=url, timeout_seconds=5, gate=gate)
+        yield client
+        await client.close()
+
+
+async def search(client: SearchClient) -> None:
+    await client.search("lithium", max_results=1, topic=None, time_range=None)
 
 
 class Notifiers:
@@ -257,7 +290,7 @@ class Notifiers:
             self._process = None
 
 
-async def break_state(database: Database) -> None:
+async def break_state(database: Database, provider_error: str) -> None:
     """A late agent, an agent and an installation near their budgets, a step that waits for a provider, a dead letter."""
     place = await rows.begin(database)
     rows.add_agent(place, name="late")
@@ -265,7 +298,13 @@ async def break_state(database: Database) -> None:
         place, name="spender", created_at=place.now, budget_usd_per_day=Decimal(10)
     )
     iteration = rows.add_iteration(place, spender, IterationStatus.RUNNING, started=1)
-    rows.add_step(place, iteration, waiting_since=place.ago(60), retry_at=place.ago(-3600))
+    rows.add_step(
+        place,
+        iteration,
+        waiting_since=place.ago(60),
+        retry_at=place.ago(-3600),
+        error=provider_error,
+    )
     await rows.write(database, place)
     async with database.transaction() as session:
         await rows.add_dead_letter(session)
@@ -346,18 +385,27 @@ async def test_every_alert_fires_and_resolves_with_a_real_prometheus_and_alertma
     disk = SimpleNamespace(total=100, free=5)
     monkeypatch.setattr(installation_metrics, "disk_usage", lambda _: disk)
     quiet = settings.model_copy(update={"resend_after_seconds": 3600.0, "data_directory": tmp_path})
-    stuck, providers = StuckConsumer(settings), Providers()
+    server = EmbeddedNats(tmp_path / "nats", free_port(), tmp_path / "nats.log", durable=False)
+    of_server = settings.model_copy(update={"nats_url": server.start().url})
+    await provision_stream(of_server)
+    stuck, providers = StuckConsumer(settings), Providers(database)
     notifier, notifier_port = notifiers
-    ports = {"scheduler": free_port(), "researcher": free_port(), "notifier": notifier_port}
+    ports = {
+        "scheduler": free_port(),
+        "researcher": free_port(),
+        "observer": free_port(),
+        "notifier": notifier_port,
+    }
     with ExitStack() as stack, ExitStack() as researcher:
         stack.enter_context(served(lambda: scheduler.build(quiet), ports["scheduler"]))
+        stack.callback(server.stop)
+        stack.enter_context(served(lambda: observer.build(of_server), ports["observer"]))
         researcher.enter_context(served(stuck.build, ports["researcher"]))
         watched = stack.enter_context(monitoring(tmp_path, ports))
 
         notifier.run(WRONG_BY_SECONDS)
-        await break_state(database)
+        await break_state(database, await providers.break_both())
         await publish_queries(bus)
-        await providers.break_both()
         await asyncio.to_thread(wait_for_alerts, watched, are_firing=True)
         check_labels(watched)
 
@@ -370,7 +418,14 @@ async def test_every_alert_fires_and_resolves_with_a_real_prometheus_and_alertma
 
         with database_refusing_connections(postgres, settings.database_url):
             await asyncio.to_thread(wait_for_state, watched, "VigilDatabaseDown", "scheduler")
+            await asyncio.to_thread(wait_for_state, watched, "VigilStateOutdated")
         await asyncio.to_thread(wait_for_state, watched, "VigilDatabaseDown", "scheduler", False)
+        await asyncio.to_thread(wait_for_state, watched, "VigilStateOutdated", is_firing=False)
+
+        server.stop()
+        await asyncio.to_thread(wait_for_state, watched, "VigilBusDown")
+        server.start()
+        await asyncio.to_thread(wait_for_state, watched, "VigilBusDown", is_firing=False)
 
         await asyncio.to_thread(researcher.close)
         await asyncio.to_thread(wait_for_state, watched, "VigilServiceDown", "researcher")
@@ -378,9 +433,12 @@ async def test_every_alert_fires_and_resolves_with_a_real_prometheus_and_alertma
         await asyncio.to_thread(wait_for_state, watched, "VigilServiceDown", "researcher", False)
 
 
-def wait_for_state(watched: Monitoring, alert: str, service: str, is_firing: bool = True) -> None:
+def wait_for_state(
+    watched: Monitoring, alert: str, service: str | None = None, is_firing: bool = True
+) -> None:
     look = watched.firing if is_firing else watched.resolved
-    wait_for(lambda: look(alert, service=service), f"{alert}: firing {is_firing}")
+    labels = {} if service is None else {"service": service}
+    wait_for(lambda: look(alert, **labels), f"{alert}: firing {is_firing}")
 
 
 def check_labels(watched: Monitoring) -> None:

@@ -17,12 +17,15 @@ from shared.database.engine import Database
 from shared.database.statements import BoundQuery
 from shared.database.tables import DeadLetter
 from shared.enums import IterationStatus, StepKind, StepStatus
+from shared.provider_limits.state import ProviderState
+from shared.provider_limits.store import StateStore, provider_key
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from tests.support.api.away import UNREACHABLE_DATABASE_URL
 from tests.support.observability import installation_rows as rows
 from tests.support.observability.scraping import scrape, value
 from tests.support.seeds import repeatable
+from tests.support.waiting import wait_until
 
 WALKS = 25
 PROMPT_COLUMNS = ", ".join(rows.PROMPTS)
@@ -41,6 +44,8 @@ select gen_random_uuid(), agents.id, number, 'due',
 from agents, generate_series(1, 20) as number
 """
 TOLERANCE_SECONDS = 5.0
+SERVER = "the model server at http://127.0.0.1:1/v1"
+OLD_PROVIDERS = "update provider_limits set updated_at = now() - interval '1 hour'"
 
 
 @pytest.fixture
@@ -83,6 +88,72 @@ async def test_scrapes_at_the_same_time_read_once(
     gauges = installation_metrics.InstallationMetrics(database, None)
     await asyncio.gather(*(gauges.refresh() for _ in range(50)))
     assert len(queries) == 1
+
+
+async def test_a_reading_that_takes_longer_than_a_scrape_is_used_by_a_later_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go_on, queries = asyncio.Event(), []
+    run = database.run
+
+    async def slow(query: BoundQuery[Any]) -> Any:
+        queries.append(query)
+        await go_on.wait()
+        return await run(query)
+
+    async def has_started() -> bool:
+        return bool(queries)
+
+    monkeypatch.setattr(database, "run", slow)
+    monkeypatch.setattr(installation_metrics, "CACHE_SECONDS", 60.0)
+    gauges = installation_metrics.InstallationMetrics(database, None)
+    reading = asyncio.create_task(gauges.refresh())
+    await wait_until(has_started, what="the query")
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    go_on.set()
+    await gauges.refresh()
+    assert gauges.registry.get_sample_value("vigil_dead_letters") == 0
+    assert len(queries) == 1
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "is_unavailable", "is_recent", "is_reported"),
+    [
+        (SERVER, True, True, True),
+        (SERVER, False, True, False),  # it limits requests
+        ("the search service", True, True, False),
+        (SERVER, True, False, False),
+    ],
+)
+async def test_outages_that_steps_wait_for(
+    scheduler: MessageConsumer,
+    database: Database,
+    waits_for: str,
+    is_unavailable: bool,
+    is_recent: bool,
+    is_reported: bool,
+) -> None:
+    store = StateStore(database, "model", provider_key("http://127.0.0.1:1/v1", "key"), SERVER)
+    now = (await store.read()).now
+    since = now - 120 if is_unavailable else None
+    await store.write(0, ProviderState(unavailable_since=since, paused_until=now + 60))
+    place = await rows.begin(database)
+    iteration = rows.add_iteration(
+        place, rows.add_agent(place), IterationStatus.RUNNING, started=200
+    )
+    rows.add_step(
+        place, iteration, waiting_since=place.ago(60), error=f"{waits_for.title()} is away"
+    )
+    await rows.write(database, place)
+    if not is_recent:
+        async with database.transaction() as session:
+            await session.execute(text(OLD_PROVIDERS))
+    samples = await scrape(scheduler)
+    model = value(samples, "vigil_provider_outage_seconds", provider="model")
+    assert model == (pytest.approx(120, abs=TOLERANCE_SECONDS) if is_reported else 0)
+    assert value(samples, "vigil_provider_outage_seconds", provider="search") == 0
 
 
 async def test_a_random_walk_agrees_with_the_rows(

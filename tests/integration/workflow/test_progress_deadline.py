@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from cli.local.members import prepare
 from services.aggregator.deadlines import Deadlines
 from services.aggregator.handler import Aggregate
 from shared.billing import call_ledger
@@ -13,6 +14,7 @@ from shared.database.engine import Database
 from shared.database.tables import Call, Iteration, Step
 from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
+from shared.runtime.settings import Settings
 from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Lease
 from shared.workflow.steps import Pauses
@@ -53,6 +55,19 @@ async def check_deadline(database: Database, bus: Bus, spender: Spender) -> Iter
 async def now(database: Database) -> datetime:
     async with database.transaction() as session:
         return await iterations.database_time(session)
+
+
+async def test_the_time_in_which_nothing_ran_is_not_time_without_progress(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    """As after a restore, or of a machine that was off."""
+    spender = await make_stalled(database)
+    started_at = await now(database)
+    patient = settings.model_copy(update={"iteration_deadline_seconds": PATIENCE_SECONDS})
+    await prepare(patient)
+    iteration = await check_deadline(database, bus, spender)
+    assert iteration.status == IterationStatus.RUNNING
+    assert iteration.deadline_at >= started_at + timedelta(seconds=PATIENCE_SECONDS)
 
 
 async def test_an_iteration_without_progress_fails_and_names_the_setting(

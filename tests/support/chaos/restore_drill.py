@@ -6,7 +6,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -60,8 +59,6 @@ class State:
     answered_calls: int
     ended_agents: frozenset[UUID]
     """Agents whose iteration had ended."""
-    deadlines: Mapping[UUID, datetime] = field(compare=False)
-    """Of open iterations, by id. A restore moves them."""
 
 
 async def load_state(url: str, agents: Sequence[Agent], snapshot_id: str | None = None) -> State:
@@ -105,7 +102,6 @@ def _load(connection: Connection[Any], graphs: Sequence[str]) -> State:
         ended_agents=frozenset(
             agent for (agent,) in rows("select agent_id from iterations where status <> 'running'")
         ),
-        deadlines=dict(rows("select id, deadline_at from iterations where status = 'running'")),
     )
 
 

@@ -33,6 +33,7 @@ DIVISOR: Final = 60
 SCRAPE_SECONDS: Final = 0.5
 _DURATION: Final = re.compile(r"^(\d+)m$")
 _RANGE: Final = re.compile(r"\[(\d+)m\]")
+_IN_MINUTES: Final = " / 60 >"
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,12 @@ def _matches(alert: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> 
 
 
 def divided_rules() -> dict[str, Any]:
-    """The shipped rules with all durations divided by DIVISOR."""
+    """The shipped rules with all durations, and ages in minutes, divided by DIVISOR."""
     rules: dict[str, Any] = yaml.safe_load(RULES.read_text())
     for group in rules["groups"]:
         for rule in group["rules"]:
-            rule["expr"] = _RANGE.sub(lambda found: f"[{_divided(found[1])}]", rule["expr"])
+            expression = _RANGE.sub(lambda found: f"[{_divided(found[1])}]", rule["expr"])
+            rule["expr"] = expression.replace(_IN_MINUTES, " >")
             if "for" in rule:
                 found = _DURATION.match(rule["for"])
                 assert found, f"write minutes: {rule['for']}"

@@ -19,14 +19,14 @@ OF_PROMETHEUS: Final[Mapping[str, frozenset[str]]] = {
 }
 _WORDS: Final = frozenset(
     {
-        *("sum", "min", "max", "count", "avg", "by", "on", "and", "or", "unless"),
+        *("sum", "min", "max", "count", "avg", "by", "on", "and", "or", "unless", "offset"),
         *("rate", "increase", "histogram_quantile", "absent", "vector", "abs"),
     }
 )
 _STRING: Final = re.compile(r'"[^"]*"')
 _MATCHERS: Final = re.compile(r"([A-Za-z_]\w*)\s*\{([^}]*)\}")
 _GROUPING: Final = re.compile(r"\b(?:by|on)\s*\(([^)]*)\)")
-_DURATION: Final = re.compile(r"\[\w+\]")
+_DURATION: Final = re.compile(r"\[\w+\]|(?<=offset )\w+")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*")
 
 

@@ -105,3 +105,24 @@ def test_only_regular_files_are_removed(tmp_path: Path) -> None:
         link.name,
         partial_of(link).name,
     }
+
+
+def test_the_error_of_a_backup_is_reported_if_closing_fails_too(tmp_path: Path) -> None:
+    """A reader that has ended makes both fail; alone, closing's error would count as success (`vigil … | head`)."""
+    with pytest.raises(CommandError, match="incomplete"):
+        write_to_closed_pipe(tmp_path / "pipe", CommandError("incomplete"))
+
+
+def test_an_end_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="pipe cannot be written: broken pipe"):
+        write_to_closed_pipe(tmp_path / "pipe")
+
+
+def write_to_closed_pipe(pipe: Path, error: CommandError | None = None) -> None:
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    with open_output(pipe) as output:
+        output.write(b"backup")
+        os.close(reader)
+        if error is not None:
+            raise error

@@ -65,6 +65,14 @@ def test_upgrades_over_several_minor_versions_are_noted(
     assert bool(list(upgrade.check_distance(migrated_by))) is is_noted
 
 
+def test_a_version_that_was_not_recorded_is_called_the_last_that_did_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("cli.upgrade.vigil_version", lambda: "0.5.0")
+    [finding] = upgrade.check_distance(None)
+    assert "by Vigil 0.3.0 or older, more than one minor version away" in finding.message
+
+
 @pytest.mark.parametrize(
     ("oldest_reader", "verdict"), [("0.4.0", "note"), ("0.4.2", "bad"), (None, "bad"), ("?", "bad")]
 )
