@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select
 from structlog.testing import capture_logs
 
 from shared.database.engine import Database
@@ -139,12 +139,14 @@ async def _count_verdicts(owner_database: Database, agent_id: UUID) -> int:
         return await session.scalar(of_agent) or 0
 
 
-async def _unchecked(owner_database: Database, scope: GraphScope) -> UUID:
-    """Evidence without a verdict."""
-    checked = select(EntailmentVerdict.evidence_id)
-    of_agent = Evidence.agent_id == scope.agent_id, Evidence.id.not_in(checked)
+async def _make_unchecked(owner_database: Database, scope: GraphScope) -> UUID:
+    """Evidence whose verdict, if the services of this test have stored one, is deleted."""
+    of_agent = Evidence.agent_id == scope.agent_id
     async with owner_database.transaction() as session:
-        return (await session.scalars(select(Evidence.id).where(*of_agent).limit(1))).one()
+        evidence = (await session.scalars(select(Evidence.id).where(of_agent).limit(1))).one()
+        of_evidence = EntailmentVerdict.evidence_id == evidence
+        await session.execute(delete(EntailmentVerdict).where(of_evidence))
+        return evidence
 
 
 async def _check_advice(
@@ -154,12 +156,11 @@ async def _check_advice(
     async with owner_database.transaction() as session:
         of_agent = GraphNode.agent_id == scope.agent_id, GraphNode.type == ADVICE_TYPE
         advice = (await session.scalars(select(GraphNode.id).where(*of_agent))).all()
+    evidence_id = await _make_unchecked(owner_database, scope)
     before = await _count_verdicts(owner_database, scope.agent_id)
     database = create_database(installation.settings("adviser"), "adviser")
     try:
-        # The Adviser may have checked all of it already; then there is evidence that it does not rest on.
-        below = await database.run(entailment.evidence_below(scope, advice))
-        evidence_id = below[0].evidence_id if below else await _unchecked(owner_database, scope)
+        await database.run(entailment.evidence_below(scope, advice))
         await database.run(
             entailment.store_verdict(
                 replace(scope, step_id=uuid4()),
