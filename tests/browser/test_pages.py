@@ -106,7 +106,7 @@ def test_no_page_scrolls_sideways_because_of_a_long_name(
 
 
 @pytest.mark.parametrize(
-    ("path", "tab"), [("/conversation", "Conversation"), ("/settings", "Settings"), ("", "Now")]
+    ("path", "tab"), [("/sources", "Sources"), ("/settings", "Settings"), ("", "Now")]
 )
 def test_a_phone_shows_the_current_tab_and_fades_the_edge_that_hides_others(
     window: BrowserWindow, installation: SharedInstallation, path: str, tab: str
