@@ -36,7 +36,7 @@ SERVICES: Final = {
 SLOW_ANSWER: Final = {
     "kind": "latency",
     "contains": "Objective: ",
-    "latency_seconds": 0.4,
+    "latency_seconds": 1.0,
     "always": True,
 }
 
@@ -110,13 +110,14 @@ async def kill_a_researcher(runner: ScenarioRunner, collector: Collector) -> int
 
 
 async def complete_trace(collector: Collector, trace_id: str) -> list[ReceivedSpan]:
-    """The spans of the trace, when its root, its delivery and the parents of all others have arrived."""
+    """The spans of the trace, when its root, its delivery, every service and the parents of all others have arrived."""
 
     async def look() -> list[ReceivedSpan]:
         spans = collector.trace(trace_id)
         names = {span.name for span in spans}
-        is_complete = {"iteration", "deliver webhook"} <= names and not traces.orphans(spans)
-        return spans if is_complete else []
+        has_ends = {"iteration", "deliver webhook"} <= names
+        is_complete = has_ends and {span.service for span in spans} == SERVICES
+        return spans if is_complete and not traces.orphans(spans) else []
 
     return await wait_until(look, what="all spans of the trace")
 

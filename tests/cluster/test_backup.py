@@ -3,6 +3,7 @@
 import re
 import subprocess
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -37,6 +38,25 @@ def run_script(stack: Stack, script: str, dump: Path) -> None:
     assert result.returncode == 0, result.stderr[-3000:]
 
 
+def status_in(stack: Stack, dump: Path, iteration_id: UUID) -> str:
+    """The status of the iteration in the dump."""
+    command = ["docker", "compose", "exec", "-T", "postgres", "pg_restore", "--data-only"]
+    with dump.open("rb") as source:
+        rows = subprocess.run(
+            [*command, "--table=iterations"],
+            cwd=ROOT,
+            env=stack.environment,
+            stdin=source,
+            capture_output=True,
+            check=True,
+            text=True,
+        ).stdout.splitlines()
+    [names] = [line for line in rows if line.startswith("COPY")]
+    columns = re.split(r", ", names[names.index("(") + 1 : names.index(")")])
+    [row] = [line.split("\t") for line in rows if line.startswith(str(iteration_id))]
+    return row[columns.index("status")]
+
+
 def test_a_backup_during_an_iteration_is_restored_and_the_iteration_ends(
     watch: Watch, tmp_path: Path
 ) -> None:
@@ -51,6 +71,7 @@ def test_a_backup_during_an_iteration_is_restored_and_the_iteration_ends(
     watch.ended_whole(watch.run(), queries=12)
 
     run_script(stack, restore, dump)
+    assert status_in(stack, dump, first.id) == "running"
     stack.up()
     restored = watch.ended_whole(1, queries=12)
     assert restored.id == first.id

@@ -137,4 +137,5 @@ def kill_after(seconds: float, *arguments: str | Path, cwd: Path) -> None:
         children = psutil.Process(process.pid).children(recursive=True)
         process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
-    psutil.wait_procs(children, timeout=60)
+    _, alive = psutil.wait_procs(children, timeout=60)
+    assert alive == []

@@ -244,13 +244,13 @@ async def test_the_time_of_a_phase_stands_still_while_its_call_waits_for_its_tur
 ) -> None:
     """Else a limit of the provider would use up attempts, and budget for calls that were not sent."""
     url = case.settings.openai_base_url
-    limits = {"phase_seconds": {Phase.OBSERVER: 1.0}, "model_concurrency": 1}
+    limits = {"phase_seconds": {Phase.OBSERVER: 4.0}, "model_concurrency": 1}
     case.settings = case.settings.model_copy(update=limits)
     store = StateStore(case.database, "model", provider_key(url, "k"), "it")
     other = ProviderGate("it", limits=Limits(concurrency=1), store=store)
     async with other.passage():
         answer = asyncio.create_task(case.answer())
-        await asyncio.wait([answer], timeout=2.5)
+        await asyncio.wait([answer], timeout=6)
         assert not answer.done()
     assert await answer == "Yes."
     await other.close()

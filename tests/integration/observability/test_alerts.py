@@ -151,13 +151,15 @@ def test_the_outage_of_an_engine_suppresses_the_alerts_that_follow_from_it(
                 each["status"]["state"] == "unprocessed" for each in alerts
             ):
                 return None
-            return {
+            inhibited = {
                 f"{each['labels']['alertname']} {each['labels'].get('service', '')}".strip()
                 for each in alerts
                 if each["status"]["state"] == "suppressed"
-            } or None
+            }
+            # Alertmanager learns of the cause and of its consequences one after the other.
+            return inhibited if inhibited >= suppressed else None
 
-        assert wait_for(found, "Alertmanager to process the alerts") == suppressed
+        assert wait_for(found, f"Alertmanager to suppress {suppressed}") == suppressed
 
 
 def test_the_table_of_cases_has_every_alert_both_firing_and_not() -> None:
@@ -286,8 +288,11 @@ class Notifiers:
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(30)
-            self._process = None
+            try:
+                self._process.wait(30)
+            finally:
+                self._process.kill()
+                self._process = None
 
 
 async def break_state(database: Database, provider_error: str) -> None:

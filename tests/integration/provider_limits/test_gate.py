@@ -89,7 +89,7 @@ async def test_an_outage_that_one_process_sees_stops_another_until_one_is_answer
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gate_module, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(limit_states, "FIRST_PROBE_SECONDS", 0.5)
+    monkeypatch.setattr(limit_states, "FIRST_PROBE_SECONDS", 4.0)
     async with open_gate(database) as first, open_gate(database) as second:
         for _ in range(2):
             await fail(first)
@@ -185,7 +185,7 @@ async def test_calls_wait_in_turn_and_long_waits_are_refused(database: Database)
         started_at = loop.time()
         await asyncio.gather(*(call() for _ in range(20)))
         assert len(sent) in (9, 10)
-        assert sent[-1] - started_at < 8.5
+        assert sent[-1] - started_at < 8 + 3, "turns of up to 8 s, and a late timer"
         gaps = [later - earlier for earlier, later in pairwise(sorted(refused))]
         assert min(gaps[2:]) > 0.9, "one after the other"
 

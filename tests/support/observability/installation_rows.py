@@ -38,6 +38,9 @@ PROMPTS = {
 }
 
 
+NEAR: Final = timedelta(seconds=20)
+
+
 @dataclass
 class Installation:
     """Rows that were written, with times relative to `now`, the database's clock when the first was."""
@@ -238,6 +241,10 @@ def random_installation(place: Installation, random: Random) -> None:
             running = add_iteration(place, agent, IterationStatus.RUNNING, started=started / 2)
             for _ in range(random.randrange(0, 5)):
                 add_random_step(place, running, random)
+        if _is_near_a_limit(place, agent):
+            place.agents.remove(agent)
+            for rows in (place.iterations, place.steps):
+                rows[:] = [row for row in rows if row["agent_id"] != agent["id"]]
 
 
 def add_random_step(place: Installation, iteration: dict[str, Any], random: Random) -> None:
@@ -266,11 +273,7 @@ def expected_late(place: Installation) -> int:
 def _is_late(place: Installation, agent: dict[str, Any]) -> bool:
     if not agent["active"] or agent["status"] != AgentStatus.READY:
         return False
-    history = [row for row in place.iterations if row["agent_id"] == agent["id"]]
-    interval = timedelta(seconds=max(agent["interval_seconds"], 60))
-    if history:
-        interval = max(interval, agent["next_run_at"] - history[-1]["started_at"])
-    since = place.now - 2 * interval
+    history, since = _history(place, agent)
     begun = [agent["created_at"], agent["updated_at"], agent["suspended_until"]]
     if max(moment for moment in begun if moment is not None) >= since:
         return False
@@ -279,6 +282,23 @@ def _is_late(place: Installation, agent: dict[str, Any]) -> bool:
         and row["ended_at"] > since
         for row in history[-5:]
     )
+
+
+def _history(place: Installation, agent: dict[str, Any]) -> tuple[list[dict[str, Any]], datetime]:
+    """The agent's iterations, and the time since which one must have completed."""
+    history = [row for row in place.iterations if row["agent_id"] == agent["id"]]
+    interval = timedelta(seconds=max(agent["interval_seconds"], 60))
+    if history:
+        interval = max(interval, agent["next_run_at"] - history[-1]["started_at"])
+    return history, place.now - 2 * interval
+
+
+def _is_near_a_limit(place: Installation, agent: dict[str, Any]) -> bool:
+    """Whether the agent may become late while it is measured."""
+    history, since = _history(place, agent)
+    moments = [agent["created_at"], agent["updated_at"], agent["suspended_until"]]
+    moments += [row["ended_at"] for row in history]  # None: it runs
+    return any(moment is not None and abs(moment - since) < NEAR for moment in moments)
 
 
 def expected_steps(place: Installation) -> dict[str, float]:

@@ -203,6 +203,7 @@ def served(build: Callable[[], Service], port: int) -> Iterator[None]:
     finally:
         server.should_exit = True
         thread.join(30)
+        assert not thread.is_alive(), "the service did not stop"
 
 
 def _is_service_ready(port: int) -> bool:

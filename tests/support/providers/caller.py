@@ -75,7 +75,8 @@ async def run(
     await asyncio.to_thread(sys.stdin.readline)
     deadline = time.monotonic() + seconds
     with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
+        # Calls in progress end by themselves: the server would count a cancelled one, whose place is free, a while longer.
+        async with asyncio.timeout(seconds + 5):
             await asyncio.gather(*(_steps(server, deadline, report) for _ in range(slots)))
     await server.close()
     await database.close()
@@ -99,8 +100,12 @@ async def _steps(server: ModelServer, deadline: float, report: Report) -> None:
                 report.released += 1
                 released_at = released_at or time.monotonic()
                 is_exact = isinstance(error, WaitForProviderError)
-                pause = 0.0 if is_exact else UNANSWERED_PAUSE_SECONDS
-                await asyncio.sleep(max(error.retry_in_seconds or 0.0, pause))
+                pause = max(
+                    error.retry_in_seconds or 0.0, 0.0 if is_exact else UNANSWERED_PAUSE_SECONDS
+                )
+                if time.monotonic() + pause >= deadline:
+                    return
+                await asyncio.sleep(pause)
                 continue
             break
         report.answered += 1

@@ -1,11 +1,10 @@
 """A connection to a provider that a test can cut: then its port refuses connections."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
-
-from cli.local.ports import free_port
 
 
 class ProviderLink:
@@ -14,14 +13,19 @@ class ProviderLink:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._target = (parts.hostname or "127.0.0.1", parts.port or 80)
-        self._port = free_port()
+        # Bound and not listening: connections are refused, and nobody else gets the port while the link is cut.
+        self._place = _bound(0)
+        self._port = int(self._place.getsockname()[1])
         self._server: asyncio.Server | None = None
         self._is_cut = False
         self.url = f"http://127.0.0.1:{self._port}"
 
+    def close(self) -> None:
+        self._place.close()
+
     async def restore(self) -> None:
         self._is_cut = False
-        self._server = await asyncio.start_server(self._forward, "127.0.0.1", self._port)
+        self._server = await asyncio.start_server(self._forward, sock=_bound(self._port))
 
     async def cut(self) -> None:
         """Refuses new connections, and passes on no request of earlier ones. What was requested before is still answered."""
@@ -47,6 +51,14 @@ class ProviderLink:
         writer.transport.abort() if refuses and self._is_cut else writer.close()
 
 
+def _bound(port: int) -> socket.socket:
+    place = socket.socket()
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    place.bind(("127.0.0.1", port))
+    return place
+
+
 @asynccontextmanager
 async def provider_link(url: str) -> AsyncIterator[ProviderLink]:
     link = ProviderLink(url)
@@ -55,3 +67,4 @@ async def provider_link(url: str) -> AsyncIterator[ProviderLink]:
         yield link
     finally:
         await link.cut()
+        link.close()

@@ -2,7 +2,6 @@
 
 import multiprocessing
 import re
-import time
 from multiprocessing.connection import Connection
 
 import pytest
@@ -135,48 +134,18 @@ def test_a_forked_process_counts_for_itself() -> None:
     context = multiprocessing.get_context("fork")
     for _ in range(2):
         receiver, sender = context.Pipe(duplex=False)
-        child = context.Process(target=_count_in_child, args=(sender,))
+        child = context.Process(target=_count_in_child, args=(sender,), daemon=True)
         child.start()
-        assert receiver.poll(30)
-        assert receiver.recv() == 5
-        assert receiver.recv() > 0
-        child.join(30)
-        assert child.exitcode == 0
+        try:
+            assert receiver.poll(30)
+            assert receiver.recv() == 5
+            assert receiver.recv() > 0
+            child.join(30)
+            assert child.exitcode == 0
+        finally:
+            child.kill()
+            child.join()
     assert counting.gained("vigil_model_calls_total", phase="observer", outcome="answered") == 0
-
-
-def count_an_iteration() -> None:
-    """As the services do in an iteration with 18 model calls, 3 searches and 6 steps."""
-    for number in range(18):
-        metrics.count_call("graph_construction", "a-model", "answered")
-        metrics.count_answer(
-            "a-model",
-            input_tokens=3000 + number,
-            cached_tokens=1000,
-            output_tokens=300,
-            reasoning_tokens=100,
-            usd=0.001,
-        )
-        metrics.PROVIDER_HEALTH.answered("model")
-    for _ in range(3):
-        metrics.count_call("knowledge_acquisition", None, "answered")
-        metrics.count_answer(None, usd=0.008)
-        metrics.PROVIDER_HEALTH.answered("search")
-    for kind in ("observe", "query", "query", "query", "insight", "advise"):
-        with metrics.step_timer(kind) as timer:
-            timer.outcome = "completed"
-    metrics.ITERATION_SECONDS.labels("completed").observe(12)
-
-
-def test_counting_an_iteration_takes_less_than_half_a_millisecond() -> None:
-    """Of processor time; an iteration costs about 160 ms."""
-    seconds = []
-    for _ in range(30):
-        began = time.process_time()
-        for _ in range(20):
-            count_an_iteration()
-        seconds.append((time.process_time() - began) / 20)
-    assert min(seconds) < 0.0005
 
 
 def test_a_metric_cannot_be_registered_twice() -> None:

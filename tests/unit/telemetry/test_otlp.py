@@ -37,6 +37,13 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
 
 
 @pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """The stop waits until all spans are exported, however busy the machine is."""
+    if "hangs" not in request.node.name:
+        monkeypatch.setattr(otlp, "SHUTDOWN_SECONDS", 30.0)
+
+
+@pytest.fixture(autouse=True)
 def _stopped() -> Iterator[None]:
     """No exporter is left, not even as garbage: the SDK starts a thread of each in every child that is forked. A child with
     two threads cannot enter a user namespace, which PostgreSQL needs in later tests that run as root.
