@@ -40,10 +40,10 @@ def run_script(stack: Stack, script: str, dump: Path) -> None:
 
 def status_in(stack: Stack, dump: Path, iteration_id: UUID) -> str:
     """The status of the iteration in the dump."""
-    command = ["docker", "compose", "exec", "-T", "postgres", "pg_restore", "--data-only"]
+    command = ["docker", "compose", "exec", "-T", "postgres", "pg_restore", "--file=-"]
     with dump.open("rb") as source:
         rows = subprocess.run(
-            [*command, "--table=iterations"],
+            [*command, "--data-only", "--table=iterations"],
             cwd=ROOT,
             env=stack.environment,
             stdin=source,
