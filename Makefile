@@ -149,7 +149,7 @@ bench-day: $(VENV)/.installed-dev  ## measure what an agent costs in a day at an
 test-tokens-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m bench.tokens --check --mission andes
 
-bench-retention: $(VENV)/.installed-dev  ## simulate 5 agents for a year and delete what is old each day: tables keep their size (20 minutes; options in ARGS="--help")
+bench-retention: $(VENV)/.installed-dev  ## simulate 5 agents for a year and delete what is old each day: tables keep their size (8 minutes; options in ARGS="--help")
 	@$(BIN)/python -m bench.retention $(ARGS)
 
 bench-soak: $(VENV)/.installed-dev  ## run 50 agents for an hour and sample memory, lag, tables and stream; writes docs/soak.md

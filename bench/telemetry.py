@@ -38,7 +38,6 @@ GOAL_SECONDS: Final = 0.005
 SCRAPE_SECONDS: Final = 5.0
 EXPORT_SECONDS: Final = 6.0
 """After so long, all spans of a turn have been exported."""
-SIDES: Final = ("without", "metrics", "traces")
 
 
 def main() -> int:
@@ -47,6 +46,8 @@ def main() -> int:
     parser.add_argument("--turns", type=int, default=8, help="of each installation in a round")
     parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.rounds < 2:
+        parser.error("--rounds must be at least 2")
     if arguments.serve is not None:
         serve_collector(arguments.serve)
     with running_server("bench.telemetry", "--serve", "0") as url:

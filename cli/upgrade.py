@@ -30,6 +30,7 @@ OUTSIDE_SETTINGS: Final = {
     "IMAGE",
     "KEYS",
     "NATS_IMAGE",
+    "OSV_URL",
     "POSTGRES_IMAGE",
     "PROFILE",
     "PYTHON_IMAGE",
@@ -77,7 +78,7 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
     if found.is_newer:
         if found.is_usable:
             text = f"revision {found.revision}{by}: newer than this version, whose services can use it as it is"
-            yield note(name, text, "nothing is to be migrated; replace the services one by one")
+            yield note(name, text, "there is nothing to migrate; replace the services one by one")
         else:
             text = f"revision {found.revision}{by}: newer than this version, which knows revisions up to {found.head}"
             yield bad(
@@ -87,7 +88,7 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
             )
         return
     if not found.pending:
-        yield good(name, f"revision {found.revision}{by}: nothing is to be migrated")
+        yield good(name, f"revision {found.revision}{by}: there is nothing to migrate")
         return
     yield from check_distance(found.migrated_by)
     yield note(

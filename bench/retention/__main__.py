@@ -133,7 +133,10 @@ def _parse_arguments() -> argparse.Namespace:
     parser.add_argument("--days", type=int, default=365)
     parser.add_argument("--agents", type=int, default=5)
     parser.add_argument("--iterations", type=int, default=20, help="of each agent and day")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.days <= STEADY_DAY:
+        parser.error(f"--days must be more than {STEADY_DAY}")
+    return arguments
 
 
 if __name__ == "__main__":

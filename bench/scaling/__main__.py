@@ -39,7 +39,7 @@ PAGES: Final = 100
 """That an agent's graph rests on."""
 
 COSTS: Final = Costs(
-    # docs/performance.md, 32 agents; the clients' share of HTTP (165.1 - 133.7 ms) is spread over the callers.
+    # An earlier run of docs/performance.md, 32 agents; what HTTP adds (165.1 - 133.7 ms) is spread over the callers.
     working=Usage(
         service_ms={
             "scheduler": 1.2,

@@ -72,7 +72,14 @@ def open_snapshot(url: str) -> Iterator[Snapshot]:
 
     A migration waits until the block ends, and gives up after a minute.
     """
-    with psycopg.connect(url, application_name="vigil-backup", autocommit=True) as connection:
+    try:
+        opened = psycopg.connect(url, application_name="vigil-backup", autocommit=True)
+    except psycopg.Error as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise CommandError(
+            f"the database cannot be read: {reason}; see logs/postgres.log in the data directory"
+        ) from error
+    with opened as connection:
         connection.execute("begin isolation level repeatable read read only")
         connection.execute("set local statement_timeout = 0")
         connection.execute("set local idle_in_transaction_session_timeout = 0")

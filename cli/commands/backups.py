@@ -70,7 +70,7 @@ def backup(
     file appears only when it is complete. Not in it: keys of providers, VIGIL_SIGNING_KEY_FILE, other settings, the
     folders of corpora, and the events in NATS, which a restored installation does not need.
     """
-    from cli.backup.encryption import parse_recipient, read_passphrase
+    from cli.backup.encryption import Encryption, parse_recipient, read_passphrase
     from cli.backup.output import refuse_existing
     from cli.local.postgres import without_postgres_variables
     from cli.local.signals import StopSignals
@@ -83,8 +83,6 @@ def backup(
     passphrase = read_passphrase(passphrase_file) if passphrase_file else None
     if file is not None and file.is_file():
         refuse_existing(file)
-    from cli.backup.encryption import Encryption
-
     encryption = Encryption(encrypt_to or (), passphrase)
     with StopSignals(), without_postgres_variables():
         written = _back_up(data_directory(data), file, to, keep, encryption)

@@ -1,4 +1,4 @@
-"""`vigil doctor`, `migrate`, `keys` and `dead-letters …`: running an installation."""
+"""`vigil doctor`, `migrate`, `upgrade`, `keys`, `retention` and `dead-letters …`: running an installation."""
 
 from collections.abc import Callable
 from functools import partial

@@ -318,7 +318,7 @@ STATE_GAUGES: Final[Mapping[str, str]] = {
     "oldest_pending_delivery_seconds": "Age of the oldest pending delivery.",
     "database_size_bytes": "Size of the database.",
 }
-"""Gauges that are read of PostgreSQL, without their prefix, and what they mean."""
+"""Gauges that are read from PostgreSQL, without their prefix, and what they mean."""
 
 
 class InstallationGauges:
@@ -357,7 +357,7 @@ class InstallationGauges:
             gauge.set(nan)
         Gauge(
             "vigil_installation_state_age_seconds",
-            "Time since the state of the installation was last read of PostgreSQL.",
+            "Time since the state of the installation was last read from PostgreSQL.",
             registry=self.registry,
         ).set_function(lambda: self._clock() - self._read_at)
 

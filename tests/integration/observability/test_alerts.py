@@ -253,8 +253,10 @@ class Providers:
     async def _client(self, url: str) -> AsyncIterator[SearchClient]:
         gate = ProviderGate(NAME, store=self._search_state)
         client = SearchClient(api_key="key", base_url=url, timeout_seconds=5, gate=gate)
-        yield client
-        await client.close()
+        try:
+            yield client
+        finally:
+            await client.close()
 
 
 async def search(client: SearchClient) -> None:
