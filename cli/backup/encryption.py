@@ -60,7 +60,7 @@ class Secrets:
         head = file.peek(len(_SCRYPT))  # type: ignore[attr-defined]  # of each buffered file
         if not head.startswith(MAGIC):
             if self.identity_file is not None or self.passphrase is not None:
-                # Somebody may have replaced an encrypted backup, whose writer had to know the passphrase.
+                # An attacker may have replaced an encrypted backup, whose writer had to know the passphrase.
                 raise BadInputError(
                     "the backup is not encrypted: if you trust it, leave out --identity and --passphrase-file"
                 )

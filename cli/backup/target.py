@@ -30,7 +30,7 @@ def restore_target(directory: DataDirectory) -> Iterator[Path]:
         if is_new:
             shutil.rmtree(directory.root, ignore_errors=True)
         raise
-    # What another process has begun there meanwhile is not deleted: everything below holds the lock.
+    # Everything below holds the lock, so that it deletes nothing of another process.
     with directory.locked():
         try:
             _require_empty(directory)

@@ -479,7 +479,7 @@ class ProviderGate:
         return self._store is not None and await _ignore_unavailable(self._change(change))
 
     async def _change(self, change: Callable[[ProviderState, float], T]) -> T:
-        """Changes the state that is stored, whoever else changes it meanwhile. Raises RetrySoonError if PostgreSQL is
+        """Changes the stored state, also if other processes change it meanwhile. Raises RetrySoonError if PostgreSQL is
         unavailable.
         """
         assert self._store is not None

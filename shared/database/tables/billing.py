@@ -45,7 +45,7 @@ class InstallationBudget(Base):
 class ProviderLimit(Base):
     """The state of one provider that all processes share; see `shared.provider_limits`. A row for each base URL and key.
 
-    It is written while a limit is set or was learned, and around an outage; else there is no row, or one that nobody needs.
+    It is written while a limit is set or was learned, and around an outage; otherwise there is no row, or an unused one.
     """
 
     __tablename__ = "provider_limits"

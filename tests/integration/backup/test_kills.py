@@ -83,7 +83,6 @@ def kill_restores(source: Source, home: Path, seed: int, kills: int) -> None:
     assert vigil("backup", backup, "--data", directory.root, cwd=home)[0] == 0
     arguments = ("restore", backup, "--data", target)
     seconds = time_of("restore", backup, "--data", home / "first", cwd=home)
-    completed = 0
     for number in range(kills):
         with repeatable(seed + number):
             kill_after(Random(seed + number).uniform(0, 1.1 * seconds), *arguments, cwd=home)
@@ -91,7 +90,6 @@ def kill_restores(source: Source, home: Path, seed: int, kills: int) -> None:
                 assert_complete(target, before)
                 target = home / f"target-{number}"
                 arguments = ("restore", backup, "--data", target)
-                completed += 1
             elif DataDirectory(target).unfinished_restore.exists():
                 code, _, errors = vigil("up", "--data", target, cwd=home)
                 assert (code, "a restore into it was interrupted" in errors) == (1, True), errors

@@ -152,7 +152,7 @@ def test_a_database_without_tables(postgres: Postgres) -> None:
 
 
 def test_a_contracting_migration_raises_the_oldest_reader() -> None:
-    """Versions that still use what a migration removes must not be told that they can run."""
+    """Versions that still use what a migration removes must not find that they can run."""
     history = ScriptDirectory(str(migrate.SCRIPTS)).walk_revisions()
     contracts = [getattr(script.module, "contracts", "") for script in history]
     oldest = release_of(migrate.OLDEST_READER)

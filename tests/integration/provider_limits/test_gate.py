@@ -109,7 +109,7 @@ async def test_an_outage_that_one_process_sees_stops_another_until_one_is_answer
                 async with first.passage():
                     raise AssertionError("a second probe")
             probe.answered()
-        await wait_until(lambda: is_available(database), what="the success to be told")
+        await wait_until(lambda: is_available(database), what="the success to be stored")
         await wait_until(lambda: calls_again(first), what="the first process to see it")
         async with first.passage() as passage:
             assert not passage.is_probe
@@ -133,7 +133,7 @@ async def test_a_refusal_of_the_key_ends_an_outage_too(database: Database) -> No
         with pytest.raises(PermanentError):
             async with gate.passage():
                 raise PermanentError("llm_key", "wrong key")
-        await wait_until(lambda: has_no_failures(database), what="the answer to be told")
+        await wait_until(lambda: has_no_failures(database), what="the answer to be stored")
 
 
 async def has_no_failures(database: Database) -> bool:

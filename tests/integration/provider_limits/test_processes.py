@@ -157,7 +157,7 @@ async def test_a_retry_after_of_one_process_pauses_all(database_url: str) -> Non
     assert len([at for at in after if at < after[0] + 0.2]) <= 3 * 2, "no stampede"
 
 
-async def test_an_outage_is_told_once_and_ends_for_all(
+async def test_an_outage_is_logged_once_and_ends_for_all(
     database_url: str, database: Database
 ) -> None:
     stand_in = StandIn()
