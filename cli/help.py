@@ -10,8 +10,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from enum import Enum
+from errno import ENAMETOOLONG
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from typer import BadParameter
 from typer.core import TyperCommand, TyperGroup
 
 MIN_WIDTH: Final = 30
@@ -98,10 +101,18 @@ def paragraphs(command: Any) -> list[str]:
 
 
 class VigilCommand(TyperCommand):
-    """A command whose help Vigil writes itself."""
+    """A command whose help Vigil writes itself, and whose paths are checked before it begins."""
 
     def __init__(self, name: str | None, **attributes: Any) -> None:
         super().__init__(name, **{**attributes, "rich_markup_mode": None})
+
+    def invoke(self, ctx: Any) -> Any:
+        for parameter in self.params:
+            values = ctx.params.get(parameter.name)
+            for value in values if isinstance(values, list | tuple) else (values,):
+                if isinstance(value, Path):
+                    _refuse_too_long(value, parameter, ctx)
+        return super().invoke(ctx)
 
     def get_usage(self, ctx: Any) -> str:
         return f"Usage: {usage(self, ctx)}"
@@ -129,6 +140,15 @@ class VigilGroup(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(_help_text(self, ctx))
+
+
+def _refuse_too_long(path: Path, parameter: Any, context: Any) -> None:
+    """Refuses a path that no file can have. Before Python 3.13 `Path.is_dir` and others raise OSError for it."""
+    try:
+        path.lstat()
+    except OSError as error:
+        if error.errno == ENAMETOOLONG:
+            raise BadParameter("the path is too long", context, parameter) from None
 
 
 def _describe(parameter: Any, context: Any, section: str) -> ParameterHelp:

@@ -104,6 +104,24 @@ def test_no_argument_causes_a_traceback(
     assert not failures, f"seed {seed}:\n" + "\n".join(failures)
 
 
+def test_no_path_may_be_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("VIGIL_DATA", str(tmp_path / "data"))
+    program = build_app()
+    path = "x" * 256
+    tested = set()
+    for names, command in commands(typer.main.get_command(program), ()):
+        for parameter in command.params:
+            if parameter.type_descriptor.annotation not in (Path, list[Path]):
+                continue
+            result = CliRunner().invoke(program, arguments((names, command, parameter, path)))
+            assert result.exit_code == BadInputError.exit_code, (names, parameter.name)
+            assert "the path is too long" in result.output, (names, parameter.name)
+            tested.add(parameter.name)
+    assert tested >= PATH_PARAMETERS | {"to", "passphrase_file", "corpus", "compare"}
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e400"])
 @pytest.mark.parametrize(
     "command", [["budget", "x", "--usd"], ["run", "x", "--timeout"], ["demo", "--timeout"]]
