@@ -7,6 +7,7 @@ from typing import Final
 from shared.billing.resumable_call import ResumableCall
 from shared.errors import PermanentError, unbilled
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, encode_json
+from shared.llm.model_server import SettingNames
 from shared.llm.provider import OnDelta, Provider
 
 BYTES_PER_TOKEN: Final = 3
@@ -27,16 +28,18 @@ class LimitedProvider:
     of calls; then the longest message is cut.
     """
 
-    def __init__(self, provider: Provider, context_tokens: int) -> None:
+    def __init__(self, provider: Provider, context_tokens: int, setting: str) -> None:
+        """Errors name the `setting`, which has set `context_tokens`."""
         self._provider = provider
         self._context_tokens = context_tokens
+        self._setting = setting
         self.close = provider.close
 
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         """See `Provider.complete`."""
-        fitted = fit(request, self._context_tokens)
+        fitted = fit(request, self._context_tokens, self._setting)
         return await self._provider.complete(fitted, in_flight, on_delta)
 
 
@@ -44,7 +47,9 @@ def estimate_tokens(request: ChatRequest) -> int:
     return len(encode_json(request.body)) // BYTES_PER_TOKEN
 
 
-def fit(request: ChatRequest, context_tokens: int) -> ChatRequest:
+def fit(
+    request: ChatRequest, context_tokens: int, setting: str = SettingNames.context
+) -> ChatRequest:
     """`request` within `context_tokens`, its answer included. Raises PermanentError if its instructions alone are longer."""
     limit = int(context_tokens * (1 - ANSWER_SHARE))
 
@@ -63,7 +68,7 @@ def fit(request: ChatRequest, context_tokens: int) -> ChatRequest:
             PermanentError(
                 "context_too_small",
                 f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
-                " (VIGIL_MODEL_CONTEXT_TOKENS), of which a quarter is kept for the answer: serve the model with a"
+                f" ({setting}), of which a quarter is kept for the answer: serve the model with a"
                 " longer context, or lower VIGIL_CONTEXT_TOKENS",
             )
         )

@@ -88,6 +88,7 @@ class SettingNames:
     key: str = "OPENAI_API_KEY"
     url: str = "OPENAI_BASE_URL"
     api: str = "VIGIL_MODEL_API"
+    context: str = "VIGIL_MODEL_CONTEXT_TOKENS"
 
 
 class Patience:
@@ -403,7 +404,7 @@ class ModelServer:
                 if status == HTTPStatus.TOO_MANY_REQUESTS and _TOO_LARGE.search(message):
                     return PermanentError(
                         REFUSED_REQUEST,
-                        f"{message}. Set VIGIL_MODEL_CONTEXT_TOKENS below the limit of tokens a minute of the account,"
+                        f"{message}. Set {self._settings.context} below the limit of tokens a minute of the account,"
                         " or raise that limit",
                     )
                 headers = error.response.headers
@@ -432,7 +433,7 @@ class ModelServer:
         """Notes whether the server is available. One that refuses a request for its content is."""
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             PROVIDER_HEALTH.rate_limited(PROVIDER, self.name)
-        elif isinstance(error, TransientError):
+        elif isinstance(error, UnavailableError):
             PROVIDER_HEALTH.failed(PROVIDER, self.name)
         else:
             PROVIDER_HEALTH.answered(PROVIDER, self.name)

@@ -60,6 +60,7 @@ class _Server(NamedTuple):
     base_url: str | None
     api_key: str
     limits: provider_limits.Limits
+    context_tokens: int | None = None
     name: str | None = None
     """In VIGIL_PROVIDERS."""
 
@@ -68,10 +69,9 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
     """The model client, with `provider` if given, otherwise with the one of the settings."""
     if provider is None:
         log_sandbox_use(settings, "model")
-    server = _model_server(settings, database, _default_provider(settings))
-    provider = provider or _provider(settings.model_api, server)
-    if settings.model_context_tokens is not None:
-        provider = LimitedProvider(provider, settings.model_context_tokens)
+    default = _default_provider(settings)
+    server = _model_server(settings, database, default)
+    provider = _limited(provider or _provider(settings.model_api, server), default)
     named = {
         name: _route(settings, database, name, each) for name, each in settings.providers.items()
     }
@@ -101,6 +101,7 @@ def _default_provider(settings: Settings) -> _Server:
             settings.model_tokens_per_minute,
             settings.model_concurrency,
         ),
+        settings.model_context_tokens,
     )
 
 
@@ -109,8 +110,16 @@ def _route(settings: Settings, database: Database, name: str, named: ModelProvid
         named.requests_per_minute, named.tokens_per_minute, named.concurrency
     )
     key = _key_text(named.api_key)
-    server = _model_server(settings, database, _Server(named.base_url, key, limits, name))
-    return Route(_provider(named.api, server), server.gate)
+    described = _Server(named.base_url, key, limits, named.context_tokens, name)
+    server = _model_server(settings, database, described)
+    return Route(_limited(_provider(named.api, server), described), server.gate)
+
+
+def _limited(provider: Provider, server: _Server) -> Provider:
+    """`provider`, whose requests fit into the context of the server's models."""
+    if server.context_tokens is None:
+        return provider
+    return LimitedProvider(provider, server.context_tokens, _setting_names(server.name).context)
 
 
 def _key_text(key: SecretStr | None) -> str:
@@ -146,7 +155,9 @@ def _setting_names(provider: str | None) -> SettingNames:
     if provider is None:
         return SettingNames()
     setting = f"VIGIL_PROVIDERS[{provider!r}]"
-    return SettingNames(f"{setting}['api_key']", f"{setting}['base_url']", f"{setting}['api']")
+    return SettingNames(
+        *(f"{setting}[{key!r}]" for key in ("api_key", "base_url", "api", "context_tokens"))
+    )
 
 
 def _max_output_tokens(settings: Settings) -> Mapping[Phase, int]:

@@ -46,6 +46,7 @@ JSON_EXAMPLES = {
     "phase_seconds": '{"knowledge_acquisition": 900}',
     "max_output_tokens_of_phase": '{"graph_construction": 32000}',
 }
+MIN_CONTEXT_TOKENS = 8_192
 MAX_SECONDS = 10 * 366 * 86_400.0
 """Upper limit of any duration."""
 MAX_DAYS = MAX_SECONDS / 86_400
@@ -72,6 +73,8 @@ class ModelProvider(BaseModel):
     requests_per_minute: float | None = Field(None, gt=0)
     tokens_per_minute: float | None = Field(None, gt=0)
     concurrency: int | None = Field(None, ge=1)
+    context_tokens: int | None = Field(None, ge=MIN_CONTEXT_TOKENS)
+    """As VIGIL_MODEL_CONTEXT_TOKENS."""
 
 
 ProviderName = Annotated[str, Field(pattern="^[a-z0-9][a-z0-9._-]{0,39}$")]
@@ -224,7 +227,7 @@ class Settings(BaseSettings):
     """URL of a server that fetches pages for Vigil, as `{url}?url=…`. It is trusted. None: Vigil fetches them itself."""
     fetch_gateway_key: SecretStr | None = None
     """Sent to the gateway as a bearer token."""
-    model_context_tokens: int | None = Field(None, ge=8_192)
+    model_context_tokens: int | None = Field(None, ge=MIN_CONTEXT_TOKENS)
     """The context of the model in tokens, for request and answer, as its server is set: 16384 for `llama-server -c 16384`.
     Longer requests are shortened. None: there is no such limit.
     """

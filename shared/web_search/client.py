@@ -215,8 +215,10 @@ def _note_failure(error: TransientError) -> None:
     status = cause.response.status_code if isinstance(cause, httpx.HTTPStatusError) else None
     if status == HTTPStatus.TOO_MANY_REQUESTS:
         PROVIDER_HEALTH.rate_limited(PROVIDER)
-    elif not error.counts:
+    elif isinstance(error, UnavailableError):
         PROVIDER_HEALTH.failed(PROVIDER)
+    elif isinstance(cause, httpx.HTTPStatusError):
+        PROVIDER_HEALTH.answered(PROVIDER)
 
 
 def _status_error(error: httpx.HTTPStatusError) -> TransientError:

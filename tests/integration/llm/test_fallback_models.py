@@ -15,6 +15,7 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call, ProviderLimit
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError, UnavailableError
+from shared.llm.context_limit import BYTES_PER_TOKEN
 from shared.llm.phase_run import Model, PhaseRun
 from shared.provider_limits import state as limit_states
 from shared.provider_limits.gate import ProviderGate
@@ -45,11 +46,11 @@ class Case:
     second: StandIn
     models: list[Model] = field(default_factory=list)
 
-    def run(self) -> PhaseRun:
+    def run(self, context: str = "Is it?") -> PhaseRun:
         """A run as a new process begins or resumes it."""
         model = create_model(self.settings, self.database)
         self.models.append(model)
-        return PhaseRun(model, self.lease, self.agent, Phase.OBSERVER, "Is it?")
+        return PhaseRun(model, self.lease, self.agent, Phase.OBSERVER, context)
 
     async def answer(self, run: PhaseRun | None = None) -> str:
         run = run or self.run()
@@ -204,6 +205,27 @@ async def test_an_error_names_the_setting_of_its_provider(case: Case) -> None:
     with pytest.raises(PermanentError, match=r"VIGIL_PROVIDERS\['second'\]\['api_key'\]") as caught:
         await case.answer()
     assert "OPENAI_API_KEY" not in str(caught.value)
+
+
+async def test_a_provider_gets_only_what_fits_into_its_context(case: Case) -> None:
+    tokens = 8_192
+    [named] = case.settings.providers.values()
+    limited = named.model_copy(update={"context_tokens": tokens})
+    case.settings = case.settings.model_copy(update={"providers": {"second": limited}})
+    case.first.status = 503
+    assert await case.answer(case.run("Is it so? " * 10_000)) == "Yes."
+    (whole, *_), [limited_bytes] = case.first.body_bytes, case.second.body_bytes
+    assert limited_bytes < tokens * BYTES_PER_TOKEN < whole
+
+
+async def test_a_request_over_the_limit_of_a_minute_names_the_setting_of_its_provider(
+    case: Case,
+) -> None:
+    case.first.status, case.second.status = 404, 429
+    case.second.message = "Request too large for llama on tokens per min (TPM)"
+    setting = r"VIGIL_PROVIDERS\['second'\]\['context_tokens'\]"
+    with pytest.raises(PermanentError, match=f"Set {setting} below"):
+        await case.answer()
 
 
 async def test_an_unknown_provider_is_named(case: Case) -> None:

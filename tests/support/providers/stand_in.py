@@ -40,6 +40,8 @@ class StandIn:
     """Answered requests, by their idempotency key."""
     models: Counter[str] = field(default_factory=Counter)
     """Answered requests, by model."""
+    body_bytes: list[int] = field(default_factory=list)
+    """Of each request."""
     _left: float | None = None
     _at: float = 0.0
 
@@ -54,6 +56,7 @@ class StandIn:
 
     async def _complete(self, request: Request) -> Response:
         body = await request.json()
+        self.body_bytes.append(len(await request.body()))
         now = time.monotonic()
         if self.status != 200 and self.errors_left != 0:
             self.errors_left = None if self.errors_left is None else self.errors_left - 1

@@ -25,6 +25,7 @@ from shared.llm.model_server import (
 )
 from shared.llm.structured_output import response_format
 from shared.retry_after import retry_after_seconds
+from shared.telemetry.metrics import ProviderHealth
 from shared.tools.schemas import without_max_items
 from tests.support.model_server import (
     REQUEST,
@@ -116,6 +117,19 @@ async def test_an_unavailable_or_rate_limited_server_does_not_count_as_an_attemp
     assert isinstance(error, TransientError)
     assert (error.counts, error.retry_in_seconds) == (False, 7.0)
     assert f"answered {status}: try later" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_unavailable"),
+    [(408, True), (409, False), (425, False), (429, False), (503, True), (400, False)],
+)
+async def test_a_server_that_answers_a_single_request_so_is_available(
+    monkeypatch: pytest.MonkeyPatch, status: int, *, is_unavailable: bool
+) -> None:
+    health = ProviderHealth()
+    monkeypatch.setattr(model_server_module, "PROVIDER_HEALTH", health)
+    await complete_error(fixed_response(b"no", status))
+    assert health.is_unavailable("model") == is_unavailable
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import json
 import pytest
 
 from shared.errors import PermanentError, TransientError, VigilError
+from shared.telemetry.metrics import ProviderHealth
+from shared.web_search import client as search_client
 from shared.web_search.client import SearchClient
 from tests.support.model_server import Connection, Respond, fixed_response, model_server
 
@@ -28,6 +30,18 @@ async def test_an_unavailable_or_rate_limited_service_does_not_count_as_an_attem
     error = await search_error(fixed_response(body, status))
     assert isinstance(error, TransientError)
     assert not error.counts
+
+
+@pytest.mark.parametrize(
+    ("status", "is_unavailable"), [(408, True), (425, False), (429, False), (503, True)]
+)
+async def test_a_service_that_answers_a_single_request_so_is_available(
+    monkeypatch: pytest.MonkeyPatch, status: int, *, is_unavailable: bool
+) -> None:
+    health = ProviderHealth()
+    monkeypatch.setattr(search_client, "PROVIDER_HEALTH", health)
+    await search_error(fixed_response(b"{}", status))
+    assert health.is_unavailable("search") == is_unavailable
 
 
 async def test_a_connection_reset_does_not_count_as_an_attempt() -> None:
