@@ -18,7 +18,7 @@ from shared.version import Release, release_of, vigil_version
 
 MAX_TRANSACTION_SECONDS: Final = 30.0
 """A migration waits for open transactions; for longer ones it may give up."""
-UNRECORDED: Final = "0.3.0"
+LAST_UNRECORDED: Final = "0.3.0"
 """The last release that did not record in the database who has migrated it."""
 PREFIX: Final = "VIGIL_"
 OUTSIDE_SETTINGS: Final = {
@@ -110,12 +110,12 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
 
 def check_distance(migrated_by: str | None) -> Iterator[Finding]:
     """Whether services of the version before can run during the upgrade."""
-    before, own = release_of(migrated_by or UNRECORDED), release_of(vigil_version())
+    before, own = release_of(migrated_by or LAST_UNRECORDED), release_of(vigil_version())
     if before is None or own is None or _is_next(before, own):
         return
     yield note(
         "version",
-        f"the installation was last migrated by Vigil {migrated_by or f'{UNRECORDED} or older'}, more than one minor"
+        f"the installation was last migrated by Vigil {migrated_by or f'{LAST_UNRECORDED} or older'}, more than one minor"
         " version away from this one",
         "stop all services before the upgrade, or upgrade to each minor version in turn",
     )

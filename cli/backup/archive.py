@@ -14,7 +14,7 @@ from cli.backup.manifest import BadBackupError, Manifest
 
 MANIFEST: Final = "manifest.json"
 CORPORA: Final = "corpora.json"
-DATABASE: Final = "database/"
+CHUNKS: Final = "database/"
 CHECKSUMS: Final = "SHA256SUMS"
 
 PART_BYTES: Final = 4 * 1024**2
@@ -42,7 +42,7 @@ class Part:
 
 def database_part(number: int) -> str:
     """The name of the part, so that the names in alphabetical order give the parts in order."""
-    return f"{DATABASE}{number:08}"
+    return f"{CHUNKS}{number:08}"
 
 
 class ArchiveWriter:

@@ -194,7 +194,7 @@ class Pruner:
         after: int | None = 0
         while after is not None:
             async with self.database.transaction() as session:
-                await _be_alone(session)
+                await _require_lock(session)
                 if await session.scalar(sql.SHARE_AGENT, {"agent": agent_id}) is None:
                     return
                 params = {"agent": agent_id, "after": after, **self._limits(before)}
@@ -223,7 +223,7 @@ class Pruner:
     async def _delete_lone_runs(self, agent_id: UUID, before: datetime) -> int:
         """Phase runs of steps without an iteration. The steps stay: they have the status of an answer."""
         async with self.database.transaction() as session:
-            await _be_alone(session)
+            await _require_lock(session)
             if await session.scalar(sql.SHARE_AGENT, {"agent": agent_id}) is None:
                 return 0
             params = {"agent": agent_id, "before": before, "most": ITERATIONS_PER_BATCH}
@@ -259,7 +259,7 @@ class Pruner:
         """Deletes a batch of unneeded ones, without those that became needed since. Writers wait meanwhile."""
         try:
             async with self.database.transaction() as session:
-                await _be_alone(session)
+                await _require_lock(session)
                 await session.execute(sql.LOCK_TIMEOUT)
                 await session.execute(sql.LOCK_CONTEXTS)
                 return int((await session.execute(sql.DELETE_CONTEXTS, params)).scalar_one())
@@ -273,7 +273,7 @@ class Pruner:
     async def _delete_pages(self, agent_id: UUID, before: datetime) -> int:
         params = {"agent": agent_id, "before": before, "most": ROWS_PER_BATCH}
         async with self.database.transaction() as session:
-            await _be_alone(session)
+            await _require_lock(session)
             if (
                 await session.scalar(sql.STOP_AGENT, params) is None
                 or not await session.scalar(sql.LOCK_GRAPH, params)
@@ -287,7 +287,7 @@ class Pruner:
     ) -> AsyncGenerator[int, None]:
         while True:
             async with self.database.transaction() as session:
-                await _be_alone(session)
+                await _require_lock(session)
                 params = {"before": before, "most": ROWS_PER_BATCH}
                 pruned = (await session.execute(sql.DELETE_ROWS[kind], params)).scalar_one()
             if not pruned:
@@ -295,9 +295,9 @@ class Pruner:
             yield pruned
 
 
-async def _be_alone(session: AsyncSession) -> None:
+async def _require_lock(session: AsyncSession) -> None:
     """Raises _OtherSchedulerError."""
-    if not await session.scalar(sql.BE_ALONE):
+    if not await session.scalar(sql.TRY_LOCK):
         raise _OtherSchedulerError
 
 

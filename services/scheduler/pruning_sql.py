@@ -10,7 +10,7 @@ from shared.enums import DeliveryStatus, InboxKind, IterationStatus, RetentionKi
 _LOCK: Final = 0x7669_7072
 """Any fixed number."""
 NOW: Final = text("select statement_timestamp()")
-BE_ALONE: Final = text(f"select pg_try_advisory_xact_lock({_LOCK})")
+TRY_LOCK: Final = text(f"select pg_try_advisory_xact_lock({_LOCK})")
 SHARE_AGENT: Final = text("select id from agents where id = :agent for key share skip locked")
 """An agent that is being deleted is skipped."""
 STOP_AGENT: Final = text("select id from agents where id = :agent for no key update skip locked")

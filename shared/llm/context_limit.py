@@ -10,6 +10,7 @@ from shared.llm.messages import ChatAnswer, ChatRequest, Message, encode_json
 from shared.llm.model_server import SettingNames
 from shared.llm.provider import OnDelta, Provider
 
+CONTEXT_TOO_SMALL: Final = "context_too_small"
 BYTES_PER_TOKEN: Final = 3
 """Of UTF-8. English prose has about 4, JSON 3.2, Chinese 3: an estimate that is rarely too low."""
 ANSWER_SHARE: Final = 0.25
@@ -66,7 +67,7 @@ def fit(
     if (length := estimate_tokens(request)) > limit:
         raise unbilled(
             PermanentError(
-                "context_too_small",
+                CONTEXT_TOO_SMALL,
                 f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
                 f" ({setting}), of which a quarter is kept for the answer: serve the model with a"
                 " longer context, or lower VIGIL_CONTEXT_TOKENS",

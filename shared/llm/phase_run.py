@@ -29,6 +29,7 @@ from shared.errors import PermanentError, TransientError, UnavailableError, Vigi
 from shared.failpoints import Failpoint, failpoint
 from shared.llm import phase_run_store
 from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
+from shared.llm.context_limit import CONTEXT_TOO_SMALL
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.paid_calls import PaidCalls
@@ -45,7 +46,7 @@ from shared.workflow.steps import wait_ending
 T = TypeVar("T")
 E = TypeVar("E", bound=VigilError)
 
-NO_REPLACEMENT: Final = frozenset({REFUSED_REQUEST, "llm_quota"})
+CANNOT_REPLACE: Final = frozenset({REFUSED_REQUEST, CONTEXT_TOO_SMALL, "llm_quota"})
 """Errors of a model in place of another: it cannot answer this request, as when its context is shorter, or no more requests.
 """
 MAX_TIMEOUTS: Final = 2
@@ -364,7 +365,7 @@ class PhaseRun:
         """The error of the last model. If it cannot answer in place of one that is away, the step waits for that one, as it
         would without a second model.
         """
-        cannot = isinstance(error, PermanentError) and error.code in NO_REPLACEMENT
+        cannot = isinstance(error, PermanentError) and error.code in CANNOT_REPLACE
         if self._outage is None or not cannot:
             return error
         away = UnavailableError(f"{self._outage}; {call.model} cannot answer in its place: {error}")

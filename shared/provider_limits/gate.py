@@ -142,7 +142,7 @@ class ProviderGate:
         """When calls were sent that the provider did not refuse, by the process's clock."""
         self._uncounted_tokens = 0
         self._serving: asyncio.Task[None] | None = None
-        self._tending: asyncio.Task[None] | None = None
+        self._keeping_places: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[bool] | None = None
         self._reports: set[asyncio.Task[bool]] = set()
         self._outage: float | None = None
@@ -200,7 +200,7 @@ class ProviderGate:
                 self._learn(await self._store.read())
 
     async def close(self) -> None:
-        tasks = [self._serving, self._tending, self._looking, *self._reports]
+        tasks = [self._serving, self._keeping_places, self._looking, *self._reports]
         running = [task for task in tasks if task is not None and not task.done()]
         for task in running:
             task.cancel()
@@ -245,7 +245,7 @@ class ProviderGate:
         if self._store is None:
             return Permit(0.0)
         if not self._limits.are_set and not self._known.state.restricts(self._now()):
-            self._look_beside()
+            self._look_in_background()
             return Permit(self._now())
         return self._take_spare()
 
@@ -427,10 +427,10 @@ class ProviderGate:
         self._running -= 1
         if self._limits.concurrency is not None:
             self._place_freed.set()
-            if self._tending is None or self._tending.done():
-                self._tending = asyncio.create_task(self._tend())
+            if self._keeping_places is None or self._keeping_places.done():
+                self._keeping_places = asyncio.create_task(self._keep_places())
 
-    async def _tend(self) -> None:
+    async def _keep_places(self) -> None:
         """Keeps the places of calls in progress, and gives back those that are not used."""
         while True:
             held = self._held
@@ -468,7 +468,7 @@ class ProviderGate:
         """The database's time."""
         return time.monotonic() + (self._clock_offset or 0.0)
 
-    def _look_beside(self) -> None:
+    def _look_in_background(self) -> None:
         if not self._is_old:
             return
         if self._looking is None or self._looking.done():
@@ -499,9 +499,9 @@ class ProviderGate:
         self._clock_offset = known.now - self._looked_at
         # Its version may be lower than before: after a restore, or on a replica that has taken over.
         self._known = known
-        self._tell()
+        self._log_changes()
 
-    def _tell(self) -> None:
+    def _log_changes(self) -> None:
         """Logs the beginning and the end of an outage, once each."""
         state, now = self._known.state, self._now()
         since = state.unavailable_since

@@ -128,8 +128,8 @@ class MessageHandler:
             except TransientError as error:
                 # Of an outage the log tells once, not for each step.
                 is_known = isinstance(error, UnavailableError) and error.is_announced
-                tell = log.debug if is_known else log.warning
-                tell("will retry", error=str(error), retry_in_seconds=error.retry_in_seconds)
+                log_retry = log.debug if is_known else log.warning
+                log_retry("will retry", error=str(error), retry_in_seconds=error.retry_in_seconds)
                 raise
             except PermanentError as error:
                 await self._dead_letter(message, error)

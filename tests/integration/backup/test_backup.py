@@ -18,7 +18,7 @@ import pyrage
 import pytest
 from alembic.script import ScriptDirectory
 
-from cli.backup.archive import CORPORA, DATABASE, MANIFEST, ArchiveReader, ArchiveWriter, Part
+from cli.backup.archive import CHUNKS, CORPORA, MANIFEST, ArchiveReader, ArchiveWriter, Part
 from cli.backup.manifest import BadBackupError, Manifest
 from cli.backup.target import restore_target
 from cli.local.data_directory import DataDirectory
@@ -86,7 +86,7 @@ def test_a_backup_needs_no_vigil_to_be_restored(backup: Path, tmp_path: Path) ->
     for line in (tmp_path / "SHA256SUMS").read_text().splitlines():
         digest, name = line.split("  ")
         assert sha256((tmp_path / name).read_bytes()).hexdigest() == digest
-    dump = b"".join(part.read_bytes() for part in sorted((tmp_path / DATABASE).iterdir()))
+    dump = b"".join(part.read_bytes() for part in sorted((tmp_path / CHUNKS).iterdir()))
     listed = subprocess.run(
         [postgres_binaries() / "pg_restore", "--list"], input=dump, capture_output=True, check=True
     )

@@ -218,6 +218,19 @@ async def test_a_provider_gets_only_what_fits_into_its_context(case: Case) -> No
     assert limited_bytes < tokens * BYTES_PER_TOKEN < whole
 
 
+async def test_a_step_waits_for_the_first_model_if_the_context_of_the_second_is_too_short(
+    case: Case,
+) -> None:
+    [named] = case.settings.providers.values()
+    limited = named.model_copy(update={"context_tokens": 10})
+    case.settings = case.settings.model_copy(update={"providers": {"second": limited}})
+    case.first.status = 503
+    setting = r"VIGIL_PROVIDERS\['second'\]\['context_tokens'\]"
+    with pytest.raises(UnavailableError, match=setting) as caught:
+        await case.answer()
+    assert (caught.value.counts, case.second.accepted) == (False, [])
+
+
 async def test_a_request_over_the_limit_of_a_minute_names_the_setting_of_its_provider(
     case: Case,
 ) -> None:

@@ -283,7 +283,7 @@ async def test_one_scheduler_prunes_at_a_time(history: History) -> None:
     await history.iterate()
     await history.pass_days(40)
     async with history.database.transaction() as session:
-        assert await session.scalar(pruning_sql.BE_ALONE)
+        assert await session.scalar(pruning_sql.TRY_LOCK)
         assert await pruner(history.database).prune(RetentionKind.ITERATIONS) == 0
     both = [pruner(history.database), pruner(history.database)]
     results = await asyncio.gather(*(each.prune(RetentionKind.ITERATIONS) for each in both))

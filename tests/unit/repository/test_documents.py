@@ -1,6 +1,7 @@
 """Documents: links resolve, and the commands, files and names in them exist."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import build_app
+from services.api.web.presenters.dead_letters import REASONS
 from tests.support.paths import ROOT, TESTS
 
 MAX_README_LINES: Final = 150
@@ -141,6 +143,20 @@ def test_an_unknown_command_is_reported(line: str, unknown: str | None) -> None:
 def test_a_missing_name_is_reported() -> None:
     text = "`shared/errors.py::VigilError` `shared/errors.py::Nothing` `shared/nothing.py`"
     assert missing_names(_PLACE, text, ROOT) == ["shared/errors.py::Nothing", "shared/nothing.py"]
+
+
+def test_the_layers_of_the_architecture_are_those_that_are_checked() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    [contract] = [each for each in settings["contracts"] if each["name"] == "the layers of shared"]
+    checked = [set(re.findall(r"\w+", layer)) for layer in contract["layers"]]
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    lines = [line for line in text.splitlines() if line.startswith("shared.")]
+    assert [set(re.findall(r"shared\.(\w+)", line)) for line in lines] == checked
+
+
+def test_every_code_that_the_dead_letter_page_explains_is_in_the_runbook() -> None:
+    runbook = (ROOT / "docs" / "runbooks" / "dead-letters.md").read_text()
+    assert [code for code in REASONS if f"`{code}`" not in runbook] == []
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -37,7 +37,7 @@ _UNUSABLE_ANSWER: Final = (
     "The model's answer could not be used.",
     "Run the agent again. A retry would read the same answer.",
 )
-_REASONS: Final = {
+REASONS: Final = {
     "attempts_used_up": (
         "Every attempt failed, the last one with this error.",
         "Fix the cause, or wait until it is gone, then retry.",
@@ -46,7 +46,7 @@ _REASONS: Final = {
         "Several workers started it and none finished it. They probably crashed.",
         "Check the log of the service, then retry.",
     ),
-    "llm_key": ("The model server refused the key.", "Correct OPENAI_API_KEY, then retry."),
+    "llm_key": ("The model server refused the key.", "Correct the key, then retry."),
     "llm_model": ("The model server does not offer this model.", _FIX_THEN_RETRY),
     "llm_quota": (
         "The account at the model server has no credit left.",
@@ -64,10 +64,6 @@ _REASONS: Final = {
     "empty_answer": _UNUSABLE_ANSWER,
     "invalid_answer": _UNUSABLE_ANSWER,
     "search_key": ("The search service refused the key.", "Correct TAVILY_API_KEY, then retry."),
-    "budget": (
-        "The daily budget was used up.",
-        "Raise the budget, or wait until it resets at midnight UTC, then retry.",
-    ),
     "unreadable_event": _UNREADABLE,
     "unknown_event": _UNREADABLE,
     "misplaced_event": _UNREADABLE,
@@ -81,7 +77,7 @@ _UNKNOWN_REASON: Final = ("It failed with this error.", _FIX_THEN_RETRY)
 
 
 def explain(letter: DeadLetterResponse) -> Explanation:
-    cause, advice = _REASONS.get(letter.code, _UNKNOWN_REASON)
+    cause, advice = REASONS.get(letter.code, _UNKNOWN_REASON)
     if letter.step is not None and letter.step.kind == StepKind.OBSERVE:
         advice = "Its iteration has ended, so it cannot be retried. Run the agent again."
     elif letter.refusal is not None and letter.code not in MODEL_RESPONSE_CODES:
