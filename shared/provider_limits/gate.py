@@ -44,8 +44,6 @@ LOOK_SECONDS: Final = 2.0
 ASK_AGAIN_SECONDS: Final = 0.5
 """Between two looks for a free place among the calls in progress."""
 RENEW_SECONDS: Final = 10.0
-IDLE_SECONDS: Final = 1.0
-"""How long a process keeps places that it does not use."""
 CLOSE_SECONDS: Final = 2.0
 """For giving back the places at the end of the process."""
 MAX_CONFLICT_SECONDS: Final = 0.03
@@ -137,6 +135,9 @@ class ProviderGate:
         self._waiters: list[_Waiter] = []
         self._running = 0
         self._place_freed = asyncio.Event()
+        """For calls that wait: to ask again."""
+        self._places_changed = asyncio.Event()
+        """For the task that keeps the places: a call has ended, or places are left that no call waits for."""
         self._spare: deque[Permit] = deque()
         self._sent: deque[float] = deque(maxlen=10_000)
         """When calls were sent that the provider did not refuse, by the process's clock."""
@@ -223,7 +224,7 @@ class ProviderGate:
         """Returns when the call may be sent. It is one of those that run then."""
         while True:
             if (permit := self._free_permit()) is not None:
-                self._running += 1
+                self._begin_one()
                 return permit
             permit = await self._ask(Want(tokens, waited_seconds.get(), max_wait_seconds))
             is_used = False
@@ -284,6 +285,7 @@ class ProviderGate:
     async def _serve(self) -> None:
         """Asks for all waiting calls together, until none waits."""
         while self._waiters:
+            self._place_freed.clear()  # one that is freed from now on is not part of the request
             batch = sorted(self._waiters, key=lambda each: (-each.want.waited_seconds, each.since))
             try:
                 grant = await self._obtain(tuple(each.want for each in batch))
@@ -295,12 +297,13 @@ class ProviderGate:
             for waiter, answer in zip(batch, grant.answers, strict=True):
                 self._settle(waiter, self._evaluate(waiter, answer))
             if self._waiters and not any(isinstance(each, Permit) for each in grant.answers):
-                self._place_freed.clear()
                 try:
                     async with asyncio.timeout(ASK_AGAIN_SECONDS * random.uniform(0.5, 1.0)):
                         await self._place_freed.wait()
                 except TimeoutError:
                     continue
+        if self._held > self._running:
+            self._places_changed.set()
 
     def _evaluate(self, waiter: _Waiter, answer: Answer) -> Permit | Exception | None:
         match answer:
@@ -324,7 +327,7 @@ class ProviderGate:
             waiter.answer.set_exception(outcome)
         else:
             # It has its place from now on.
-            self._running += 1
+            self._begin_one()
             waiter.answer.set_result(outcome)
 
     async def _obtain(self, wants: tuple[Want, ...]) -> Grant:
@@ -427,29 +430,27 @@ class ProviderGate:
         self._running -= 1
         if self._limits.concurrency is not None:
             self._place_freed.set()
-            if self._keeping_places is None or self._keeping_places.done():
-                self._keeping_places = asyncio.create_task(self._keep_places())
+            self._places_changed.set()
+
+    def _begin_one(self) -> None:
+        self._running += 1
+        no_task = self._keeping_places is None or self._keeping_places.done()
+        if self._limits.concurrency is not None and no_task:
+            self._keeping_places = asyncio.create_task(self._keep_places())
 
     async def _keep_places(self) -> None:
-        """Keeps the places of calls in progress, and gives back those that are not used."""
-        while True:
-            held = self._held
-            if not held and not self._running:
-                return
-            has_others = any(
-                each.waiting_since is not None
-                for key, each in self._known.state.holders.items()
-                if key != self._holder
-            )
-            is_idle = held > self._running
-            seconds = RENEW_SECONDS if not is_idle else 0.0 if has_others else IDLE_SECONDS
-            self._place_freed.clear()
-            try:
-                async with asyncio.timeout(seconds):
-                    await self._place_freed.wait()
-            except TimeoutError:
-                pass
-            if not self._waiters and not await self._try_change(self._renew):
+        """Keeps the places of calls in progress, and gives back those of calls that have ended."""
+        while self._held or self._running:
+            must_renew = self._held > self._running and not self._waiters
+            self._places_changed.clear()
+            if not must_renew:
+                try:
+                    async with asyncio.timeout(RENEW_SECONDS):
+                        await self._places_changed.wait()
+                except TimeoutError:
+                    must_renew = True
+            # A call that waits uses the places with its next request.
+            if (must_renew or not self._waiters) and not await self._try_change(self._renew):
                 await asyncio.sleep(ASK_AGAIN_SECONDS)
 
     def _renew(self, state: ProviderState, now: float) -> None:

@@ -252,6 +252,100 @@ async def test_a_state_that_is_older_than_the_known_one_is_used(database: Databa
                 pass
 
 
+class BlockedStore(StateStore):
+    """A store whose writes take until `go_on` is set."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__(database, "model", KEY, "the server")
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.writing = 0
+
+    async def write(self, seen_version: int, state: ProviderState) -> Known:
+        self.writing += 1
+        try:
+            await self.go_on.wait()
+        finally:
+            self.writing -= 1
+        return await super().write(seen_version, state)
+
+
+class CountingGate(ProviderGate):
+    looks = 0
+    """How often the places of the process were looked at."""
+
+    @property
+    def _held(self) -> int:
+        self.looks += 1
+        return super()._held
+
+
+@asynccontextmanager
+async def blocked_request(
+    database: Database,
+) -> AsyncIterator[tuple[CountingGate, BlockedStore, asyncio.Task[Any]]]:
+    """The gate of a process whose only call in progress has just ended. A second call waits, and its request for a place
+    takes long. Another process waits too. All there is is one place.
+    """
+    store, limits = BlockedStore(database), Limits(concurrency=1)
+    gate = CountingGate("the server", limits=limits, store=store)
+    other = make_gate(database, limits)
+    first, second = gate.passage(), gate.passage()
+    await first.__aenter__()
+    waiting = asyncio.create_task(second.__aenter__())
+    demand = Demand([Want()])
+    await other._change(lambda state, now: state.ask(limits, now, "other", demand, 0.5))
+    await gate._change(lambda state, now: None)
+    store.go_on.clear()
+
+    async def is_asking() -> bool:
+        return store.writing > 0
+
+    try:
+        await wait_until(is_asking, what="the request for a place")
+        await first.__aexit__(None, None, None)
+        yield gate, store, waiting
+    finally:
+        store.go_on.set()
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        await gate.close()
+        await other.close()
+
+
+async def test_a_process_whose_request_takes_long_does_not_poll(database: Database) -> None:
+    async with blocked_request(database) as (gate, _, _):
+        before = gate.looks
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert gate.looks - before < 10
+
+
+async def test_a_place_that_is_freed_during_a_request_is_used_at_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with blocked_request(database) as (_, store, waiting):
+        monkeypatch.setattr(gate_module, "ASK_AGAIN_SECONDS", 1000.0)
+        async with database.transaction() as session:
+            await session.execute(delete(ProviderLimit))  # the other process waits no more
+        store.go_on.set()
+        async with asyncio.timeout(10):
+            await waiting
+
+
+async def test_the_first_call_of_a_process_keeps_its_place_however_long_it_takes(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_module, "RENEW_SECONDS", 0.05)
+    async with open_gate(database, Limits(concurrency=1)) as gate, gate.passage():
+        taken = (await make_store(database).read()).version
+
+        async def is_renewed() -> bool:
+            return (await make_store(database).read()).version > taken + 2
+
+        await wait_until(is_renewed, what="the place to be kept", seconds=10)
+
+
 async def test_a_call_that_can_be_left_out_waits_for_no_place(database: Database) -> None:
     async with open_gate(database, Limits(concurrency=1)) as gate, gate.passage():
         started_at = asyncio.get_running_loop().time()
@@ -275,8 +369,9 @@ async def test_a_process_with_places_does_not_hurry_while_postgres_is_away(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate, other = make_gate(database, Limits(concurrency=2)), make_gate(database)
-    for _ in range(2):
-        await gate.passage().__aenter__()
+    calls = [gate.passage() for _ in range(2)]
+    for call in calls:
+        await call.__aenter__()
     waiting = Demand([Want()])
     await other._change(lambda state, now: state.ask(Limits(concurrency=2), now, "o", waiting, 0.5))
     await gate._change(lambda state, now: None)
@@ -291,7 +386,7 @@ async def test_a_process_with_places_does_not_hurry_while_postgres_is_away(
 
     assert gate._store is not None
     monkeypatch.setattr(gate._store, "write", refuse)
-    gate._end_one()
+    await calls[0].__aexit__(None, None, None)
     await wait_until(has_tried_three_times, what="three tries")
     assert min(after - before for before, after in pairwise(tries)) > 0.4
     await gate.close()
