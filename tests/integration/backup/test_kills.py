@@ -44,7 +44,7 @@ def test_killed_backups(source: Source, tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_more_killed_backups(source: Source, tmp_path: Path, seed: int) -> None:
-    kill_backups(source, tmp_path, seed, MORE_KILLS)
+    assert kill_backups(source, tmp_path, seed, MORE_KILLS) > 0
 
 
 def test_killed_restores(source: Source, tmp_path: Path, seed: int) -> None:
@@ -53,11 +53,13 @@ def test_killed_restores(source: Source, tmp_path: Path, seed: int) -> None:
 
 @pytest.mark.slow
 def test_more_killed_restores(source: Source, tmp_path: Path, seed: int) -> None:
-    kill_restores(source, tmp_path, seed, MORE_KILLS)
+    assert kill_restores(source, tmp_path, seed, MORE_KILLS) > 0
 
 
-def kill_backups(source: Source, home: Path, seed: int, kills: int) -> None:
+def kill_backups(source: Source, home: Path, seed: int, kills: int) -> int:
+    """Returns how many were killed before they were complete."""
     directory, postgres = source
+    interrupted = 0
     before = load(postgres)
     arguments = ("backup", home / "backup.tar", "--data", directory.root)
     seconds = time_of(*arguments, cwd=home)
@@ -68,16 +70,21 @@ def kill_backups(source: Source, home: Path, seed: int, kills: int) -> None:
             kill_after(Random(seed + number).uniform(0, seconds), *arguments, cwd=home)
             if (home / "backup.tar").exists():
                 assert vigil("restore", "--check", "backup.tar", cwd=home)[0] == 0
+            else:
+                interrupted += 1
             wait_for(lambda: has_no_backup(postgres) or None, "the server to notice the kill")
             assert load(postgres) == before
     (home / "backup.tar").unlink(missing_ok=True)
     assert vigil(*arguments, cwd=home)[0] == 0
     assert abs((home / "backup.tar").stat().st_size - len(whole)) < 2000
     assert {file.name for file in home.iterdir()} <= {"backup.tar", ".cache"}
+    return interrupted
 
 
-def kill_restores(source: Source, home: Path, seed: int, kills: int) -> None:
+def kill_restores(source: Source, home: Path, seed: int, kills: int) -> int:
+    """Returns how many were killed while they wrote."""
     directory, postgres = source
+    interrupted = 0
     before = load(postgres)
     backup, target = home / "backup.tar", home / "target"
     assert vigil("backup", backup, "--data", directory.root, cwd=home)[0] == 0
@@ -91,6 +98,7 @@ def kill_restores(source: Source, home: Path, seed: int, kills: int) -> None:
                 target = home / f"target-{number}"
                 arguments = ("restore", backup, "--data", target)
             elif DataDirectory(target).unfinished_restore.exists():
+                interrupted += 1
                 code, _, errors = vigil("up", "--data", target, cwd=home)
                 assert (code, "a restore into it was interrupted" in errors) == (1, True), errors
             assert load(postgres) == before
@@ -98,6 +106,7 @@ def kill_restores(source: Source, home: Path, seed: int, kills: int) -> None:
         assert vigil(*arguments, cwd=home)[0] == 0
     assert_complete(target, before)
     assert not DataDirectory(target).unfinished_restore.exists()
+    return interrupted
 
 
 def assert_complete(target: Path, rows: dict[str, tuple[int, str]]) -> None:

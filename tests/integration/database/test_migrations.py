@@ -34,8 +34,19 @@ def test_migrations_equal_models(database_url: str) -> None:
 
 
 def test_migrating_twice_changes_nothing(database_url: str) -> None:
+    before = catalog(database_url)
     migrate.upgrade(database_url)
-    migrate.upgrade(database_url)
+    assert catalog(database_url) == before
+
+
+def catalog(database_url: str) -> list[tuple[str, ...]]:
+    """The rows of the tables in which PostgreSQL describes columns, constraints, functions and triggers, each with the
+    transaction that wrote it.
+    """
+    names = ("class", "attribute", "constraint", "proc", "trigger", "type")
+    selects = [f"select '{name}', xmin::text, ctid::text from pg_{name}" for name in names]
+    with psycopg.connect(database_url) as connection:
+        return connection.execute(" union all ".join(selects) + " order by 1, 3").fetchall()
 
 
 def test_all_migrations_can_be_downgraded_and_applied_again(database_url: str) -> None:

@@ -251,15 +251,13 @@ async def test_pruning_beside_verification_export_work_and_deletion(
         async with database.transaction() as session:
             await delete_agent(session, doomed.agent.id)
 
-    tasks = [asyncio.create_task(prune()), asyncio.create_task(prune())]
-    tasks += [asyncio.create_task(read(history)) for history in kept[:2]]  # type: ignore[arg-type]
-    try:
-        async with asyncio.timeout(120):
-            await asyncio.gather(*map(work, kept), delete())
-    finally:
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        pruning = [group.create_task(prune()) for _ in range(2)]
+        for history in kept[:2]:
+            group.create_task(read(history))
+        await asyncio.gather(*map(work, kept), delete())
         is_over.set()
-    first, second, *_ = await asyncio.gather(*tasks)
-    assert first + second > 0
+    assert sum(task.result() for task in pruning) > 0
     for history in kept:
         assert await find_faults(database, history.agent) == []
         await history.assert_texts_can_be_read()

@@ -214,13 +214,11 @@ async def test_pruning_disturbs_no_work_beside_it(
                 await walk.history.converse(walk.turns)
                 walk.turns += 1
 
-        pruning = asyncio.create_task(prune_always())
-        try:
-            async with asyncio.timeout(300):
-                await asyncio.gather(*map(work, walks))
-        finally:
+        async with asyncio.timeout(300), asyncio.TaskGroup() as group:
+            pruning = group.create_task(prune_always())
+            await asyncio.gather(*map(work, walks))
             is_over.set()
-        assert await pruning > 0
+        assert pruning.result() > 0
         for walk in walks:
             await walk.check()
             await read_sums(database, walk.history.agent)
