@@ -4,7 +4,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC
 from typing import IO, Any, Final
@@ -72,20 +72,25 @@ def open_snapshot(url: str) -> Iterator[Snapshot]:
 
     A migration waits until the block ends, and gives up after a minute.
     """
-    try:
-        opened = psycopg.connect(url, application_name="vigil-backup", autocommit=True)
-    except psycopg.Error as error:
-        reason = str(error).strip().partition("\n")[0]
-        raise CommandError(
-            f"the database cannot be read: {reason}; see logs/postgres.log in the data directory"
-        ) from error
-    with opened as connection:
-        connection.execute("begin isolation level repeatable read read only")
-        connection.execute("set local statement_timeout = 0")
-        connection.execute("set local idle_in_transaction_session_timeout = 0")
-        yield Snapshot(
-            url, _one(connection, "select pg_export_snapshot()")[0], _describe(connection)
-        )
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(
+                psycopg.connect(url, application_name="vigil-backup", autocommit=True)
+            )
+            connection.execute("begin isolation level repeatable read read only")
+            connection.execute("set local statement_timeout = 0")
+            connection.execute("set local idle_in_transaction_session_timeout = 0")
+            snapshot_id = _one(connection, "select pg_export_snapshot()")[0]
+            manifest = _describe(connection)
+        except psycopg.Error as error:
+            raise CommandError(
+                f"the database cannot be read: {first_line(error)}; see logs/postgres.log in the data directory"
+            ) from error
+        yield Snapshot(url, snapshot_id, manifest)
+
+
+def first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
 
 
 def _describe(connection: Connection[Any]) -> Manifest:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -57,7 +58,8 @@ class Secrets:
     @contextmanager
     def decrypting(self, file: BinaryIO) -> Iterator[Source]:
         """Raises BadInputError if a secret is missing, or not needed; the source raises BadBackupError."""
-        head = file.peek(len(_SCRYPT))  # type: ignore[attr-defined]  # of each buffered file
+        head = file.read(len(_SCRYPT))
+        file = BufferedReader(_WithHead(head, file))
         if not head.startswith(MAGIC):
             if self.identity_file is not None or self.passphrase is not None:
                 # An attacker may have replaced an encrypted backup, whose writer had to know the passphrase.
@@ -78,6 +80,22 @@ class Secrets:
                 )
             with _decrypting_by(read_identities(self.identity_file), file) as source:
                 yield source
+
+
+class _WithHead(RawIOBase):
+    """A file whose beginning was read already. `peek` may return less than was asked for if it is a pipe."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head, self._rest = head, rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        data = self._head[: len(buffer)] or self._rest.read(len(buffer))
+        self._head = self._head[len(data) :]
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def read_passphrase(file: Path) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG
@@ -14,6 +15,7 @@ from typing import BinaryIO, Final
 from cli.errors import BadInputError, CommandError
 from cli.local.postgres import sync_directory
 
+STDOUT_DESCRIPTOR: Final = 1
 PARTIAL_SUFFIX: Final = ".part"
 _NAME: Final = re.compile(r"vigil-\d{8}T\d{6}Z\.tar(\.age)?")
 
@@ -21,6 +23,14 @@ _NAME: Final = re.compile(r"vigil-\d{8}T\d{6}Z\.tar(\.age)?")
 def file_name(taken_at: datetime, *, encrypted: bool) -> str:
     """The name of a backup of that time (UTC). The order of names is that of times."""
     return f"vigil-{taken_at:%Y%m%dT%H%M%SZ}.tar{'.age' if encrypted else ''}"
+
+
+def is_standard_output(file: Path) -> bool:
+    """Whether it is another name of standard output, such as /dev/stdout."""
+    try:
+        return os.path.samestat(file.stat(), os.fstat(STDOUT_DESCRIPTOR))
+    except OSError:
+        return False
 
 
 @contextmanager
@@ -66,11 +76,18 @@ def _closing(output: BinaryIO, file: Path) -> Iterator[BinaryIO]:
         output.close()
 
 
-def prune(directory: Path, keep: int, newest: Path) -> list[Path]:
+@dataclass(frozen=True)
+class Pruned:
+    removed: list[Path]
+    failed: list[OSError]
+    """Each names its file."""
+
+
+def prune(directory: Path, keep: int, newest: Path) -> Pruned:
     """Deletes all backups in the directory except the newest `keep`, and what killed runs have left there.
 
     `newest` was just written. It is kept even if a clock that was wrong has dated others later. Only regular files with
-    names of `file_name` count. Returns the deleted backups.
+    names of `file_name` count. What cannot be deleted keeps nothing else from being deleted.
     """
     others = sorted(
         file
@@ -78,12 +95,21 @@ def prune(directory: Path, keep: int, newest: Path) -> list[Path]:
         if _NAME.fullmatch(file.name) and file.name != newest.name and _is_regular(file)
     )
     old = others[: len(others) - (keep - 1)] if len(others) >= keep else []
+    pruned = Pruned([], [])
     for file in old:
-        file.unlink(missing_ok=True)
+        try:
+            file.unlink(missing_ok=True)
+        except OSError as error:
+            pruned.failed.append(error)
+        else:
+            pruned.removed.append(file)
     for file in directory.glob(f"vigil-*{PARTIAL_SUFFIX}"):
         if _NAME.fullmatch(file.name.removesuffix(PARTIAL_SUFFIX)) and _is_regular(file):
-            _remove_abandoned(file)
-    return old
+            try:
+                _remove_abandoned(file)
+            except OSError as error:
+                pruned.failed.append(error)
+    return pruned
 
 
 def _is_regular(file: Path) -> bool:
@@ -133,8 +159,8 @@ def _lock(output: BinaryIO, file: Path, partial: Path) -> None:
 
 
 def refuse_existing(file: Path) -> None:
-    """Raises BadInputError."""
-    if file.exists():
+    """Raises BadInputError. A link to a file that does not exist is in the way too."""
+    if os.path.lexists(file):
         raise BadInputError(f"{file} exists and is not overwritten: name another file")
 
 

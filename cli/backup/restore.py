@@ -10,13 +10,14 @@ from typing import BinaryIO, Final
 
 import psycopg
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import DBAPIError
 
 from cli.backup.archive import CORPORA, ArchiveReader, Part
-from cli.backup.database import count_rows, loading, postgres_major
+from cli.backup.database import count_rows, first_line, loading, postgres_major
 from cli.backup.encryption import Secrets
 from cli.backup.manifest import FORMAT_VERSION, BadBackupError, Manifest
 from cli.backup.target import restore_target
-from cli.errors import BadInputError
+from cli.errors import BadInputError, CommandError
 from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory
 from cli.local.engines import require_local_extra
 from cli.local.postgres import EmbeddedPostgres, sync_cluster
@@ -72,7 +73,8 @@ def restore_backup(
 ) -> None:
     """Restores it, and updates its tables to this version.
 
-    Raises BadInputError if the directory is not empty, BadBackupError, and LocalError. Then the directory is as before.
+    Raises BadInputError if the directory is not empty, BadBackupError, CommandError, and LocalError. Then the directory is
+    as before.
     """
     needed_bytes = MINIMUM_FREE_BYTES + backup.manifest.database_bytes
     directory = DataDirectory(directory.root, minimum_free_bytes=needed_bytes)
@@ -93,6 +95,11 @@ def restore_backup(
             migrate.upgrade(url)
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("analyze")
+        except (psycopg.Error, DBAPIError) as error:
+            raise CommandError(
+                f"the restore failed, and nothing of it is left: {first_line(error)}. "
+                f"Check whether the disk of {directory.root} is full, and restore again"
+            ) from error
         finally:
             postgres.stop()
         say("writing everything to the disk")

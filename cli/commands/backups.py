@@ -10,7 +10,7 @@ import typer
 from cli.backup.manifest import CheckedBackup, WrittenBackup
 from cli.command import Result, print_result
 from cli.config.discovery import data_directory
-from cli.errors import BadInputError
+from cli.errors import BadInputError, describe
 from cli.options import AsJson, Data
 from cli.render.console import err
 from cli.render.operations import Activity
@@ -71,7 +71,7 @@ def backup(
     folders of corpora, and the events in NATS, which a restored installation does not need.
     """
     from cli.backup.encryption import Encryption, parse_recipient, read_passphrase
-    from cli.backup.output import refuse_existing
+    from cli.backup.output import is_standard_output, refuse_existing
     from cli.local.postgres import without_postgres_variables
     from cli.local.signals import StopSignals
 
@@ -81,6 +81,8 @@ def backup(
     for recipient in encrypt_to or ():
         parse_recipient(recipient)
     passphrase = read_passphrase(passphrase_file) if passphrase_file else None
+    if file is not None and is_standard_output(file):
+        file = STANDARD_STREAM  # what is printed must not be part of it
     if file is not None and file.is_file():
         refuse_existing(file)
     encryption = Encryption(encrypt_to or (), passphrase)
@@ -129,8 +131,15 @@ def _back_up(
         target = file or (to or Path.cwd()) / name
         with open_output(target) as output:
             size = write_backup(snapshot, corpora, output, encryption, activity.say)
-    removed = prune(to, keep, target) if to is not None and keep is not None else []
-    return _written(snapshot, target, size, removed)
+    if to is None or keep is None:
+        return _written(snapshot, target, size, [])
+    pruned = prune(to, keep, target)
+    for error in pruned.failed:
+        typer.echo(
+            f"vigil: the backup is complete, but an older one was not removed: {describe(error)[0]}",
+            err=True,
+        )
+    return _written(snapshot, target, size, pruned.removed)
 
 
 def _written(
@@ -223,7 +232,8 @@ def _restored_summary(checked: CheckedBackup, data: Path | None) -> str:
     if datetime.now(UTC) - checked.taken_at > DAY * MIN_DAYS:
         lines.append(
             "Within minutes after the start, what is older than its retention is deleted. To keep transcripts, first set "
-            "VIGIL_RETENTION_TRANSCRIPTS_DAYS=never; docs/guide/operations.md lists the other limits."
+            "VIGIL_RETENTION_TRANSCRIPTS_DAYS=never and VIGIL_RETENTION_ITERATIONS_DAYS=never; docs/guide/operations.md "
+            "lists the other limits."
         )
     if checked.signed_entries:
         lines.append(

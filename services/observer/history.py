@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import and_, bindparam, func, select
 
 from services.observer.deduplication import CoveringAnalysis
 from shared.database.statements import (
@@ -17,7 +17,7 @@ from shared.database.statements import (
     Row,
     uuid_array,
 )
-from shared.database.tables import GraphNode, Iteration, Step
+from shared.database.tables import GraphNode, Iteration, KeptInsight, Step
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
@@ -55,8 +55,18 @@ _HAS_NODES: Final = CompiledStatement(
     f"select exists (select from graph_nodes where agent_id = {OWNED_AGENT_ID_SQL}) as has_nodes"
 )
 _ANALYSES: Final = CompiledStatement(
-    select(GraphNode.id, GraphNode.name, GraphNode.properties, GraphNode.created_at, Step.input)
+    select(
+        GraphNode.id,
+        GraphNode.name,
+        GraphNode.properties,
+        GraphNode.created_at,
+        func.coalesce(Step.input, KeptInsight.input).label("input"),
+    )
     .outerjoin(Step, Step.id == GraphNode.step_id)
+    .outerjoin(
+        KeptInsight,
+        and_(KeptInsight.agent_id == GraphNode.agent_id, KeptInsight.step_id == GraphNode.step_id),
+    )
     .where(
         GraphNode.agent_id == OWNED_AGENT_ID,
         GraphNode.type == ANALYSIS_TYPE,

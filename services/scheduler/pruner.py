@@ -23,7 +23,7 @@ from shared.enums import RetentionKind
 from shared.errors import TransientError
 from shared.runtime.background import log_and_continue
 from shared.runtime.logging import logger
-from shared.workflow.retention import DAY, MIN_DAYS, RetentionPolicy
+from shared.workflow.retention import DAY, RetentionPolicy, min_days
 
 LOOK_SECONDS: Final = 60.0
 """How often a scheduler looks whether a pass is due."""
@@ -112,7 +112,7 @@ class Pruner:
         """What is from before this time is old; None: nothing is."""
         age, most = self.policy.ages.get(kind), self.policy.max_bytes.get(kind)
         has_answers = kind in (RetentionKind.TRANSCRIPTS, RetentionKind.ITERATIONS)
-        least = max(DAY * MIN_DAYS, self.search_ttl if has_answers else timedelta())
+        least = max(DAY * min_days(kind), self.search_ttl if has_answers else timedelta())
         async with self.database.transaction() as session:
             now = now or (await session.execute(sql.NOW)).scalar_one()
             limits = [] if age is None else [now - max(age, least)]
@@ -207,6 +207,7 @@ class Pruner:
                     calls = 0
                 else:
                     calls = await _delete(session, sql.DELETE_CALLS, locked.ids)
+                    await session.execute(sql.KEEP_INSIGHTS, {"ids": locked.ids})
                     await session.execute(sql.DELETE_ITERATIONS, {"ids": locked.ids})
                     pruned = len(locked.ids)
                 await session.execute(
@@ -274,6 +275,7 @@ class Pruner:
         params = {"agent": agent_id, "before": before, "most": ROWS_PER_BATCH}
         async with self.database.transaction() as session:
             await _require_lock(session)
+            await session.execute(sql.LOCK_TIMEOUT)
             if (
                 await session.scalar(sql.STOP_AGENT, params) is None
                 or not await session.scalar(sql.LOCK_GRAPH, params)
@@ -286,10 +288,16 @@ class Pruner:
         self, kind: RetentionKind, before: datetime
     ) -> AsyncGenerator[int, None]:
         while True:
-            async with self.database.transaction() as session:
-                await _require_lock(session)
-                params = {"before": before, "most": ROWS_PER_BATCH}
-                pruned = (await session.execute(sql.DELETE_ROWS[kind], params)).scalar_one()
+            try:
+                async with self.database.transaction() as session:
+                    await _require_lock(session)
+                    await session.execute(sql.LOCK_TIMEOUT)
+                    params = {"before": before, "most": ROWS_PER_BATCH}
+                    pruned = (await session.execute(sql.DELETE_ROWS[kind], params)).scalar_one()
+            except TransientError as error:
+                # Another transaction writes some of the rows. Waiting longer could end in a deadlock with it.
+                log.info("left rows for the next pass", kind=kind, reason=str(error))
+                return
             if not pruned:
                 return
             yield pruned

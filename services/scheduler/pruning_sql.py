@@ -5,7 +5,15 @@ from typing import Final
 from sqlalchemy import text
 
 from shared.database.tables.billing import PART_COLUMNS
-from shared.enums import DeliveryStatus, InboxKind, IterationStatus, RetentionKind, StepStatus
+from shared.enums import (
+    DeliveryStatus,
+    InboxKind,
+    IterationStatus,
+    RetentionKind,
+    StepKind,
+    StepStatus,
+)
+from shared.graph.scope import retraction_lock_key_sql
 
 _LOCK: Final = 0x7669_7072
 """Any fixed number."""
@@ -161,6 +169,16 @@ select count(*) from gone
 
 DELETE_CALLS: Final = text(_delete_calls("iteration_id"))
 """Each call is added to the sum of its day by the statement that deletes it."""
+KEEP_INSIGHTS: Final = text(f"""
+insert into kept_insights (agent_id, step_id, input)
+select agent_id, id, jsonb_build_object(
+    'observation', input -> 'observation', 'synthesis_direction', input -> 'synthesis_direction')
+from steps
+where iteration_id = any(cast(:ids as uuid[])) and kind = '{StepKind.INSIGHT}'
+  and jsonb_path_exists(result, '$.analyses[*]')
+on conflict do nothing
+""")
+"""What analyses were asked for, which the Observer compares new insights with."""
 DELETE_ITERATIONS: Final = text("delete from iterations where id = any(cast(:ids as uuid[]))")
 """With their steps and phase runs."""
 NOTE_ITERATIONS: Final = text("""
@@ -242,9 +260,10 @@ select count(*) from gone
 
 # Pages --------------------------------------------------------------------------------------------------------------
 
-LOCK_GRAPH: Final = text(
-    "select pg_try_advisory_xact_lock(hashtextextended('graph ' || cast(:agent as text), 0))"
-)
+LOCK_GRAPH: Final = text(f"""
+select pg_try_advisory_xact_lock({retraction_lock_key_sql("agent")})
+  and pg_try_advisory_xact_lock(hashtextextended('graph ' || cast(:agent as text), 0))
+""")
 """No other transaction writes evidence, merges or retracts until the transaction ends."""
 # By partial indexes: an agent has many steps, and few that are open.
 IS_AT_WORK: Final = text(f"""

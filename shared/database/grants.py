@@ -369,6 +369,7 @@ _PRUNES: Final = {
     "pruned_iterations": Grant(
         ALL, insert=ALL, update=("numbers", "transcripts", "calls", "updated_at")
     ),
+    "kept_insights": Grant(ALL, insert=ALL),
     "retention": Grant(ALL, insert=ALL, update=_PASS_COLUMNS),
 }
 """Deletes what is old, and notes what it has deleted. It reads no texts."""
@@ -506,6 +507,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_AGENT_READS,
         **SYSTEM_TYPES,
         "memories": READ_ALL,
+        "kept_insights": READ_ALL,
         "investigation_requests": Grant(ALL, update=("dropped_at",)),
         "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),

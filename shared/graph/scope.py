@@ -82,9 +82,19 @@ An edge of a node with itself was between nodes that were merged since. It is ke
 """
 JOINS_TWO_NODES: Final = GraphEdge.source_id != GraphEdge.target_id
 """The same for statements of SQLAlchemy."""
-_LOCK_KEY_SQL: Final = "hashtextextended('retractions ' || cast(:of_agent as text), 0)"
-_SHARED_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock_shared({_LOCK_KEY_SQL})")
-_EXCLUSIVE_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock({_LOCK_KEY_SQL})")
+
+
+def retraction_lock_key_sql(agent: str) -> str:
+    """The key of the lock that retractions of an agent take; `agent` names the bound parameter with its id."""
+    return f"hashtextextended('retractions ' || cast(:{agent} as text), 0)"
+
+
+_SHARED_LOCK: Final = CompiledStatement(
+    f"select pg_advisory_xact_lock_shared({retraction_lock_key_sql('of_agent')})"
+)
+_EXCLUSIVE_LOCK: Final = CompiledStatement(
+    f"select pg_advisory_xact_lock({retraction_lock_key_sql('of_agent')})"
+)
 
 
 def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:

@@ -31,7 +31,7 @@ from shared.agents.model_choice import check_models, first_model
 from shared.enums import Phase, RetentionKind
 from shared.errors import VigilError, describe_invalid_value
 from shared.workflow.leases import LEASE_SECONDS
-from shared.workflow.retention import MIN_DAYS, RetentionPolicy
+from shared.workflow.retention import RetentionPolicy, min_days
 
 SANDBOX_MODEL = "sandbox-reader"
 SANDBOX_EMBEDDER = "sandbox-embedder"
@@ -384,9 +384,11 @@ class Settings(BaseSettings):
 
     @field_validator(*(f"retention_{kind}_days" for kind in RetentionKind))
     @classmethod
-    def _days_or_never(cls, value: float) -> float:
-        if 0 < value < MIN_DAYS:
-            raise ValueError(f"give at least {MIN_DAYS:g} days, or never")
+    def _days_or_never(cls, value: float, field: ValidationInfo) -> float:
+        name = str(field.field_name).removeprefix("retention_").removesuffix("_days")
+        least = min_days(RetentionKind(name))
+        if 0 < value < least:
+            raise ValueError(f"give at least {least:g} days, or never")
         return value
 
     @field_validator("*")

@@ -14,6 +14,13 @@ from shared.enums import RetentionKind
 
 DAY: Final = timedelta(days=1)
 MIN_DAYS: Final = MIN_RETENTION_DAYS
+_MIN_DAYS_OF_KIND: Final = {RetentionKind.NOTICES: 31.0}
+"""A notice of a month's budget is written only once because its row is there."""
+
+
+def min_days(kind: RetentionKind) -> float:
+    """How long the kind is kept, whatever the settings."""
+    return _MIN_DAYS_OF_KIND.get(kind, MIN_DAYS)
 
 
 @dataclass(frozen=True)
@@ -90,6 +97,7 @@ KNOWLEDGE: Final = (
     "element_numbers",
     "node_embeddings",
     "graph_journal",
+    "kept_insights",
     "call_days",
     "budget_days",
 )

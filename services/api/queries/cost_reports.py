@@ -47,13 +47,16 @@ class Period:
 
     @classmethod
     def ending_now(cls, step: PeriodStep, days: int, now: datetime) -> "Period":
-        """The last `days` days, with the present hour or day."""
+        """The last `days` days, with the present hour or day. Several days by hour begin at midnight: of calls that
+        retention has deleted, only the day is known.
+        """
         size = STEPS[step]
         start = now.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
         if step == "day":
             start = start.replace(hour=0)
         until = start + size
-        return cls(step, until - timedelta(days=days), until)
+        since = until - timedelta(days=days)
+        return cls(step, since.replace(hour=0) if days > 1 else since, until)
 
     @classmethod
     def of_days(cls, step: PeriodStep, since: date, until: date) -> "Period":

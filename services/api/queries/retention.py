@@ -67,6 +67,12 @@ async def days_of(session: AsyncSession, kind: RetentionKind) -> float | None:
     return days
 
 
+async def is_limited_in_size(session: AsyncSession, kind: RetentionKind) -> bool:
+    """Whether the oldest of the kind may be deleted before its time."""
+    limit = select(Retention.max_bytes).where(Retention.kind == kind)
+    return await session.scalar(limit) is not None
+
+
 async def is_pruned(session: AsyncSession, agent_id: UUID, number: int) -> bool:
     """Whether the iteration was deleted because of its age. The caller has checked that the agent is the owner's."""
     found = select(literal(1)).where(

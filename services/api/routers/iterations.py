@@ -60,9 +60,11 @@ async def missing_iteration(access: AgentAccess, number: int) -> ProblemError:
         return NotFoundError("iteration", number)
     days = await retention.days_of(session, RetentionKind.ITERATIONS)
     limit = "" if days is None else f" {days:g} days after they have ended"
+    if await retention.is_limited_in_size(session, RetentionKind.ITERATIONS):
+        limit += f"{' or' if limit else ''} when all of them together are too large"
     return GoneError(
         "iteration",
-        f"Iteration {number} was deleted because of its age: iterations are deleted{limit}. What it wrote to the graph is"
+        f"Iteration {number} was deleted because of its age: the oldest are deleted{limit}. What it wrote to the graph is"
         " kept, and what it cost is in the costs of its day.",
     )
 

@@ -48,6 +48,7 @@ from shared.database.tables.provenance import (
 from shared.database.tables.workflow import (
     InvestigationRequest,
     Iteration,
+    KeptInsight,
     PrunedIterations,
     Retention,
     Step,
@@ -88,6 +89,7 @@ __all__ = [
     "Interaction",
     "InvestigationRequest",
     "Iteration",
+    "KeptInsight",
     "Memory",
     "Message",
     "NodeEmbedding",

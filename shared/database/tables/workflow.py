@@ -189,6 +189,21 @@ class PrunedIterations(Base):
     updated_at: Mapped[Created]
 
 
+class KeptInsight(Base):
+    """What an insight asked for whose step was deleted with its iteration. Its analyses are kept, and the Observer compares
+    new insights with both.
+    """
+
+    __tablename__ = "kept_insights"
+
+    agent_id: Mapped[UUID] = mapped_column(
+        ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
+    )
+    step_id: Mapped[UUID] = mapped_column(primary_key=True)
+    input: Mapped[Json] = mapped_column(JSONB)
+    """`{observation, synthesis_direction}` of the step's input."""
+
+
 class Retention(Base):
     """What the scheduler deletes because of its age, one row for each kind. See `shared.workflow.retention`."""
 

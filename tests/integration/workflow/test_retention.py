@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from uuid import UUID
 
 import psycopg
 import pytest
@@ -10,17 +11,31 @@ from sqlalchemy import func, select, text, update
 
 from services.api.queries import iterations as iteration_queries
 from services.api.queries import transcripts
+from services.observer.history import ask_history
 from services.scheduler import pruning_sql
 from services.scheduler.pruner import Pruner
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.tables import Agent, Call, Interaction, Iteration, Retention, Source, Step
+from shared.database.statements import RoundTrip
+from shared.database.tables import (
+    Agent,
+    Call,
+    GraphNode,
+    Interaction,
+    Iteration,
+    KeptInsight,
+    Retention,
+    Source,
+    Step,
+)
 from shared.database.tables.billing import Context
-from shared.enums import IterationStatus, RetentionKind, StepKind, StepStatus
+from shared.enums import ANALYSIS_TYPE, IterationStatus, RetentionKind, StepKind, StepStatus
+from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
+from shared.workflow.iterations import IterationRow
 from shared.workflow.retention import RetentionPolicy
-from tests.support.factories import make_agent
+from tests.support.factories import make_agent, make_iteration
 from tests.support.retention.history import History, texts_of
 from tests.support.retention.pruning import (
     count_rows,
@@ -118,6 +133,36 @@ async def test_iterations_are_deleted_and_costs_stay(working: Working) -> None:
     iteration = await working.iterate(3)
     assert iteration.status in (IterationStatus.COMPLETED, IterationStatus.QUIET)
     assert await find_faults(database, agent) == []
+
+
+async def test_what_analyses_were_asked_for_is_kept(working: Working) -> None:
+    """A plan must not ask for the same again."""
+    database, agent = working.database, working.agent
+    await History(database, agent).iterate()  # the newest that has worked is kept
+    current = (await make_iteration(database, agent)).iteration.id
+    before = await texts_of_analyses(database, agent, current)
+    await prune_after(database, 31)
+    async with database.snapshot() as session:
+        kept = set(await session.scalars(select(KeptInsight.step_id)))
+        nodes = select(GraphNode.step_id).where(GraphNode.type == ANALYSIS_TYPE)
+        steps = set(await session.scalars(select(Step.id)))
+        assert kept == set(await session.scalars(nodes)) - steps
+        assert kept
+    assert await texts_of_analyses(database, agent, current) == before
+
+
+async def texts_of_analyses(database: Database, agent: Agent, iteration_id: UUID) -> set[str]:
+    """What the Observer compares the insights of a new plan with."""
+    scope = GraphScope(agent.owner_id, agent.id, iteration_id)
+    async with database.transaction() as session:
+        iteration = await session.get_one(Iteration, iteration_id)
+        row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
+        trip = RoundTrip()
+        load = ask_history(trip, scope)
+        await trip.make(session)
+        texts = {each.text for each in (await load(session, row)).analyses}
+    assert texts
+    return texts
 
 
 async def test_pages_that_nothing_cites_are_deleted(working: Working) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from random import Random
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -13,15 +14,27 @@ from services.scheduler import pruning_sql
 from services.scheduler.pruner import LONGEST_TRANSACTION
 from shared.agents.agents import delete_agent
 from shared.database.engine import Database
-from shared.database.tables import Call, Interaction, Iteration, Retention, Source
+from shared.database.tables import (
+    Agent,
+    Call,
+    InboxItem,
+    Interaction,
+    Iteration,
+    Retention,
+    RetractedSource,
+    Retraction,
+    Source,
+)
 from shared.database.tables.billing import Context
-from shared.enums import RetentionKind
+from shared.enums import InboxKind, RetentionKind
+from shared.graph.retraction import retractions
 from shared.graph.scope import GraphScope
 from shared.graph.transfer import exporter
 from shared.runtime import settings as settings_module
 from shared.runtime.settings import Settings
 from tests.support.factories import make_agent
 from tests.support.graph.agent_graph import make_agent_graph
+from tests.support.graph.verification import breaks
 from tests.support.graph.walking import Walk
 from tests.support.retention.history import History
 from tests.support.retention.pruning import find_faults, prune_after, pruner, read_sums
@@ -194,6 +207,79 @@ async def test_a_context_that_is_needed_again_is_kept(history: History, reason: 
     while more := {bases[each] for each in chain if bases[each]} - chain:
         chain |= more
     assert left & bases.keys() == chain
+
+
+@pytest.mark.parametrize("by", ["id", "url"])
+async def test_a_retraction_that_is_made_at_the_same_time_keeps_its_page(
+    database: Database, by: str
+) -> None:
+    graph = await make_agent_graph(database)
+    await Walk(graph, Random(1)).read_pages()
+    async with database.transaction() as session:
+        page = await session.scalar(select(getattr(Source, by)).limit(1))
+        await retractions.retract_source(session, graph.scope, str(page), "wrong")
+        async with asyncio.timeout(10):
+            await prune_after(database, 31, RetentionKind.PAGES)
+    async with database.snapshot() as session:
+        assert await session.scalar(select(func.count(Retraction.id))) == 1
+        assert list(await session.scalars(select(RetractedSource.source_id)))
+        assert await breaks(session, graph.scope) == []
+    await prune_after(database, 31, RetentionKind.PAGES)
+    async with database.snapshot() as session:
+        assert await breaks(session, graph.scope) == []
+        assert list(await session.scalars(select(Source.id)))
+
+
+async def test_rows_that_another_transaction_writes_are_left_for_the_next_pass(
+    history: History,
+) -> None:
+    """Waiting for them could end in a deadlock, of which either side may be the victim."""
+    agent = history.agent
+    async with history.database.transaction() as session:
+        for _ in range(3):
+            session.add(notice(agent))
+        await session.flush()
+        await session.execute(
+            text(
+                "update inbox_items set dispatched_at = now(), created_at = now() - interval '90 days'"
+            )
+        )
+        order = text("select id from inbox_items order by ctid")
+        first, _, last = await session.scalars(order)
+    read = text("update inbox_items set read_at = now() where id = :id")
+    async with history.database.transaction() as session:
+        await session.execute(read, {"id": last})
+        async with asyncio.timeout(10):
+            assert await pruner(history.database).prune(RetentionKind.NOTICES) == 0
+        await session.execute(read, {"id": first})
+    assert await pruner(history.database).prune(RetentionKind.NOTICES) == 3
+
+
+def notice(agent: Agent) -> InboxItem:
+    return InboxItem(
+        id=uuid4(),
+        owner_id=agent.owner_id,
+        agent_id=agent.id,
+        kind=InboxKind.NOTICE,
+        title="Spent",
+        summary="Half of it.",
+    )
+
+
+async def test_a_notice_of_this_month_is_kept(history: History) -> None:
+    """Its row prevents a second one of the same month's budget."""
+    async with history.database.transaction() as session:
+        session.add(notice(history.agent))
+        await session.flush()
+        await session.execute(
+            text(
+                "update inbox_items set dispatched_at = now(), created_at = now() - interval '29 days'"
+            )
+        )
+    two_days = {RetentionKind.NOTICES: 2.0}
+    assert await pruner(history.database, two_days).prune(RetentionKind.NOTICES) == 0
+    with pytest.raises(ValidationError, match="give at least 31 days"):
+        Settings(retention_notices_days=30)
 
 
 async def test_a_property_without_a_value_keeps_no_page(database: Database) -> None:

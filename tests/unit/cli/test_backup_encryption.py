@@ -57,6 +57,28 @@ def test_we_read_what_pyrage_writes() -> None:
     assert decrypt(pyrage.passphrase.encrypt(content, PASSPHRASE)) == content
 
 
+@pytest.mark.parametrize("first_bytes", [1, 10, 22, 30])
+def test_a_pipe_may_begin_with_a_short_write(tmp_path: Path, first_bytes: int) -> None:
+    content = os.urandom(1000)
+    identity = pyrage.x25519.Identity.generate()
+    key = tmp_path / "key"
+    key.write_text(str(identity))
+    of_recipient = pyrage.encrypt(content, [identity.to_public()])
+    for encrypted, secrets in (
+        (encrypt(content), Secrets(None, PASSPHRASE)),
+        (of_recipient, Secrets(key, None)),
+        (content, Secrets(None, None)),
+    ):
+        reading, writing = os.pipe()
+        os.write(writing, encrypted[:first_bytes])
+        with os.fdopen(reading, "rb") as pipe:
+            assert len(pipe.peek(100)) == first_bytes
+            os.write(writing, encrypted[first_bytes:])
+            os.close(writing)
+            with secrets.decrypting(pipe) as source:
+                assert source.read(1000) + source.read(1) == content
+
+
 def test_a_wrong_passphrase_is_refused() -> None:
     with pytest.raises(BadBackupError, match="the passphrase is wrong"):
         decrypt(encrypt(b"content"), passphrase="pate 1")

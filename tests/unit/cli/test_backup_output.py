@@ -1,5 +1,6 @@
 """The file that a backup is written to, whatever else is in its directory."""
 
+import errno
 import fcntl
 import os
 import stat
@@ -9,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cli.backup.output import PARTIAL_SUFFIX, file_name, open_output, prune
+from cli.backup.output import PARTIAL_SUFFIX, Pruned, file_name, open_output, prune
 from cli.errors import BadInputError, CommandError
 
 
@@ -84,7 +85,7 @@ def test_the_backup_just_written_is_kept_whatever_the_others_are_dated(
     ]
     for name in names:
         (tmp_path / name).touch()
-    removed = prune(tmp_path, keep, tmp_path / names[1])
+    removed = prune(tmp_path, keep, tmp_path / names[1]).removed
     left = sorted(file.name for file in tmp_path.iterdir())
     assert left == sorted([names[1], *names[4 - (keep - 1) :]] if keep > 1 else [names[1]])
     assert sorted(file.name for file in removed) == sorted(set(names) - set(left))
@@ -98,13 +99,45 @@ def test_only_regular_files_are_removed(tmp_path: Path) -> None:
     link = tmp_path / file_name(datetime(2021, 1, 1, tzinfo=UTC), encrypted=True)
     link.symlink_to(tmp_path / "elsewhere")
     partial_of(link).symlink_to(tmp_path / "elsewhere")
-    assert prune(tmp_path, 1, newest) == []
+    assert prune(tmp_path, 1, newest) == Pruned([], [])
     assert {file.name for file in tmp_path.iterdir()} == {
         newest.name,
         folder.name,
         link.name,
         partial_of(link).name,
     }
+
+
+def test_a_file_that_cannot_be_removed_keeps_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, old, newest = (
+        tmp_path / file_name(datetime(year, 1, 1, tzinfo=UTC), encrypted=False)
+        for year in (2020, 2021, 2026)
+    )
+    abandoned = [partial_of(stuck), partial_of(old)]
+    for file in (stuck, old, newest, *abandoned):
+        file.touch()
+    unlink = Path.unlink
+
+    def refuse(self: Path, *, missing_ok: bool = False) -> None:
+        if self in (stuck, abandoned[0]):
+            raise PermissionError(errno.EPERM, "Operation not permitted", str(self))
+        unlink(self, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    pruned = prune(tmp_path, 1, newest)
+    assert pruned.removed == [old]
+    assert [error.filename for error in pruned.failed] == [str(stuck), str(abandoned[0])]
+    assert set(tmp_path.iterdir()) == {stuck, newest, abandoned[0]}
+
+
+def test_a_link_to_nothing_is_not_replaced(tmp_path: Path) -> None:
+    link = tmp_path / "backup.tar"
+    link.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInputError, match="is not overwritten"):
+        write(link)
+    assert link.is_symlink()
 
 
 def test_the_error_of_a_backup_is_reported_if_closing_fails_too(tmp_path: Path) -> None:

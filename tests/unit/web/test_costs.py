@@ -177,6 +177,7 @@ def test_a_csv_file_contains_no_formula() -> None:
 def test_a_period_covers_the_present_hour_or_day() -> None:
     hours = list(Period.ending_now("hour", 1, NOW + timedelta(minutes=20)).starts())
     assert (len(hours), hours[-1]) == (24, NOW)
+    assert Period.ending_now("hour", 7, NOW).since.hour == 0
     days = Period.ending_now("day", 30, NOW)
     assert (days.first_day, days.last_day) == (date(2026, 2, 9), TODAY)
 
