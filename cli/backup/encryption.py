@@ -101,7 +101,7 @@ class _WithHead(RawIOBase):
 def read_passphrase(file: Path) -> str:
     """The first line of the file. Raises BadInputError."""
     try:
-        text = file.read_text()
+        text = file.read_text("utf-8")  # whatever the locale, so that any shell reads the same
     except (OSError, UnicodeDecodeError) as error:
         raise BadInputError(f"{file} cannot be read: {_reason(error)}") from None
     passphrase = text.partition("\n")[0].strip("\r")
