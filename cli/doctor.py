@@ -31,6 +31,7 @@ from cli.render.console import ago, counted
 from cli.render.iterations import outage_sentence
 from sandbox.corpus import CorpusError
 from sandbox.corpus.registry import read_registry
+from shared.agents.model_choice import split_models
 from shared.database import pgvector
 from shared.errors import PermanentError, TransientError
 from shared.events.credentials import Credentials
@@ -42,6 +43,7 @@ from shared.runtime.credentials import build_database_url, build_nats_credential
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
 from shared.schemas.base import AgentResponse, ProvidersResponse
+from shared.urls import strip_secrets
 
 GIGABYTE: Final = 1024**3
 CONNECT_SECONDS: Final = 3
@@ -92,17 +94,26 @@ def examine(
 ) -> Iterator[Finding]:
     """Runs every check, in order of dependency.
 
-    `api` is the API that commands use. If it belongs to another installation, the engines of `data` are not checked.
+    `api` is the API that commands use. If it belongs to another installation, the engines of `data` are not checked. If
+    nothing runs on `data`, the installation is a cluster or on another machine: only what can be reached of it is checked.
     """
     directory = DataDirectory(data)
+    running = directory.running()
+    if running is None and api is not None:
+        # Its engines, files and providers are elsewhere, and the API has said what is wrong with the providers.
+        yield from _running(settings, data, None, api)
+        if corpus is not None:
+            yield check_sandbox_corpus(str(corpus))
+        return
     yield check_engines()
     yield check_data_directory(directory)
     yield check_disk(directory)
-    running = directory.running()
     yield from _running(settings, data, running, api)
     yield from check_keys(settings)
     answering = Providers.from_settings(settings, corpus)
     yield check_model_server(settings, answering)
+    for name in settings.providers:
+        yield check_named_provider(settings, name)
     yield check_search_service(settings, answering)
     yield from _corpus(answering, running)
 
@@ -149,16 +160,17 @@ def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:
     except CommandError as error:
         yield bad("passwords", str(error), "run `vigil doctor` as the user who runs `vigil up`")
     except OSError as error:
-        yield bad(
-            "certificates",
-            f"a certificate for NATS is unusable: {error}",
-            "check the settings VIGIL_NATS_…",
-        )
+        yield bad("certificates", *unusable_certificate(error))
     else:
         database_url = build_database_url(settings, OPERATOR)
         yield check_postgres(database_url)
         yield check_embedding_search(database_url, embedding_model)
         yield from check_nats(settings.nats_url, credentials)
+
+
+def unusable_certificate(error: OSError) -> tuple[str, str]:
+    """What is wrong with a file of VIGIL_NATS_CA_FILE and others, and the fix. Errors of TLS are OSErrors too."""
+    return f"a certificate for NATS is unusable: {error}", "check the settings VIGIL_NATS_…"
 
 
 def _providers(providers: ProvidersResponse) -> Finding:
@@ -365,6 +377,7 @@ async def _nats(
     url: str, credentials: Credentials, outdated: Callable[[str, str, str], Finding]
 ) -> list[Finding]:
     async with connect_reader(url, credentials) as client:
+        url = strip_secrets(url)
         stream = await stream_state(client)
         if stream is None:
             return [outdated("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
@@ -414,21 +427,62 @@ def check_model_server(settings: Settings, providers: Providers) -> Finding:
     name = "model server"
     if providers.model is None:
         return note(name, "the sandbox is used instead", "set OPENAI_API_KEY, or OPENAI_BASE_URL")
-    base = _model_base(settings)
+    base = strip_secrets(_model_base(settings))
     answer = _request_model(settings)
     if isinstance(answer, Finding):
         return answer
     if answer.is_error:
         return bad(name, f"{base}/models returned {answer.status_code}", "check OPENAI_BASE_URL")
-    names = _model_names(answer)
-    if names and settings.first_model not in names:
-        listed = ", ".join(sorted(names)[:5])
-        return bad(
-            name,
-            f"{base} has no model {settings.first_model!r}",
-            f"set OPENAI_MODEL to one of: {listed} …",
-        )
-    return _check_context(settings, answer) or good(name, f"{base} answers; model {settings.model}")
+    models = [each for each in split_models(settings.model) if _provider_of(settings, each) is None]
+    return (
+        _missing_model(name, base, models, answer, "set OPENAI_MODEL to one of:")
+        or _check_context(settings, answer)
+        or good(name, f"{base} answers; model {settings.model}")
+    )
+
+
+def check_named_provider(settings: Settings, name: str) -> Finding:
+    """A provider of VIGIL_PROVIDERS, and the models of it that OPENAI_MODEL names."""
+    provider, setting = settings.providers[name], f"VIGIL_PROVIDERS[{name!r}]"
+    base = provider.base_url.rstrip("/")
+    answer = _Request(
+        f"provider {name}",
+        base,
+        "models",
+        f"{setting}['base_url']",
+        f"{setting}['api_key']",
+        provider.api_key,
+    ).send(REQUEST_SECONDS)
+    if isinstance(answer, Finding):
+        return answer
+    shown, finding = strip_secrets(base), f"provider {name}"
+    if answer.is_error:
+        return bad(finding, f"{shown}/models returned {answer.status_code}", f"check {setting}")
+    models = [
+        each.removeprefix(f"{name}/")
+        for each in split_models(settings.model)
+        if _provider_of(settings, each) == name
+    ]
+    fix = f"in OPENAI_MODEL, write {name}/ and one of:"
+    return _missing_model(finding, shown, models, answer, fix) or good(finding, f"{shown} answers")
+
+
+def _provider_of(settings: Settings, model: str) -> str | None:
+    """The provider of VIGIL_PROVIDERS that a model names; None: that of OPENAI_BASE_URL."""
+    prefix, slash, _ = model.partition("/")
+    return prefix if slash and prefix in settings.providers else None
+
+
+def _missing_model(
+    name: str, base: str, models: Iterable[str], answer: httpx.Response, fix: str
+) -> Finding | None:
+    """A finding if the server lists its models, and one of `models` is not among them."""
+    listed = _model_names(answer)
+    missing = [model for model in models if listed and model not in listed]
+    if not missing:
+        return None
+    choice = ", ".join(sorted(listed)[:5])
+    return bad(name, f"{base} has no model {missing[0]!r}", f"{fix} {choice} …")
 
 
 USUAL_CONTEXT_TOKENS: Final = 32_768
@@ -499,7 +553,9 @@ def check_search_service(settings: Settings, providers: Providers) -> Finding:
         return note(name, "the sandbox is used instead", "set TAVILY_API_KEY")
     answer = _request_search(settings)
     return (
-        answer if isinstance(answer, Finding) else good(name, f"{_search_base(settings)} answers")
+        answer
+        if isinstance(answer, Finding)
+        else good(name, f"{strip_secrets(_search_base(settings))} answers")
     )
 
 
@@ -532,6 +588,7 @@ def require_accepted_keys(findings: Sequence[Finding]) -> None:
 
 
 def _model_base(settings: Settings) -> str:
+    """The URL to request; `strip_secrets` makes it fit to be shown."""
     return (settings.openai_base_url or OPENAI).rstrip("/")
 
 
@@ -543,7 +600,12 @@ def _request_model(
     settings: Settings, seconds: float = REQUEST_SECONDS
 ) -> httpx.Response | Finding:
     request = _Request(
-        "model server", _model_base(settings), "models", "OPENAI", settings.openai_api_key
+        "model server",
+        _model_base(settings),
+        "models",
+        "OPENAI_BASE_URL",
+        "OPENAI_API_KEY",
+        settings.openai_api_key,
     )
     return request.send(seconds)
 
@@ -552,39 +614,45 @@ def _request_search(
     settings: Settings, seconds: float = REQUEST_SECONDS
 ) -> httpx.Response | Finding:
     request = _Request(
-        "search service", _search_base(settings), "usage", "TAVILY", settings.tavily_api_key
+        "search service",
+        _search_base(settings),
+        "usage",
+        "TAVILY_BASE_URL",
+        "TAVILY_API_KEY",
+        settings.tavily_api_key,
     )
     return request.send(seconds)
 
 
 @dataclass(frozen=True)
 class _Request:
-    """A request that costs nothing. `prefix` begins the names of the provider's settings."""
+    """A request that costs nothing."""
 
     name: str
     base: str
     path: str
-    prefix: str
+    url_setting: str
+    key_setting: str
     key: SecretStr | None
 
     def send(self, seconds: float) -> httpx.Response | Finding:
         """The response, or a finding if there is none or the key is refused."""
         headers = {"authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
-        url = f"{self.base}/{self.path}"
+        url, shown = f"{self.base}/{self.path}", strip_secrets(self.base)
         try:
             response = httpx.get(url, headers=headers, timeout=seconds, follow_redirects=True)
         except (httpx.TransportError, httpx.InvalidURL) as error:
             why = reason(error)
             if isinstance(error, httpx.TimeoutException):
                 why = f"it did not answer within {seconds:g} s"
-            fix = f"check {self.prefix}_BASE_URL and the network"
-            return bad(self.name, f"{self.base} does not answer: {why}", fix)
+            fix = f"check {self.url_setting} and the network"
+            return bad(self.name, f"{shown} does not answer: {why}", fix)
         if response.status_code in (401, 403):
-            text = f"{self.base} refuses the key in {self.prefix}_API_KEY"
+            text = f"{shown} refuses the key in {self.key_setting}"
             if self.key is None:
-                text = f"{self.base} needs a key"
+                text = f"{shown} needs a key"
             return RefusedKey(
-                self.name, Verdict.BAD, text, f"set {self.prefix}_API_KEY to a valid key"
+                self.name, Verdict.BAD, text, f"set {self.key_setting} to a valid key"
             )
         return response
 

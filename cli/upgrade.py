@@ -3,16 +3,19 @@
 import os
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from cli.doctor import Finding, bad, check_nats, good, note
+from cli.doctor import Finding, bad, check_nats, good, note, unusable_certificate
 from cli.render.console import counted
 from shared.database import migrate
 from shared.database.migrate import DatabaseVersion
+from shared.errors import PermanentError
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.identity import MIGRATE
+from shared.runtime.provision import read_database_passwords
 from shared.runtime.settings import Settings
 from shared.version import Release, release_of, vigil_version
 
@@ -63,14 +66,39 @@ def examine_upgrade(settings: Settings) -> Iterator[Finding]:
         )
     else:
         yield from check_database(found)
-    # The upgrade creates or corrects the stream and its consumers.
-    yield from check_nats(settings.nats_url, build_nats_credentials(settings, MIGRATE), note)
+    if settings.keys_dir is not None:
+        yield check_key_files(settings.keys_dir)
+    try:
+        credentials = build_nats_credentials(settings, MIGRATE)
+    except OSError as error:
+        yield bad("certificates", *unusable_certificate(error))
+    else:
+        # The upgrade creates or corrects the stream and its consumers.
+        yield from check_nats(settings.nats_url, credentials, note)
     yield from check_variables(os.environ)
+
+
+def check_key_files(directory: Path) -> Finding:
+    """Whether `vigil keys` has written a password for each service of this version."""
+    try:
+        read_database_passwords(directory)
+    except PermanentError as error:
+        return bad(
+            "keys", str(error), "run `vigil keys` of this version, which adds what is missing"
+        )
+    return good("keys", f"{directory} has a password for each service")
 
 
 def check_database(found: DatabaseVersion) -> Iterator[Finding]:
     """Compares the tables with this version."""
     name = "database"
+    if found.refusal is not None and (found.revision is None or found.pending):
+        yield bad(
+            name,
+            f"it cannot be migrated: {found.refusal}",
+            "check that VIGIL_DATABASE_URL names the right database, and its owner as the user",
+        )
+        return
     if found.revision is None:
         yield note(name, "has no tables yet", "`vigil migrate` creates them")
         return

@@ -95,9 +95,15 @@ def _bring_up_to_date(wait: float, data: Path | None) -> str:
     import asyncio
 
     from cli.cluster.provision import provisioned
+    from cli.doctor import unusable_certificate
+    from shared.runtime.credentials import build_nats_credentials
     from shared.runtime.identity import MIGRATE
 
     settings = engine_settings(MIGRATE, data)
+    try:
+        build_nats_credentials(settings, MIGRATE)
+    except OSError as error:
+        raise BadInputError(". ".join(unusable_certificate(error))) from error
     if asyncio.run(provisioned(settings, wait)).is_newer:
         return (
             "A newer version of Vigil has migrated the tables. They were left as they are, and so were roles, stream and "

@@ -37,6 +37,9 @@ RETRY_PAUSE_SECONDS: Final = 1.0
 MAX_WAIT_SECONDS: Final = 60.0
 LOCK_POLL_SECONDS: Final = 0.2
 
+INSPECT_SECONDS: Final = 10
+"""How long `inspect` waits for a connection, and for each of its queries."""
+VERSION_TABLE: Final = "alembic_version"
 READ_STATS: Final = "pg_read_all_stats"
 """The role of PostgreSQL whose members see the transactions of all roles."""
 
@@ -112,6 +115,8 @@ class DatabaseVersion:
     longest_transaction_seconds: float = 0.0
     hides_transactions: bool = False
     """Whether there are transactions of others that this role cannot see."""
+    refusal: str | None = None
+    """Why this role cannot migrate the database, as far as can be seen."""
 
     @property
     def is_usable(self) -> bool:
@@ -123,8 +128,12 @@ class DatabaseVersion:
 
 def inspect(url: str, scripts: Path = SCRIPTS) -> DatabaseVersion:
     """Compares the database with this version. Changes nothing and waits for no lock. Raises SQLAlchemyError."""
-    engine = create_engine(driver_url(url), poolclass=NullPool)
+    engine = create_engine(
+        driver_url(url), poolclass=NullPool, connect_args={"connect_timeout": INSPECT_SECONDS}
+    )
     with engine.connect() as connection:
+        connection.execute(text(f"set statement_timeout = '{INSPECT_SECONDS}s'"))
+        connection.commit()
         found = _inspect(connection, scripts)
         size = connection.execute(text("select pg_database_size(current_database())")).scalar_one()
         description, seconds = _longest_transaction(connection)
@@ -134,6 +143,7 @@ def inspect(url: str, scripts: Path = SCRIPTS) -> DatabaseVersion:
             longest_transaction=description,
             longest_transaction_seconds=seconds,
             hides_transactions=_hides_transactions(connection),
+            refusal=_refusal(connection),
         )
 
 
@@ -147,7 +157,7 @@ def _inspect(connection: Connection, scripts: Path) -> DatabaseVersion:
         text("select obj_description(to_regclass('alembic_version'), 'pg_class')")
     ).scalar_one()
     connection.rollback()
-    revision = heads[0] if heads else None
+    revision = min(heads, default=None)
     revisions = [each for each, _ in known]
     is_newer = revision is not None and revision not in revisions
     newest_first = (
@@ -260,6 +270,38 @@ def _longest_transaction(connection: Connection) -> tuple[str, float]:
         f"the longest transaction is that of process {pid} ({name or 'unnamed'}), {seconds:.0f} s"
     )
     return description, float(seconds)
+
+
+def _refusal(connection: Connection) -> str | None:
+    from shared.database.tables import Base
+
+    state = connection.execute(
+        _MIGRATABLE, {"tables": [*Base.metadata.tables, VERSION_TABLE]}
+    ).one()
+    if state.is_read_only:
+        return "the server is read-only, as a standby is"
+    if state.foreign_tables:
+        return f"this role does not own the tables: {state.foreign_tables}"
+    if not state.can_create:
+        return "this role may not create tables in the schema public"
+    heads = MigrationContext.configure(connection).get_current_heads()
+    if len(heads) > 1:
+        return f"the table {VERSION_TABLE} has {len(heads)} rows instead of one"
+    if not heads and state.own_tables:
+        return (
+            f"it has tables ({state.own_tables}), and {VERSION_TABLE} does not say of which version"
+        )
+    return None
+
+
+_MIGRATABLE: Final = text("""
+select current_setting('transaction_read_only') = 'on' as is_read_only,
+  coalesce(has_schema_privilege(cast(to_regnamespace('public') as oid), 'create'), false) as can_create,
+  string_agg(relname, ', ' order by relname) filter (where relname <> 'alembic_version') as own_tables,
+  string_agg(relname, ', ' order by relname) filter (where not pg_has_role(relowner, 'usage')) as foreign_tables
+from pg_class
+where relnamespace = to_regnamespace('public') and relkind in ('r', 'p') and relname = any(:tables)
+""")
 
 
 def _hides_transactions(connection: Connection) -> bool:

@@ -30,6 +30,7 @@ from shared.events.models import EVENTS
 from shared.events.permissions import OPERATOR
 from shared.events.stream_admin import Queue, list_queues
 from shared.events.topology import STREAM
+from shared.urls import strip_secrets
 
 CONNECT_SECONDS = 3.0
 FETCH_SECONDS = 2.0
@@ -300,6 +301,7 @@ async def _fetch(
 
 
 def _connect_error(url: str, credentials: Credentials, errors: Sequence[Exception]) -> str:
+    url = strip_secrets(url)
     if any(is_rejection(error) for error in errors):
         return f"NATS at {url} rejects the user {credentials.user!r}: check user and password"
     for error in errors:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager
 from math import nan
-from typing import Protocol
+from typing import Final, Protocol
 
 from faststream.exceptions import NackMessage
 from faststream.nats import NatsMessage
@@ -201,6 +201,7 @@ def _delay_seconds(message: NatsMessage, error: TransientError) -> float:
 RETRY_SECONDS = 0.5
 LOG_INTERVAL_SECONDS = 30.0
 WATCH_SECONDS = 5.0
+NOT_CONNECTED: Final = "NATS: not connected"
 
 log = logger(__name__)
 
@@ -258,6 +259,8 @@ class MessageConsumer:
             bus, self._consumer, self._message_handler.receive, slots=concurrency
         )
         self._consuming = False
+        self._start_fault: str | None = None
+        """What the start waits for."""
 
     async def run(self) -> None:
         """Works until cancelled; then drains, closes its connections and returns.
@@ -266,7 +269,10 @@ class MessageConsumer:
         reads its credentials again.
         """
         try:
+            # Unknown, which the alert for NATS looks for, until the consumer was found.
+            _set_lag(self.name, None, None)
             await self._wait_until("PostgreSQL", self._postgres_fault)
+            self._start_fault = NOT_CONNECTED
             await self.bus.connect()
             await self._wait_until("the bus", self._consumer_fault)
             await self._consume()
@@ -285,7 +291,7 @@ class MessageConsumer:
     async def fault(self) -> str | None:
         """Why this service is not ready, or None."""
         if not self._consuming:
-            return "still starting, or stopping"
+            return self._start_fault or "still starting, or stopping"
         return await self._postgres_fault() or await self._consumer_fault()
 
     async def measure(self) -> Sequence[CollectorRegistry]:
@@ -335,12 +341,14 @@ class MessageConsumer:
         logged_fault: str | None = None
         seconds_since_log = 0.0
         while (current_fault := await find_fault()) is not None:
+            self._start_fault = current_fault
             raise_if_cancelled()
             if current_fault != logged_fault or seconds_since_log >= LOG_INTERVAL_SECONDS:
                 log.warning(f"waiting for {name}", reason=current_fault)
                 logged_fault, seconds_since_log = current_fault, 0.0
             await asyncio.sleep(RETRY_SECONDS)
             seconds_since_log += RETRY_SECONDS
+        self._start_fault = None
 
     async def _postgres_fault(self) -> str | None:
         try:
@@ -352,17 +360,20 @@ class MessageConsumer:
     async def _consumer_fault(self) -> str | None:
         if not self.bus.client.is_connected:
             _set_lag(self.name, None, None)
-            return self.bus.refusal or "NATS: not connected"
+            return self.bus.refusal or NOT_CONNECTED
+        # The process looks at its consumer every WATCH_SECONDS anyway.
+        lag: tuple[int | None, int | None] = (None, None)
+
+        def observe(info: ConsumerInfo) -> None:
+            nonlocal lag
+            lag = (info.num_pending, info.num_ack_pending)
+
         try:
-            return await find_consumer_fault(self.bus.jetstream, self._consumer, _observe_lag)
+            return await find_consumer_fault(self.bus.jetstream, self._consumer, observe)
         except (NatsError, TimeoutError) as error:
-            _set_lag(self.name, None, None)
             return f"NATS: {error!r}"
-
-
-def _observe_lag(info: ConsumerInfo) -> None:
-    """The process looks at its consumer every WATCH_SECONDS anyway."""
-    _set_lag(info.name, info.num_pending, info.num_ack_pending)
+        finally:
+            _set_lag(self.name, *lag)
 
 
 def _set_lag(consumer: str, pending: int | None, unacknowledged: int | None) -> None:

@@ -1,15 +1,18 @@
 """One-time setup that the services wait for: tables, roles, the owner, the stream and its consumers."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID
 
 import psycopg
+from sqlalchemy.exc import DBAPIError
 
 from shared.accounts import credentials
 from shared.accounts.secrets import is_token
 from shared.database import migrate, roles
+from shared.database.migrate import Upgraded
 from shared.errors import PermanentError
 from shared.events.permissions import OPERATOR
 from shared.events.stream_admin import provision as provision_bus
@@ -36,10 +39,13 @@ async def provision(settings: Settings) -> Provisioned:
     If a newer version has migrated the database, only the owner and the token are ensured: its roles, stream and consumers
     may serve newer services. A stream that is missing, as after a restore, is created.
 
-    Raises PermanentError if keys are needed and missing or invalid, or PostgreSQL refuses to create roles.
+    Raises PermanentError if keys are needed and missing or invalid, or PostgreSQL refuses to create roles or tables.
     """
     url = build_database_url(settings, MIGRATE)
-    upgraded = await asyncio.to_thread(migrate.upgrade, url)
+    # Before anything is changed, so that a missing file stops the upgrade.
+    token = _owner_token(settings)
+    passwords = None if settings.keys_dir is None else read_database_passwords(settings.keys_dir)
+    upgraded = await asyncio.to_thread(_migrate, url)
     if upgraded.problem is not None:
         log.warning(
             "the migration is complete, but an optional feature is unavailable",
@@ -47,9 +53,8 @@ async def provision(settings: Settings) -> Provisioned:
         )
     if upgraded.is_newer:
         log.warning("a newer version of Vigil has migrated the database; using it as it is")
-    elif settings.keys_dir is not None:
-        await asyncio.to_thread(_make_roles, url, settings.keys_dir)
-    token = _owner_token(settings)
+    elif passwords is not None:
+        await asyncio.to_thread(_make_roles, url, passwords)
     await provision_stream(settings, only_if_missing=upgraded.is_newer)
     database = create_database(settings, MIGRATE, pool_size=1)
     try:
@@ -78,12 +83,30 @@ async def provision_stream(settings: Settings, *, only_if_missing: bool = False)
         await bus.close()
 
 
-def _make_roles(url: str, keys: Path) -> None:
-    passwords = {
+def read_database_passwords(keys: Path) -> Mapping[str, str]:
+    """By service. Raises PermanentError if one is missing."""
+    return {
         service.name: _password(keys / service.name / DATABASE_PASSWORD_FILE)
         for service in SERVICES
         if service.has_database_role
     }
+
+
+def _migrate(url: str) -> Upgraded:
+    try:
+        return migrate.upgrade(url)
+    except DBAPIError as error:
+        if not isinstance(
+            error.orig, psycopg.errors.InsufficientPrivilege | psycopg.errors.ReadOnlySqlTransaction
+        ):
+            raise
+        raise PermanentError(
+            "migration_refused",
+            f"PostgreSQL does not allow this role to change the tables: {error.orig}. It must own the database and them",
+        ) from error
+
+
+def _make_roles(url: str, passwords: Mapping[str, str]) -> None:
     try:
         roles.apply(url, passwords)
     except psycopg.errors.InsufficientPrivilege as error:

@@ -13,8 +13,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cli.config.providers import Providers
-from cli.doctor import Finding, Verdict, check_model_server
-from shared.runtime.settings import Settings
+from cli.doctor import Finding, Verdict, check_model_server, check_named_provider
+from shared.runtime.settings import ModelProvider, Settings
 from tests.support.sandbox.server import running_app
 
 
@@ -39,6 +39,32 @@ async def serving(
             model="local",
             model_context_tokens=stated,
         )
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "faults"),
+    [
+        ("local", "ok", {}),
+        ("ok/local", "ok", {}),
+        ("local, then ok/local", "ok", {}),
+        ("local, then ok/other", "ok", {"provider ok": "has no model 'other'"}),
+        ("local, then else/local", "ok", {"model server": "has no model 'else/local'"}),
+        ("local, then away/local", "away", {"provider away": "does not answer"}),
+    ],
+)
+async def test_each_provider_is_checked(model: str, provider: str, faults: dict[str, str]) -> None:
+    async with serving(listed={}) as settings:
+        url = "http://u:sEcReT@127.0.0.1:1/v1" if provider == "away" else settings.openai_base_url
+        assert url is not None
+        settings = settings.model_copy(
+            update={"model": model, "providers": {provider: ModelProvider(base_url=url)}}
+        )
+        named = await asyncio.to_thread(check_named_provider, settings, provider)
+        findings = [await finding(settings), named]
+    bad = {each.name: each.message for each in findings if each.verdict is Verdict.BAD}
+    assert bad.keys() == faults.keys()
+    assert all(faults[name] in bad[name] for name in faults)
+    assert "sEcReT" not in str(findings)
 
 
 LLAMA = {"default_generation_settings": {"n_ctx": 16_384}}

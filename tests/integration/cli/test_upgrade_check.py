@@ -1,12 +1,17 @@
 """`vigil upgrade` and `vigil migrate` where NATS has lost the stream, or a newer version has migrated the tables."""
 
 import asyncio
+import socket
+from pathlib import Path
 
-from sqlalchemy import text
+import pytest
+from sqlalchemy import make_url, text
 
-from cli.doctor import Verdict
+from cli.doctor import Finding, Verdict
 from cli.upgrade import examine_upgrade
+from shared.database import migrate
 from shared.database.engine import Database
+from shared.errors import PermanentError
 from shared.events.stream_admin import stream_exists
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
@@ -18,9 +23,13 @@ COMPATIBLE = (
 )
 
 
+async def examine(settings: Settings) -> list[Finding]:
+    return await asyncio.to_thread(lambda: list(examine_upgrade(settings)))
+
+
 async def test_a_missing_stream_is_noted_and_created(settings: Settings, bus: Bus) -> None:
     await bus.jetstream.delete_stream(STREAM)
-    findings = await asyncio.to_thread(lambda: list(examine_upgrade(settings)))
+    findings = await examine(settings)
     assert [each.verdict for each in findings if each.name == "nats"] == [Verdict.NOTE]
     assert [each for each in findings if each.verdict is Verdict.BAD] == []
     await provision(settings)
@@ -29,14 +38,99 @@ async def test_a_missing_stream_is_noted_and_created(settings: Settings, bus: Bu
 
 async def test_a_consumer_with_other_settings_is_noted(settings: Settings, bus: Bus) -> None:
     await bus.jetstream.delete_consumer(STREAM, "researcher")
-    findings = await asyncio.to_thread(lambda: list(examine_upgrade(settings)))
+    findings = await examine(settings)
     assert [each.verdict for each in findings if each.name == "consumer"] == [Verdict.NOTE]
 
 
 async def test_a_nats_that_is_away_stops_the_upgrade(settings: Settings) -> None:
     away = settings.model_copy(update={"nats_url": "nats://127.0.0.1:1"})
-    findings = await asyncio.to_thread(lambda: list(examine_upgrade(away)))
+    findings = await examine(away)
     assert [each.verdict for each in findings if each.name == "nats"] == [Verdict.BAD]
+
+
+async def test_no_password_is_shown(settings: Settings) -> None:
+    for port in (1, make_url(settings.nats_url).port):
+        url = f"nats://me:sEcReT@127.0.0.1:{port}"
+        named = settings.model_copy(update={"nats_url": url})
+        findings = await examine(named)
+        assert any(f"127.0.0.1:{port}" in each.message for each in findings if each.name == "nats")
+        assert "sEcReT" not in str(findings)
+
+
+async def test_a_certificate_that_cannot_be_read_is_named(
+    settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "junk.pem").write_text("junk")
+    for name in ("missing.pem", "junk.pem"):
+        named = settings.model_copy(
+            update={"nats_url": "tls://127.0.0.1:1", "nats_ca_file": tmp_path / name}
+        )
+        findings = await examine(named)
+        [bad] = [each for each in findings if each.verdict is Verdict.BAD]
+        assert "a certificate for NATS is unusable" in bad.message
+
+
+async def test_a_postgres_that_accepts_and_is_silent_is_waited_for_shortly(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(migrate, "INSPECT_SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"postgresql://me@127.0.0.1:{server.getsockname()[1]}/vigil"
+        silent = settings.model_copy(update={"database_url": url})
+        async with asyncio.timeout(30):
+            findings = await examine(silent)
+    assert [each.name for each in findings if each.verdict is Verdict.BAD] == ["postgres"]
+
+
+PENDING = "update alembic_version set version_num = '0024'"
+
+
+@pytest.mark.parametrize(
+    ("statement", "why"),
+    [
+        (f"{PENDING}; alter database {{name}} set default_transaction_read_only = on", "read-only"),
+        (f"{PENDING}; alter table agents owner to {{role}}", "does not own the tables: agents"),
+        ("insert into alembic_version values ('0001')", "has 2 rows"),
+        ("delete from alembic_version", "does not say of which version"),
+    ],
+)
+async def test_a_database_that_cannot_be_migrated_stops_the_upgrade(
+    settings: Settings, database: Database, statement: str, why: str
+) -> None:
+    owner = "migrating_without_rights"
+    name = make_url(settings.database_url).database
+    async with database.transaction() as session:
+        exists = await session.scalar(text(f"select to_regrole('{owner}') is not null"))
+        if not exists:
+            await session.execute(text(f"create role {owner} login password 'p'"))
+        await session.execute(text(f"grant all on all tables in schema public to {owner}"))
+        await session.execute(text(f"grant create on schema public to {owner}"))
+        user = await session.scalar(text("select current_user"))
+        for each in statement.format(name=name, role=user).split(";"):
+            await session.execute(text(each))
+    role = make_url(settings.database_url).set(username=owner, password="p")
+    url = role if "own" in why else make_url(settings.database_url)
+    migrating = settings.model_copy(
+        update={"database_url": url.render_as_string(hide_password=False)}
+    )
+    findings = await examine(migrating)
+    [bad] = [each for each in findings if each.verdict is Verdict.BAD]
+    assert why in bad.message
+
+
+async def test_a_missing_key_stops_the_upgrade_before_anything_is_changed(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    async with database.transaction() as session:
+        await session.execute(text("drop table kept_insights"))
+        await session.execute(text(PENDING))
+    keyed = settings.model_copy(update={"keys_dir": tmp_path})
+    findings = await examine(keyed)
+    assert [each.name for each in findings if each.verdict is Verdict.BAD] == ["keys"]
+    with pytest.raises(PermanentError, match="vigil keys"):
+        await provision(keyed)
+    async with database.transaction() as session:
+        assert await session.scalar(text("select version_num from alembic_version")) == "0024"
 
 
 async def test_an_older_version_leaves_a_newer_stream_alone_and_creates_a_missing_one(
