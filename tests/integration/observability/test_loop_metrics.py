@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from math import isnan
 
 import pytest
@@ -198,3 +198,35 @@ async def test_the_lag_of_a_consumer_is_unknown_without_nats(
         own_nats.stop()
         await wait_until(is_unknown, what="the lag to be unknown")
         own_nats.start()
+
+
+async def test_the_lag_is_unknown_while_a_service_waits_for_nats_or_for_its_consumer(
+    settings: Settings, database: Database, own_nats: EmbeddedNats
+) -> None:
+    """As after a start of the machine on which NATS stays down, or after the stream was deleted."""
+    own = settings.model_copy(update={"nats_url": own_nats.url})
+    own_nats.stop()
+
+    async def work(lease: Lease, step: StepRow) -> StepResult:
+        raise AssertionError("nothing is requested")
+
+    service = observer(own, work)
+
+    async def lag() -> float | None:
+        return value(await scrape(service), "vigil_consumer_pending_messages", consumer="observer")
+
+    def waits_for(reason: str) -> Callable[[], Awaitable[bool]]:
+        async def look() -> bool:
+            return reason in (await service.fault() or "")
+
+        return look
+
+    async with running_service(service):
+        await wait_until(waits_for("NATS: not connected"), what="the service to wait for NATS")
+        assert isnan(await lag() or 0)
+        own_nats.start()
+        await wait_until(waits_for("is not on stream"), what="the service to wait for its consumer")
+        assert isnan(await lag() or 0)
+        await provision_stream(own)
+        await wait_until(lambda: ready(service), what="the observer to be ready")
+        assert await lag() == 0
