@@ -109,7 +109,8 @@ ROUTERS: Final = (
 def serve() -> None:
     """Runs the API until SIGTERM or SIGINT."""
     settings = process.begin("api")
-    app = build(settings)
+    with process.exiting_if_unusable("api"):
+        app = build(settings)
     process.serve(app, settings, at_stop=app.state.stop)
 
 

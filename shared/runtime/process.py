@@ -6,8 +6,8 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from types import FrameType
 from typing import Protocol
 
@@ -19,12 +19,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from shared.errors import PermanentError
 from shared.runtime import connection_limits, logging
 from shared.runtime.settings import InvalidSettingError, Settings, load_settings
 from shared.telemetry import metrics, tracing
 from shared.version import vigil_version
 
 READY_CHECK_SECONDS = 3.0
+INVALID_SETTING = 2
+"""The exit status if a restart would not help."""
 _COLLECTION_THRESHOLD = 10_000
 """Allocations, less deallocations, between two runs of the garbage collector. With Python's 700, it uses 5 % of a service's
 processor time.
@@ -51,7 +54,23 @@ class Service(Protocol):
 def run(name: str, build: Callable[[Settings], Service]) -> None:
     """Runs the service that `build` creates until SIGTERM or SIGINT (exit status 0); exits with 1 if it failed."""
     settings = begin(name)
-    serve(health_app(build(settings)), settings)
+    with exiting_if_unusable(name):
+        service = build(settings)
+    serve(health_app(service), settings)
+
+
+@contextmanager
+def exiting_if_unusable(name: str) -> Iterator[None]:
+    """Exits with status 2 if something that the settings name cannot be used: a restart would not help."""
+    try:
+        yield
+    except PermanentError as error:
+        print(f"vigil {name}: {error}", file=sys.stderr)
+        sys.exit(INVALID_SETTING)
+    except OSError as error:  # of a certificate; errors of TLS are OSErrors too
+        place = error.filename or "a file that VIGIL_NATS_CA_FILE or another setting names"
+        print(f"vigil {name}: {place} cannot be used: {error}", file=sys.stderr)
+        sys.exit(INVALID_SETTING)
 
 
 def begin(name: str) -> Settings:
@@ -64,7 +83,7 @@ def begin(name: str) -> Settings:
         settings = load_settings()
     except InvalidSettingError as error:
         print(f"vigil {name}: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(INVALID_SETTING)
     setproctitle.setproctitle(f"vigil {name}")
     logging.configure(service=name, log_format=settings.log_format, level=settings.log_level)
     _start_tracing(name, settings)
@@ -82,7 +101,7 @@ def _start_tracing(name: str, settings: Settings) -> None:
         exporter = OtlpExporter(name, settings.worker_name)
     except ValueError as error:
         print(f"vigil {name}: tracing: {error}", file=sys.stderr)
-        sys.exit(2)
+        sys.exit(INVALID_SETTING)
     tracing.start(exporter)
 
 

@@ -43,8 +43,8 @@ async def provision(settings: Settings) -> Provisioned:
     """
     url = build_database_url(settings, MIGRATE)
     # Before anything is changed, so that a missing file stops the upgrade.
-    token = _owner_token(settings)
     passwords = None if settings.keys_dir is None else read_database_passwords(settings.keys_dir)
+    token = _owner_token(settings)
     upgraded = await asyncio.to_thread(_migrate, url)
     if upgraded.problem is not None:
         log.warning(

@@ -1,9 +1,11 @@
 """Settings of a process, read from the environment once, at the composition root."""
 
+import logging
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -407,6 +409,26 @@ class Settings(BaseSettings):
     @classmethod
     def _check_models(cls, value: str) -> str:
         return check_models(value)
+
+    @field_validator("log_level")
+    @classmethod
+    def _is_log_level(cls, value: str) -> str:
+        levels = logging.getLevelNamesMapping()
+        if value.upper() not in levels:
+            raise ValueError(f"choose from {', '.join(sorted(levels, key=levels.__getitem__))}")
+        return value
+
+    @field_validator("proxies")
+    @classmethod
+    def _are_networks(cls, value: Sequence[str]) -> Sequence[str]:
+        for each in value:
+            try:
+                ip_network(each, strict=False)
+            except ValueError:
+                raise ValueError(
+                    f"{each!r} is no address or network: write them as in 10.0.0.7,10.1.0.0/16"
+                ) from None
+        return value
 
     @field_validator("allowed_hosts", "proxies", mode="before")
     @classmethod
