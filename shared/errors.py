@@ -85,6 +85,16 @@ class PermanentError(VigilError):
         self.code = code
 
 
+def mark_unsent(error: BaseException) -> None:
+    """Notes on an error, or on a cancellation, that the call was not sent. `is_unsent` reads it."""
+    error.unbilled = True  # type: ignore[attr-defined]  # CancelledError has no such attribute of its own
+
+
+def is_unsent(error: BaseException) -> bool:
+    """Whether the provider certainly charges nothing for the call that ended so."""
+    return bool(getattr(error, "unbilled", False))
+
+
 def unbilled(error: E) -> E:
     """Marks `error` as not charged by the provider, and returns it."""
     error.unbilled = True

@@ -326,6 +326,12 @@ class ModelServer:
             if (unanswered := await self.during_outage(passage, error)) is not None:
                 raise unanswered from error
             raise
+        except UnavailableError:
+            raise
+        except TransientError as error:
+            if isinstance(error.__cause__, openai.APIStatusError):
+                passage.answered()  # that is no outage
+            raise
         passage.answered()
         PROVIDER_HEALTH.answered(PROVIDER, self.name)
         return response

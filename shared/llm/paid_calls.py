@@ -1,5 +1,6 @@
 """Paid calls of one phase run: opens, reserves, books and records them."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from shared.billing.reservations import Attempt
 from shared.database.engine import Database
 from shared.database.statements import Executor, RoundTrip
 from shared.database.unit_of_work import Changes, Note, UnitOfWork
-from shared.errors import TransientError, VigilError
+from shared.errors import TransientError, VigilError, is_unsent
 from shared.telemetry import metrics
 from shared.workflow.leases import Lease
 
@@ -112,8 +113,8 @@ class PaidCalls:
         reservation.is_unsent = False
         try:
             yield
-        except VigilError as error:
-            reservation.is_unsent = error.unbilled
+        except (VigilError, asyncio.CancelledError) as error:
+            reservation.is_unsent = is_unsent(error)
             raise
 
     def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:

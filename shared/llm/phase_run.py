@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
@@ -429,6 +429,11 @@ class PhaseRun:
             except VigilError as error:
                 await self._record_failure(call, error)
                 await self.paid_calls.release_unbilled(call)
+                raise
+            except asyncio.CancelledError:
+                # One that was waiting for its turn costs nothing. Whoever has the lease now may have released it.
+                with suppress(VigilError):
+                    await asyncio.shield(self.paid_calls.release_unbilled(call))
                 raise
         failpoint(Failpoint.CALL_ANSWERED)
         self._has_been_answered = True

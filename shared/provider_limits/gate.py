@@ -13,11 +13,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Final, Protocol, TypeVar
 from uuid import uuid4
 
 from shared.database.text import error_text
-from shared.errors import TransientError, UnavailableError, VigilError, WaitForProviderError
+from shared.errors import (
+    RetrySoonError,
+    TransientError,
+    UnavailableError,
+    VigilError,
+    WaitForProviderError,
+    mark_unsent,
+)
 from shared.provider_limits.state import (
     BURST_SECONDS,
     MAX_WAIT_SECONDS,
@@ -47,6 +55,8 @@ RENEW_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 2.0
 """For giving back the places at the end of the process."""
 MAX_CONFLICT_SECONDS: Final = 0.03
+MAX_CONFLICTS_AT_ONCE: Final = 3
+"""So often a write is repeated at once: the state that it has just received is as new as can be."""
 MAX_SPARE: Final = 50
 SPARE_SECONDS: Final = 2.0
 """A process borrows as many permits as it has used in this time."""
@@ -158,8 +168,12 @@ class ProviderGate:
 
         Raises WaitForProviderError if the call must not be sent soon.
         """
-        with _stopped(time_limit.get()):
-            permit = await self._permit(tokens, max_wait_seconds)
+        try:
+            with _stopped(time_limit.get()):
+                permit = await self._permit(tokens, max_wait_seconds)
+        except BaseException as error:
+            mark_unsent(error)
+            raise
         local_time = time.monotonic()
         self._sent.append(local_time)
         passage = Passage(
@@ -206,6 +220,8 @@ class ProviderGate:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+        for waiter in tuple(self._waiters):
+            self._settle(waiter, RetrySoonError("this process stops"))
         if self._held:
             # Others need not wait until its places are free.
             with suppress(TimeoutError):
@@ -222,11 +238,15 @@ class ProviderGate:
 
     async def _permit(self, tokens: int, max_wait_seconds: float | None) -> Permit:
         """Returns when the call may be sent. It is one of those that run then."""
+        since = time.monotonic()
+        longest = MAX_WAIT_SECONDS if max_wait_seconds is None else max_wait_seconds
         while True:
             if (permit := self._free_permit()) is not None:
                 self._begin_one()
                 return permit
-            permit = await self._ask(Want(tokens, waited_seconds.get(), max_wait_seconds))
+            if time.monotonic() - since > longest:
+                raise self._waiting(Refusal(self._now() + PLACE_PAUSE_SECONDS))
+            permit = await self._ask(Want(tokens, waited_seconds.get(), max_wait_seconds), since)
             is_used = False
             try:
                 seconds = permit.at - self._now()
@@ -237,6 +257,7 @@ class ProviderGate:
                 is_used = permit.is_probe or not self._is_outdated(permit)
             finally:
                 if not is_used:
+                    self._uncounted_tokens -= 0 if permit.is_probe else tokens
                     self._end_one()
             if is_used:
                 return permit
@@ -266,9 +287,9 @@ class ProviderGate:
                 return permit
         return None
 
-    async def _ask(self, want: Want) -> Permit:
+    async def _ask(self, want: Want, since: float) -> Permit:
         loop = asyncio.get_running_loop()
-        waiter = _Waiter(want, loop.create_future(), time.monotonic())
+        waiter = _Waiter(want, loop.create_future(), since)
         self._waiters.append(waiter)
         if self._serving is None or self._serving.done():
             self._serving = asyncio.create_task(self._serve())
@@ -303,6 +324,7 @@ class ProviderGate:
                 except TimeoutError:
                     continue
         if self._held > self._running:
+            self._start_keeping()
             self._places_changed.set()
 
     def _evaluate(self, waiter: _Waiter, answer: Answer) -> Permit | Exception | None:
@@ -434,6 +456,9 @@ class ProviderGate:
 
     def _begin_one(self) -> None:
         self._running += 1
+        self._start_keeping()
+
+    def _start_keeping(self) -> None:
         no_task = self._keeping_places is None or self._keeping_places.done()
         if self._limits.concurrency is not None and no_task:
             self._keeping_places = asyncio.create_task(self._keep_places())
@@ -473,11 +498,27 @@ class ProviderGate:
         if not self._is_old:
             return
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(_ignore_unavailable(self.look()))
+            self._looking = asyncio.create_task(self._is_done(self.look()))
 
     async def _try_change(self, change: Callable[[ProviderState, float], None]) -> bool:
         """Returns whether it was stored."""
-        return self._store is not None and await _ignore_unavailable(self._change(change))
+        return self._store is not None and await self._is_done(self._change(change))
+
+    async def _is_done(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Other processes detect by their own calls what cannot be stored now."""
+        try:
+            await work
+        except TransientError:
+            return False
+        except Exception as error:  # noqa: BLE001  a standby that refuses writes, a missing privilege: no call fails for it
+            if self._log is not None:
+                self._log.warning(
+                    "the state of a provider cannot be stored",
+                    provider=self.name,
+                    error=repr(error),
+                )
+            return False
+        return True
 
     async def _change(self, change: Callable[[ProviderState, float], T]) -> T:
         """Changes the stored state, also if other processes change it meanwhile. Raises RetrySoonError if PostgreSQL is
@@ -487,13 +528,15 @@ class ProviderGate:
         async with self._writing:
             if self._clock_offset is None:
                 self._learn(await self._store.read())
-            while True:
+            for conflicts in count():
+                if conflicts >= MAX_CONFLICTS_AT_ONCE:
+                    await asyncio.sleep(random.uniform(0.0, MAX_CONFLICT_SECONDS))
                 state = self._known.state.copy()
                 result = change(state, self._now())
                 self._learn(known := await self._store.write(self._known.version, state))
                 if known.is_written:
                     return result
-                await asyncio.sleep(random.uniform(0.0, MAX_CONFLICT_SECONDS))
+            raise AssertionError
 
     def _learn(self, known: Known) -> None:
         self._looked_at = time.monotonic()
@@ -536,12 +579,3 @@ def _stopped(timer: asyncio.Timeout | None) -> Iterator[None]:
         yield
     finally:
         timer.reschedule(expires_at + clock() - stopped_at)
-
-
-async def _ignore_unavailable(work: Coroutine[Any, Any, Any]) -> bool:
-    """Returns whether PostgreSQL was available. Other processes detect by their own calls what cannot be stored now."""
-    try:
-        await work
-    except TransientError:
-        return False
-    return True

@@ -111,7 +111,8 @@ class Want:
         """How far ahead its turn may be."""
         if self.max_wait_seconds is not None:
             return self.max_wait_seconds
-        share = self.waited_seconds / (self.waited_seconds + AGE_SECONDS)
+        waited = max(self.waited_seconds, 0.0)  # less if the clock was set back
+        share = waited / (waited + AGE_SECONDS)
         return FRESH_WAIT_SECONDS + (MAX_WAIT_SECONDS - FRESH_WAIT_SECONDS) * share
 
 
@@ -246,8 +247,10 @@ class ProviderState:
         self._correct_times(limits, now)
         self._count_tokens(limits, now, demand.uncounted_tokens)
         if self.unavailable_since is not None:
-            self._release_places(limits, own, demand)
-            return Grant(tuple(self._during_outage(now, demand.wants, chance)))
+            answered = tuple(self._during_outage(now, demand.wants, chance))
+            own.waiting_since = None
+            self._hold(limits, own, demand, answered)
+            return Grant(answered)
         places = self._assign_places(limits, now, own, demand)
         answers: list[Answer] = []
         for want in demand.wants:
@@ -261,6 +264,7 @@ class ProviderState:
             else:
                 places -= 1
                 answers.append(self._take(limits, now, at, want.tokens))
+        self._hold(limits, own, demand, answers)
         return Grant(tuple(answers), self._spare(limits, now, demand))
 
     def leave(self, holder: str) -> None:
@@ -366,7 +370,10 @@ class ProviderState:
             if now - each.seen_at < (HOLDER_SECONDS if each.held else WINDOW_SECONDS)
         }
         for each in self.holders.values():
+            # Later times are those of a clock that was set back.
             each.seen_at = min(each.seen_at, now)
+            if each.waiting_since is not None:
+                each.waiting_since = min(each.waiting_since, now)
         is_new = holder not in self.holders
         own = self.holders.setdefault(holder, Holder(now))
         own.seen_at, own.accepted, own.recent = now, demand.accepted, demand.recent
@@ -393,7 +400,11 @@ class ProviderState:
 
     def _during_outage(self, now: float, wants: Sequence[Want], chance: float) -> Iterable[Answer]:
         for number, want in enumerate(wants):
-            if self.is_probe_due(now) and want.max_wait_seconds is None:
+            # A call that can be left out probes only if no other has for long.
+            is_patient = (
+                want.max_wait_seconds is None or now - self.probe_at > PROBE_PATIENCE_SECONDS
+            )
+            if self.is_probe_due(now) and is_patient:
                 self.probe_at = now + PROBE_PATIENCE_SECONDS
                 yield Permit(now, is_probe=True)
                 continue
@@ -463,9 +474,10 @@ class ProviderState:
             seconds = _seconds_each(limits.tokens_per_minute) * tokens
             self.next_token_at = max(self.next_token_at, now - BURST_SECONDS) + seconds
 
-    def _release_places(self, limits: Limits, own: Holder, demand: Demand) -> None:
+    def _hold(self, limits: Limits, own: Holder, demand: Demand, answers: Iterable[Answer]) -> None:
+        """The process holds a place for each of its calls, and for each that may begin now."""
         if limits.concurrency is not None:
-            own.held, own.waiting_since = demand.running, None
+            own.held = demand.running + sum(isinstance(each, Permit) for each in answers)
 
     def _assign_places(self, limits: Limits, now: float, own: Holder, demand: Demand) -> float:
         """Assigns places among the calls in progress; returns how many more calls the process may begin.
@@ -490,8 +502,8 @@ class ProviderState:
         more = min(wanted, max(free - earlier, 0))
         if waiting:
             users = 1 + sum(bool(each.held) or each in waiting for each in others)
-            more = min(more, max(max(limits.concurrency // users, 1) - demand.running, 0))
-        own.held = demand.running + more
+            # Rounded up, or the rest would stay unused; all together cannot exceed what is free.
+            more = min(more, max(-(-limits.concurrency // users) - demand.running, 0))
         # Who gets a place goes to the end of those that wait.
         own.waiting_since = None if more >= wanted else now if more else since
         return more

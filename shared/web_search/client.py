@@ -147,6 +147,10 @@ class SearchClient:
                 try:
                     answer = await self._measure(call)
                 except TransientError as error:
+                    if isinstance(error.__cause__, httpx.HTTPStatusError) and not isinstance(
+                        error, UnavailableError
+                    ):
+                        passage.answered()  # that is no outage
                     is_timeout = isinstance(error.__cause__, _TIMEOUTS) and error.counts
                     if is_timeout and await passage.failed(str(error)):
                         raise UnavailableError(str(error)) from error

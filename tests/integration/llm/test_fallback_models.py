@@ -14,13 +14,14 @@ from shared.billing import reservations
 from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call, ProviderLimit
 from shared.enums import Phase
-from shared.errors import PermanentError, TransientError, UnavailableError
+from shared.errors import PermanentError, RetrySoonError, TransientError, UnavailableError
 from shared.llm.context_limit import BYTES_PER_TOKEN
+from shared.llm.model_router import ModelRouter
 from shared.llm.phase_run import Model, PhaseRun
 from shared.provider_limits import state as limit_states
 from shared.provider_limits.gate import ProviderGate
-from shared.provider_limits.state import Limits
-from shared.provider_limits.store import StateStore, provider_key
+from shared.provider_limits.state import Limits, ProviderState
+from shared.provider_limits.store import Known, StateStore, provider_key
 from shared.runtime.providers import create_model
 from shared.runtime.settings import ModelProvider, Settings
 from shared.workflow import steps
@@ -30,6 +31,7 @@ from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.providers.stand_in import StandIn
 from tests.support.sandbox.server import running_app
+from tests.support.waiting import wait_until
 
 FIRST, SECOND = "gpt-x", "second/llama"
 
@@ -51,6 +53,13 @@ class Case:
         model = create_model(self.settings, self.database)
         self.models.append(model)
         return PhaseRun(model, self.lease, self.agent, Phase.OBSERVER, context)
+
+    @property
+    def first_gate(self) -> ProviderGate:
+        """Of the newest run."""
+        router = self.models[-1].provider
+        assert isinstance(router, ModelRouter)
+        return router._default.gate
 
     async def answer(self, run: PhaseRun | None = None) -> str:
         run = run or self.run()
@@ -205,6 +214,42 @@ async def test_an_error_names_the_setting_of_its_provider(case: Case) -> None:
     with pytest.raises(PermanentError, match=r"VIGIL_PROVIDERS\['second'\]\['api_key'\]") as caught:
         await case.answer()
     assert "OPENAI_API_KEY" not in str(caught.value)
+
+
+@pytest.mark.parametrize("reason", ["cancelled", "PostgreSQL is away"])
+async def test_a_call_that_was_never_sent_costs_nothing(case: Case, reason: str) -> None:
+    case.agent.models = {Phase.OBSERVER.value: FIRST}
+    case.settings = case.settings.model_copy(update={"model_concurrency": 1})
+    run = case.run()
+    gate = case.first_gate
+
+    async def refuse(_: int, __: ProviderState) -> Known:
+        raise RetrySoonError("PostgreSQL: no connection")
+
+    async def waits() -> bool:
+        return bool(gate._waiters)
+
+    if reason == "cancelled":
+        async with gate.passage():  # another call is in progress, so this one waits
+            work = asyncio.create_task(case.answer(run))
+            await wait_until(waits, what="the call to wait")
+            work.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await work
+    else:
+        assert gate._store is not None
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gate._store, "write", refuse)
+            with pytest.raises(RetrySoonError):
+                await case.answer(run)
+    async with case.database.transaction() as session:
+        days = list(await session.scalars(select(BudgetDay)))
+    assert {(day.spent_calls, day.reserved_usd) for day in days} == {(0, Decimal(0))}
+    await case.takeover()
+    await case.answer()
+    async with case.database.transaction() as session:
+        days = list(await session.scalars(select(BudgetDay)))
+    assert ({day.spent_calls for day in days}, len(case.first.accepted)) == ({1}, 1)
 
 
 async def test_a_provider_gets_only_what_fits_into_its_context(case: Case) -> None:

@@ -30,7 +30,7 @@ from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.state import Demand, Limits, ProviderState, Want
 from shared.provider_limits.store import Known, StateStore
 from shared.web_search.client import SearchClient
-from tests.support.model_server import make_resumable_call
+from tests.support.model_server import fixed_response, make_resumable_call, model_server
 from tests.support.providers.stand_in import StandIn
 from tests.support.sandbox.server import running_app
 from tests.support.waiting import wait_until
@@ -331,6 +331,117 @@ async def test_a_place_that_is_freed_during_a_request_is_used_at_once(
         store.go_on.set()
         async with asyncio.timeout(10):
             await waiting
+
+
+async def test_a_refused_call_holds_no_place(database: Database) -> None:
+    async with open_gate(database, Limits(concurrency=1)) as gate:
+        with pytest.raises(UnavailableError):
+            async with gate.passage():
+                raise UnavailableError("429", is_rate_limit=True, retry_in_seconds=30)
+        await wait_until(lambda: nothing_is_held(database), what="the place to be given back")
+        with pytest.raises(WaitForProviderError):
+            async with gate.passage():
+                pass
+        assert await nothing_is_held(database)
+
+
+async def test_a_call_that_is_cancelled_during_its_request_holds_no_place(
+    database: Database,
+) -> None:
+    store = BlockedStore(database)
+    gate = ProviderGate("the server", limits=Limits(concurrency=1), store=store)
+    store.go_on.clear()
+    call = gate.passage()
+    waiting = asyncio.create_task(call.__aenter__())
+
+    async def is_asking() -> bool:
+        return store.writing > 0
+
+    await wait_until(is_asking, what="the request")
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    store.go_on.set()
+    assert gate._serving is not None
+    await gate._serving
+    await wait_until(lambda: nothing_is_held(database), what="the place to be given back")
+    await gate.close()
+
+
+@pytest.mark.usefixtures("two_failures")
+async def test_a_probe_is_a_call_in_progress(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limit_states, "FIRST_PROBE_SECONDS", 0.0)
+    limits = Limits(concurrency=1)
+    async with open_gate(database, limits) as gate, open_gate(database, limits) as other:
+        for _ in range(2):
+            await fail(gate, UnavailableError("503"))
+        async with gate.passage() as probe:
+            assert probe.is_probe
+            probe.answered()
+            await wait_until(lambda: is_over(database), what="the outage to end")
+            with pytest.raises(WaitForProviderError):
+                async with other.passage(max_wait_seconds=0.5):
+                    raise AssertionError("two calls are in progress")
+
+
+async def is_over(database: Database) -> bool:
+    return (await make_store(database).read()).state.unavailable_since is None
+
+
+async def test_a_call_that_waits_ends_when_its_process_stops(database: Database) -> None:
+    gate = make_gate(database, Limits(concurrency=1))
+    first, second = gate.passage(), gate.passage()
+    await first.__aenter__()
+    waiting = asyncio.create_task(second.__aenter__())
+    await wait_until(lambda: has_waiter(gate), what="the second call to wait")
+    await gate.close()
+    with pytest.raises(RetrySoonError):
+        await asyncio.wait_for(waiting, 5)
+    await first.__aexit__(None, None, None)
+
+
+async def test_a_place_is_kept_whatever_the_error_of_a_renewal(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a standby that has taken over, and refuses writes."""
+    monkeypatch.setattr(gate_module, "RENEW_SECONDS", 0.05)
+    store = make_store(database)
+    write, refused = store.write, 0
+
+    async def refuse_once(seen_version: int, state: ProviderState) -> Known:
+        nonlocal refused
+        if state.holders and not refused:
+            refused += 1
+            raise RuntimeError("read-only")
+        return await write(seen_version, state)
+
+    gate = ProviderGate("the server", limits=Limits(concurrency=1), store=store)
+    async with gate.passage():
+        monkeypatch.setattr(store, "write", refuse_once)
+        taken = (await store.read()).version
+
+        async def is_renewed() -> bool:
+            return refused > 0 and (await store.read()).version > taken + 1
+
+        await wait_until(is_renewed, what="the place to be kept")
+    await gate.close()
+
+
+@pytest.mark.usefixtures("two_failures")
+async def test_any_answer_that_is_no_outage_ends_one(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limit_states, "FIRST_PROBE_SECONDS", 0.0)
+    gate = make_gate(database)
+    for _ in range(2):
+        await fail(gate, UnavailableError("503"))
+    async with model_server(fixed_response(b"{}", 404)) as stand_in:
+        client = SearchClient(api_key="k", base_url=stand_in.url, timeout_seconds=5, gate=gate)
+        with pytest.raises(TransientError, match="404"):
+            await client.search("lithium", max_results=1, topic=None, time_range=None)
+        await wait_until(lambda: is_over(database), what="the outage to end")
+        await client.close()
 
 
 async def test_the_first_call_of_a_process_keeps_its_place_however_long_it_takes(

@@ -376,3 +376,54 @@ def test_in_a_long_outage_steps_look_less_often(age: float) -> None:
     (answer,) = state.ask(Limits(), now, "p", Demand([Want()]), 0.999).answers
     assert isinstance(answer, Refusal)
     assert answer.until <= now + 30
+
+
+@pytest.mark.parametrize(("processes", "concurrency"), [(2, 3), (3, 5), (4, 7), (3, 10)])
+def test_all_places_are_used_while_processes_wait(processes: int, concurrency: int) -> None:
+    state, limits = ProviderState(), Limits(concurrency=concurrency)
+    running = dict.fromkeys(map(str, range(processes)), 0)
+    used: list[int] = []
+    for turn in range(200):
+        for name in running:
+            demand = Demand([Want()] * 8, running[name])
+            answers = state.ask(limits, START + turn, name, demand, 0.5).answers
+            running[name] += sum(isinstance(each, Permit) for each in answers)
+            assert sum(running.values()) <= concurrency
+        used.append(sum(running.values()))
+        name = str(turn % processes)
+        running[name] = max(running[name] - 1, 0)  # a call ends
+    settled = used[20:]
+    assert sum(settled) / len(settled) > concurrency - 0.5
+
+
+def test_a_call_that_can_be_left_out_probes_if_no_other_has_for_long() -> None:
+    """As embeddings of a provider that answers no other calls."""
+    state = ProviderState(unavailable_since=START, probe_at=START)
+    can_be_left_out = Demand([Want(max_wait_seconds=1.0)])
+
+    def is_probe(now: float) -> bool:
+        [answer] = state.ask(Limits(), now, "p", can_be_left_out, 0.5).answers
+        return isinstance(answer, Permit) and answer.is_probe
+
+    assert not is_probe(START + 1)
+    assert is_probe(START + 40)
+
+
+def test_a_process_that_waits_since_a_time_to_come_waits_no_longer_than_others() -> None:
+    """The clock of the database was set back."""
+    state, limits = ProviderState(), Limits(concurrency=1)
+    for name in ("waiting", "working"):
+        state.ask(limits, START + 3600, name, Demand([Want()], int(name == "working")), 0.5)
+    served = []
+    for turn in range(6):
+        for name in ("waiting", "working"):
+            [answer] = state.ask(limits, START + turn, name, Demand([Want()]), 0.5).answers
+            if isinstance(answer, Permit):
+                served.append(name)
+                state.leave(name)  # the call has ended
+    assert {"waiting", "working"} == set(served)
+
+
+@pytest.mark.parametrize("seconds", [-61.0, -60.0, -59.9, -1.0])
+def test_a_wait_that_began_in_the_future_has_the_horizon_of_a_new_one(seconds: float) -> None:
+    assert Want(waited_seconds=seconds).horizon_seconds == Want().horizon_seconds
