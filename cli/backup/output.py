@@ -78,6 +78,8 @@ def _closing(output: BinaryIO, file: Path) -> Iterator[BinaryIO]:
 
 @dataclass(frozen=True)
 class Pruned:
+    """Old backups that were removed, and why others were not."""
+
     removed: list[Path]
     failed: list[OSError]
     """Each names its file."""

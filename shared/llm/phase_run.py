@@ -431,7 +431,8 @@ class PhaseRun:
                 await self.paid_calls.release_unbilled(call)
                 raise
             except asyncio.CancelledError:
-                # One that was waiting for its turn costs nothing. Whoever has the lease now may have released it.
+                # A call that was waiting for its turn costs nothing. If that cannot be stored, because the lease is lost or
+                # PostgreSQL is unavailable, the next worker writes the reservation off.
                 with suppress(VigilError):
                     await asyncio.shield(self.paid_calls.release_unbilled(call))
                 raise

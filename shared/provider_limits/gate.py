@@ -56,7 +56,7 @@ CLOSE_SECONDS: Final = 2.0
 """For giving back the places at the end of the process."""
 MAX_CONFLICT_SECONDS: Final = 0.03
 MAX_CONFLICTS_AT_ONCE: Final = 3
-"""So often a write is repeated at once: the state that it has just received is as new as can be."""
+"""A write that conflicts is repeated at once up to so many times: it has just received the newest state."""
 MAX_SPARE: Final = 50
 SPARE_SECONDS: Final = 2.0
 """A process borrows as many permits as it has used in this time."""
@@ -498,14 +498,14 @@ class ProviderGate:
         if not self._is_old:
             return
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._is_done(self.look()))
+            self._looking = asyncio.create_task(self._succeeds(self.look()))
 
     async def _try_change(self, change: Callable[[ProviderState, float], None]) -> bool:
         """Returns whether it was stored."""
-        return self._store is not None and await self._is_done(self._change(change))
+        return self._store is not None and await self._succeeds(self._change(change))
 
-    async def _is_done(self, work: Coroutine[Any, Any, Any]) -> bool:
-        """Other processes detect by their own calls what cannot be stored now."""
+    async def _succeeds(self, work: Coroutine[Any, Any, Any]) -> bool:
+        """Returns whether it succeeded. Other processes detect by their own calls what cannot be stored now."""
         try:
             await work
         except TransientError:

@@ -102,7 +102,7 @@ def _migrate(url: str) -> Upgraded:
             raise
         raise PermanentError(
             "migration_refused",
-            f"PostgreSQL does not allow this role to change the tables: {error.orig}. It must own the database and them",
+            f"PostgreSQL does not let this role change the tables: {error.orig}. It must own the database and its tables",
         ) from error
 
 

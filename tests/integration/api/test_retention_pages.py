@@ -7,7 +7,7 @@ from datetime import UTC, datetime, time, timedelta
 
 import httpx
 import pytest
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import delete, func, select, text, update
 
 from services.api.app import build
 from shared.database.engine import Database
@@ -98,6 +98,11 @@ async def test_a_deleted_iteration_is_gone_and_says_why(
     problem = await api.get(f"/agents/{history.agent.id}/iterations/1")
     assert problem.status_code == 410
     assert "30 days" in problem.json()["detail"]
+    assert "too large" not in problem.json()["detail"]
+    async with history.database.transaction() as session:
+        await session.execute(text("update retention set max_bytes = 1 where kind = 'iterations'"))
+    problem = await api.get(f"/agents/{history.agent.id}/iterations/1")
+    assert "or when all of them together are too large" in problem.json()["detail"]
     # One that never was is unknown, as before.
     assert (await api.get(f"/agents/{history.agent.id}/iterations/3")).status_code == 404
     for path in ("", "/iterations", "/costs", "/compare", "/iterations/2"):

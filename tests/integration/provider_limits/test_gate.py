@@ -269,6 +269,9 @@ class BlockedStore(StateStore):
             self.writing -= 1
         return await super().write(seen_version, state)
 
+    async def is_writing(self) -> bool:
+        return self.writing > 0
+
 
 class CountingGate(ProviderGate):
     looks = 0
@@ -297,12 +300,8 @@ async def blocked_request(
     await other._change(lambda state, now: state.ask(limits, now, "other", demand, 0.5))
     await gate._change(lambda state, now: None)
     store.go_on.clear()
-
-    async def is_asking() -> bool:
-        return store.writing > 0
-
     try:
-        await wait_until(is_asking, what="the request for a place")
+        await wait_until(store.is_writing, what="the request for a place")
         await first.__aexit__(None, None, None)
         yield gate, store, waiting
     finally:
@@ -353,11 +352,7 @@ async def test_a_call_that_is_cancelled_during_its_request_holds_no_place(
     store.go_on.clear()
     call = gate.passage()
     waiting = asyncio.create_task(call.__aenter__())
-
-    async def is_asking() -> bool:
-        return store.writing > 0
-
-    await wait_until(is_asking, what="the request")
+    await wait_until(store.is_writing, what="the request")
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     store.go_on.set()

@@ -13,7 +13,7 @@ class ProviderLink:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._target = (parts.hostname or "127.0.0.1", parts.port or 80)
-        # Bound and not listening: connections are refused, and nobody else gets the port while the link is cut.
+        # Bound and not listening: connections are refused, and no other process gets the port while the link is cut.
         self._place = _bound(0)
         self._port = int(self._place.getsockname()[1])
         self._server: asyncio.Server | None = None
