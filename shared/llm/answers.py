@@ -129,6 +129,8 @@ class AnswerError(TransientError):
         super().__init__(message, counts=counts)
         self.generation = generation
         """What the model generated, if the server could not parse it and sent it as an error."""
+        self.has_no_end = False
+        """Whether the server ended a stream without saying that the answer is complete."""
         self.is_error_body = is_error_body
         """Whether the message is the server's own error, not text of a model."""
         self.kind = kind
@@ -452,7 +454,9 @@ class Received:
             ToolCall(call.id, call.name, "".join(call.arguments), call.sent) for call in self._calls
         ]
         if parts.finish_reason is None:
-            raise self._cut_off("the stream ended without a finish reason")
+            error = self._cut_off("the stream ended without a finish reason")
+            error.has_no_end = self.is_done
+            raise error
         return parts.answer(self._server, parts.refusal or self._beginning)
 
     def progress(self) -> str:
