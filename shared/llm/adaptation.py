@@ -78,7 +78,7 @@ _MUST: Final = re.compile(
 _LISTED: Final = re.compile(
     r"(?:(?:supported|allowed|valid|possible|permitted|accepted|available)\s+(?:values?|options?)"
     r"|(?:must|should|has to) be (?:one of|either)|expected one of|input should be|only (?:supports?|accepts?|allows?))"
-    r"\W+(?:(?:are|is|the|values?)\W+)*(?P<rest>.{1,200})",
+    r"[^\w'\"`‘“]+(?:(?:are|is|the|values?)[^\w'\"`‘“]+)*(?P<rest>.{1,200})",
     re.IGNORECASE | re.DOTALL,
 )
 _QUOTED: Final = re.compile(r"['\"`‘“]([\w.-]+)['\"`’”]")
@@ -388,8 +388,8 @@ def _is_about_tools(body: Json, words: str) -> bool:
 
 
 def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
-    if _NOT_A_PARAMETER.search(words) and "context" in words.lower():
-        return ()
+    if re.search(r"context (length |window |size )?(is|of|has)\b", words, re.IGNORECASE):
+        return ()  # what fits depends on the length of the prompt
     numbers = (int(re.sub("[,_]", "", each)) for each in _NUMBER.findall(words) if len(each) < 12)
     lower = [number for number in numbers if 16 <= number < body[name]]
     if lower:
