@@ -6,7 +6,9 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 
 import codecs
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -15,7 +17,13 @@ import orjson
 
 from shared.database.text import storable
 from shared.errors import TransientError
-from shared.llm.messages import THOUGHTS, ChatAnswer, ToolCall, assistant_message
+from shared.llm.messages import (
+    CONTENT_PARTS,
+    THOUGHTS,
+    ChatAnswer,
+    ToolCall,
+    assistant_message,
+)
 
 EXCERPT_CHARS: Final = 500
 """Characters of the server's answer that are stored with an error."""
@@ -44,6 +52,32 @@ _MESSAGE_KEYS: Final = frozenset({"message", "delta", "text"})
 _ANSWER_KEYS: Final = frozenset(
     {"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"}
 )
+_PARSED_KEYS: Final = frozenset({"role", "content", "tool_calls", "function_call", "refusal"})
+"""Fields of a message that are parsed. The others are kept as they are, if the message has tool calls."""
+_PARSED_CALL_KEYS: Final = frozenset({"id", "index", "type", "function"})
+_PARSED_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parameters"})
+_WHOLE_KEYS: Final = frozenset({"type", "format", "id", "name", "role", "index"})
+"""Texts that a chunk sends whole. Others are continued from chunk to chunk."""
+
+_SUCCESS: Final = frozenset(
+    {
+        "stop", "stopped", "stop_sequence", "stop_str", "stop_token", "end", "ended", "end_turn", "end_of_turn", "eot",
+        "eot_id", "eos", "eos_token", "end_of_text", "endoftext", "im_end", "complete", "completed", "done", "finish",
+        "finished", "normal", "success", "tool_call", "tool_calls", "tool_use", "function_call", "function_calls",
+    }
+)  # fmt: skip
+"""Finish reasons of complete answers, of all providers. Any other reason is one of an answer that broke off."""
+_LIMIT: Final = frozenset(
+    {"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_length", "token_limit"}
+)  # fmt: skip
+_FILTERED: Final = frozenset(
+    {"content_filter", "content_filtered", "sensitive", "safety", "recitation", "refusal", "prohibited_content", "blocklist",
+     "spii", "guardrail_intervened"}
+)  # fmt: skip
+LIMIT_REASON: Final = "length"
+"""The finish reason of every answer that reached its token limit, whatever the server calls it."""
+_CACHED: Final = re.compile(r"cach", re.IGNORECASE)
+_NOT_READ: Final = re.compile(r"miss|writ|creat|output|stor|ttl", re.IGNORECASE)
 
 
 class FailureKind(StrEnum):
@@ -90,8 +124,13 @@ class AnswerError(TransientError):
         usage: Usage = UNKNOWN_USAGE,
         counts: bool = True,
         is_error_body: bool = False,
+        generation: str = "",
     ) -> None:
         super().__init__(message, counts=counts)
+        self.generation = generation
+        """What the model generated, if the server could not parse it and sent it as an error."""
+        self.has_no_end = False
+        """Whether the server ended a stream without saying that the answer is complete."""
         self.is_error_body = is_error_body
         """Whether the message is the server's own error, not text of a model."""
         self.kind = kind
@@ -144,7 +183,7 @@ def parse_usage(
             counts: tuple[int, int] = raw[input_name], raw[output_name]
             return Usage(
                 *counts,
-                _detail(raw, input_name, "cached_tokens", counts[0]),
+                max(_cached_tokens(raw, counts[0]), default=0),
                 _detail(raw, output_name, "reasoning_tokens", counts[1]),
                 tier if isinstance(tier, str) else None,
             )
@@ -152,6 +191,19 @@ def parse_usage(
     else:
         reason = "it sent none" if raw is None else f"it is {_excerpt(raw)}"
     return Usage(fault=f"the server's usage is not usable: {reason}")
+
+
+def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Iterator[int]:
+    """The counts of tokens that were read from a cache.
+
+    Providers name them differently: `prompt_tokens_details.cached_tokens`, `prompt_cache_hit_tokens`,
+    `cache_read_input_tokens` and others.
+    """
+    for name, value in usage.items():
+        if isinstance(value, dict) and depth < 2 and not _NOT_READ.search(name):
+            yield from _cached_tokens(value, most, depth + 1)
+        elif _CACHED.search(name) and not _NOT_READ.search(name) and _is_count(value):
+            yield value if value <= most else 0
 
 
 def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
@@ -170,6 +222,15 @@ class AnswerParts:
     calls: list[ToolCall] = field(default_factory=list)
     finish_reason: str | None = None
     usage: Usage = field(default_factory=lambda: parse_usage(None))
+    more: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the message, such as reasoning, but for texts."""
+    more_texts: dict[str, list[str]] = field(default_factory=dict)
+    """Further fields that are texts, in pieces."""
+
+    @property
+    def sent(self) -> dict[str, Any]:
+        """The further fields of the message."""
+        return self.more | {name: "".join(pieces) for name, pieces in self.more_texts.items()}
 
     @property
     def text(self) -> str:
@@ -190,12 +251,20 @@ class AnswerParts:
             case list() as parts:
                 for part in parts:
                     self._add_part(part)
+                if any(isinstance(part, dict) and not _is_text(part) for part in parts):
+                    self.more = merged(self.more, {CONTENT_PARTS: parts})
             case {"type": _} | {"text": _} as part:
                 self._add_part(part)
             case requested_json:
                 self.texts.append(_as_json(requested_json))
         if isinstance(refusal := message.get("refusal"), str):
             self.refusal += refusal
+        if not message.keys() <= _PARSED_KEYS:
+            for name in message.keys() - _PARSED_KEYS:
+                if isinstance(value := message[name], str):
+                    self.more_texts.setdefault(name, []).append(value)
+                else:
+                    self.more = merged(self.more, {name: value})
         return sum(map(len, self.texts[earlier:]))
 
     def _add_part(self, part: Any) -> None:
@@ -212,12 +281,12 @@ class AnswerParts:
         """Returns the answer. Raises AnswerError if it is a refusal, too large or empty."""
         fault = self._fault()
         if fault is not None:
-            is_servers = self.finish_reason == "error"
-            kind = FailureKind.UNUSABLE if is_servers else FailureKind.NO_ANSWER
+            is_broken = self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS, *_FILTERED)
+            kind = FailureKind.UNUSABLE if is_broken else FailureKind.NO_ANSWER
             raise AnswerError(f"{server}: {fault}", kind=kind, excerpt=raw_answer, usage=self.usage)
-        text = THOUGHTS.sub("", self.text)
+        text = self.text if self.calls else THOUGHTS.sub("", self.text)
         return ChatAnswer(
-            message=assistant_message(text or None, self.calls),
+            message=assistant_message(text or None, self.calls, self.sent),
             finish_reason=self.finish_reason or ("tool_calls" if self.calls else "stop"),
             input_tokens=self.usage.input_tokens,
             output_tokens=self.usage.output_tokens,
@@ -231,22 +300,24 @@ class AnswerParts:
         is_empty = not self.text and not self.calls
         if self.refusal and is_empty:
             return f"the model refused: {_excerpt(self.refusal)}"
-        if self.finish_reason == "content_filter":
+        if self.finish_reason in _FILTERED:
             return f"the server's content filter withheld the answer: {_excerpt(self.text)}"
         if self.finish_reason == "error":
             return f"the server cancelled the answer: {_excerpt(self.text)}"
+        if self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS):
+            return f"the answer broke off ({self.finish_reason}): {_excerpt(self.text)}"
         if len(self.calls) > MAX_PARSED_CALLS:
             return f"the answer has {len(self.calls)} tool calls, more than {MAX_PARSED_CALLS}"
         if not all(call.name for call in self.calls):
             return "a tool call of the answer names no tool"
         arguments = [call.arguments for call in self.calls]
-        length = len(self.text) + sum(map(len, arguments))
+        length = len(self.text) + sum(map(len, arguments)) + len(as_text(self.sent))
         if length > MAX_ANSWER_CHARS:
             return f"the answer has {length} characters, more than {MAX_ANSWER_CHARS}"
         return self._limit_fault(is_empty, arguments)
 
     def _limit_fault(self, is_empty: bool, arguments: Sequence[str]) -> str | None:
-        if self.finish_reason != "length":
+        if self.finish_reason != LIMIT_REASON:
             return None
         if is_empty:
             return (
@@ -297,6 +368,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    sent: dict[str, Any] = field(default_factory=dict)
 
     @property
     def newest(self) -> str:
@@ -378,11 +450,13 @@ class Received:
                 excerpt=self._beginning_chunks,
                 usage=parts.usage,
             )
-        if parts.finish_reason is None and not self.is_done:
-            raise self._cut_off("the stream ended without a finish reason")
         parts.calls = [
-            ToolCall(call.id, call.name, "".join(call.arguments)) for call in self._calls
+            ToolCall(call.id, call.name, "".join(call.arguments), call.sent) for call in self._calls
         ]
+        if parts.finish_reason is None:
+            error = self._cut_off("the stream ended without a finish reason")
+            error.has_no_end = self.is_done
+            raise error
         return parts.answer(self._server, parts.refusal or self._beginning)
 
     def progress(self) -> str:
@@ -433,7 +507,7 @@ class Received:
             chunk = read_json(data)
             if not chunk:
                 return False
-            _raise_error_in(self._server, chunk)
+            _raise_error_in(self._server, chunk, self._parts.usage, has_begun=self.characters > 0)
             return self._take_chunk(chunk)
         except ValueError as error:
             raise AnswerError(
@@ -503,6 +577,7 @@ class Received:
         call.id = call.id or piece.id
         call.name = call.name or piece.name
         call.arguments.append(piece.arguments)
+        call.sent = merged(call.sent, piece.sent)
         self.characters += len(piece.arguments)
 
 
@@ -519,8 +594,8 @@ def parse_body(server: str, body: str) -> Any:
 def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> ChatAnswer:
     """Parses the answer in a complete response body. Raises AnswerError."""
     completion = parse_body(server, body)
-    _raise_error_in(server, completion)
     usage = parse_usage(completion)
+    _raise_error_in(server, completion, usage)
     if not has_priced_tiers:
         usage = replace(usage, service_tier=None)
     try:
@@ -567,8 +642,20 @@ def _choice_message(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choice_finish_reason(choice: dict[str, Any]) -> str | None:
-    reason = choice.get("finish_reason")
-    return reason if isinstance(reason, str) and reason else None
+    """The finish reason; that of the gateway's provider if it says that the answer is not complete."""
+    reasons = [_reason(choice.get(name)) for name in ("native_finish_reason", "finish_reason")]
+    incomplete = (reason for reason in reasons if reason is not None and reason not in _SUCCESS)
+    return next(incomplete, None) or reasons[1] or reasons[0]
+
+
+def _reason(value: Any) -> str | None:
+    """A finish reason in lower case; LIMIT_REASON for all those of the token limit."""
+    if isinstance(value, dict):
+        value = value.get("type") or value.get("reason")
+    if not isinstance(value, str):
+        return None
+    reason = value.lower().strip("<|> ").replace("-", "_").removeprefix("finish_reason_")
+    return LIMIT_REASON if reason in _LIMIT else reason or None
 
 
 def _message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -601,26 +688,175 @@ def read_call(call: dict[str, Any]) -> ToolCall:
         arguments = _as_json(arguments)
     call_id = call.get("id")
     call_id = str(call_id) if isinstance(call_id, str | int) else ""
-    return ToolCall(call_id, name or "", arguments or "")
+    return ToolCall(call_id, name or "", arguments or "", _further_fields(call, function))
 
 
-def _raise_error_in(server: str, body: Any) -> None:
-    """Raises AnswerError if a response with status 200 contains an error."""
-    if not isinstance(body, dict) or body.get("choices"):
-        return
-    error = body.get("error") or (body if body.get("object") == "error" else None)
-    error = error or body.get("detail")
+def _further_fields(call: dict[str, Any], function: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a call that are not parsed."""
+    if call is function:
+        parsed = _PARSED_CALL_KEYS | _PARSED_FUNCTION_KEYS
+        return {name: value for name, value in call.items() if name not in parsed}
+    sent = {name: value for name, value in call.items() if name not in _PARSED_CALL_KEYS}
+    of_function = {
+        name: value for name, value in function.items() if name not in _PARSED_FUNCTION_KEYS
+    }
+    return sent | {"function": of_function} if of_function else sent
+
+
+def merged(earlier: Any, later: Any, *, is_nested: bool = False) -> Any:
+    """Joins two values of a field that chunks of a stream send in pieces: texts, objects and lists of objects.
+
+    A nested text that is sent again, as it was or with its beginning, is not doubled.
+    """
+    match earlier, later:
+        case (None, _) | (_, None):
+            return later if earlier is None else earlier
+        case str(), str():
+            is_again = is_nested and earlier and later.startswith(earlier)
+            return later if is_again else earlier + later
+        case dict(), dict():
+            joined = dict(earlier)
+            for name, value in later.items():
+                if name in _WHOLE_KEYS and value not in (None, ""):
+                    joined[name] = value
+                else:
+                    is_text = name in ("text", "summary", "thinking") or name in _THOUGHT_KEYS
+                    joined[name] = merged(joined.get(name), value, is_nested=not is_text)
+            return joined
+        case list(), list():
+            items = list(earlier)
+            for item in later:
+                _merge_item(items, item)
+            return items
+        case _:
+            return later
+
+
+def _merge_item(items: list[Any], item: Any) -> None:
+    """Adds an item of a list that is sent in pieces: pieces of one item have the same index, and the same type."""
+    for position in reversed(range(len(items))):
+        known = items[position]
+        if not isinstance(known, dict) or not isinstance(item, dict):
+            break
+        is_piece = "index" in item or position == len(items) - 1
+        same = all(
+            known.get(name) == item.get(name) or (name != "index" and None in (known.get(name), item.get(name)))
+            for name in ("index", "type", "id")
+        )  # fmt: skip
+        if is_piece and same:
+            items[position] = merged(known, item)
+            return
+    items.append(item)
+
+
+def _is_text(part: dict[str, Any]) -> bool:
+    return part.get("type", "text") in ("text", "output_text")
+
+
+def _raise_error_in(
+    server: str, body: Any, usage: Usage = UNKNOWN_USAGE, *, has_begun: bool = False
+) -> None:
+    """Raises AnswerError if a response with status 200 contains an error, also beside a part of an answer."""
+    if isinstance(body, list) and len(body) == 1:
+        [body] = body
+    error, choice = _error_in(body)
     if not error:
         return
-    message = error.get("message") or error if isinstance(error, dict) else error
+    message = choice.get("message") or choice.get("delta")
+    has_content = isinstance(message, dict) and bool(
+        message.get("content") or message.get("tool_calls")
+    )
+    has_begun = has_content or (has_begun and bool(choice))
     code = error.get("code") or error.get("type") if isinstance(error, dict) else None
     raise AnswerError(
-        f"{server} returned status 200 with an error: {_excerpt(message)}",
+        f"{server} returned status 200 with an error: {_excerpt(words_of(error))}",
         excerpt=_excerpt(body),
-        usage=parse_usage(body),
-        counts=not _is_unavailable(code),
-        is_error_body=True,
+        usage=parse_usage(body) if body.get("usage") else usage,
+        counts=has_begun or not _is_unavailable(code),
+        is_error_body=not has_begun,
+        generation=failed_generation(error),
     )
+
+
+def _error_in(body: Any) -> tuple[Any, dict[str, Any]]:
+    """The error of a response, if it has one, and its first choice."""
+    if not isinstance(body, dict):
+        return None, {}
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else {}
+    choice = choice if isinstance(choice, dict) else {}
+    error = body.get("error") or choice.get("error")
+    if not error and not choices:
+        error = (body if body.get("object") == "error" else None) or body.get("detail")
+    if isinstance(error, dict) and not any(error.values()):
+        error = None
+    return error, choice
+
+
+def failed_generation(error: Any) -> str:
+    """What a model generated that its server could not parse, in the error of Groq and others; empty if there is none."""
+    if not isinstance(error, dict):
+        return ""
+    generation = error.get("failed_generation")
+    if isinstance(generation, str):
+        return generation
+    return failed_generation(error.get("error"))
+
+
+def words_of(error: Any, depth: int = 0) -> str:
+    """The sentence of an error, wherever the server puts it; the error itself if it has none.
+
+    Known are objects within objects, lists, the validation errors of FastAPI, the raw error that a gateway passes on, and
+    HTML pages.
+    """
+    if depth > 4:
+        return ""
+    match error:
+        case str():
+            text = error
+            with suppress(ValueError):
+                inner = read_json(text) if text.lstrip()[:1] in ("{", "[") else None
+                text = words_of(inner, depth + 1) or text
+            is_page = re.search(r"<(html|body|head)\b", text[:1000], re.IGNORECASE)
+            return (
+                " ".join(re.sub(r"(?s)<style.*?</style>|<[^>]*>", " ", text).split())
+                if is_page
+                else text.strip()
+            )
+        case list():
+            return "; ".join(
+                dict.fromkeys(filter(None, (words_of(each, depth + 1) for each in error[:3])))
+            )
+        case dict():
+            words = next(
+                filter(
+                    None, (words_of(error[name], depth + 1) for name in _WORDS if error.get(name))
+                ),
+                "",
+            )
+            if words and isinstance(place := error.get("loc"), list):
+                words = f"{'.'.join(map(str, place))}: {words}"
+            metadata = error.get("metadata")
+            if isinstance(metadata, dict) and (raw := words_of(metadata.get("raw"), depth + 1)):
+                words = f"{words.rstrip('. ')}: {raw}" if raw not in words else words
+            return words or ("" if depth else as_text(error))
+        case _:
+            return ""
+
+
+_WORDS: Final = (
+    "error",
+    "message",
+    "msg",
+    "detail",
+    "error_message",
+    "error_msg",
+    "errors",
+    "title",
+    "reason",
+    "description",
+)
+"""Fields of an error that can have its sentence, in order."""
 
 
 def _repeated_text(text: str) -> str | None:

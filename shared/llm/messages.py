@@ -1,5 +1,6 @@
 """Chat requests, answers and message sections."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,8 @@ class ToolCall:
     name: str
     arguments: str
     """JSON text as the model wrote it. It may be invalid, or empty."""
+    sent: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """Further fields of the call as the server sent it, such as `extra_content`; those of its function in `function`."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class ChatAnswer:
 
     @property
     def text(self) -> str:
-        return self.message.get("content") or ""
+        return THOUGHTS.sub("", self.message.get("content") or "")
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -175,23 +178,108 @@ def encode_json(content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode()
 
 
-def assistant_message(content: str | None, calls: Sequence[ToolCall]) -> Message:
-    """Builds the assistant's message in the format in which it is sent back."""
+def assistant_message(
+    content: str | None,
+    calls: Sequence[ToolCall],
+    sent: Mapping[str, Any] | None = None,
+) -> Message:
+    """Builds the assistant's message in the format in which it is sent back.
+
+    With calls, the further fields that the server has `sent` are kept: many servers require their reasoning back.
+    """
     message: Message = {"role": "assistant", "content": _clean(content)}
-    if calls:
-        message["tool_calls"] = [
-            {
-                # Some servers omit ids or repeat them, but the loop needs a unique id for each call.
-                "id": f"{call.id}_{index}",
-                "type": "function",
-                "function": {
-                    "name": _clean(call.name),
-                    "arguments": _clean(call.arguments) or "{}",
-                },
-            }
-            for index, call in enumerate(calls)
-        ]
-    return message
+    if not calls:
+        return message
+    message["tool_calls"] = [
+        {
+            **_kept(call.sent),
+            "id": _clean(call.id),
+            "type": "function",
+            "function": {
+                **_kept(call.sent.get("function") or {}),
+                "name": _clean(call.name),
+                "arguments": _clean(call.arguments) or "{}",
+            },
+        }
+        for call in calls
+    ]
+    return with_unique_ids({**_kept(sent or {}), **message}, ())
+
+
+def _kept(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields that have a value, as PostgreSQL returns them."""
+    with_value = {name: value for name, value in fields.items() if value not in (None, [], {})}
+    try:
+        kept: dict[str, Any] = storable(with_value)
+    except RecursionError:
+        return {}
+    return kept
+
+
+def with_unique_ids(message: Message, earlier: Sequence[Message]) -> Message:
+    """`message` with ids of its calls that no other call of the conversation has.
+
+    Ids are kept as received if they are unique. Otherwise they become 9 letters and digits, which every server accepts.
+    """
+    calls = message.get("tool_calls") or []
+    used = {call["id"] for each in earlier for call in each.get("tool_calls") or []}
+    ids: list[str] = []
+    for index, call in enumerate(calls):
+        unique = call["id"] or portable_id(f"{len(earlier)}/{index}")
+        while unique in used:
+            unique = portable_id(f"{len(earlier)}/{index}/{unique}")
+        used.add(unique)
+        ids.append(unique)
+    if ids == [call["id"] for call in calls]:
+        return message
+    renamed = [{**call, "id": unique} for call, unique in zip(calls, ids, strict=True)]
+    return {**message, "tool_calls": renamed}
+
+
+def portable_id(text: str) -> str:
+    """An id of a tool call that is made of `text`. Mistral accepts no other form."""
+    return hashlib.sha256(text.encode()).hexdigest()[:9]
+
+
+ORIGIN: Final = "model"
+"""The field of a recorded message with tool calls that names its model. It is not sent."""
+CONTENT_PARTS: Final = "content_parts"
+"""The field of a recorded message with the content as the server sent it, if that is not text alone."""
+
+
+def messages_for(messages: Sequence[Message], model: str) -> tuple[Message, ...]:
+    """`messages` as they are sent to `model`, of its provider.
+
+    It gets its own messages as it sent them. Those of another model have only their text and calls, with portable ids.
+    """
+    sent: list[Message] = []
+    ids: dict[str, str] = {}
+    for message in messages:
+        if message.get("tool_call_id") in ids:
+            message = {**message, "tool_call_id": ids[message["tool_call_id"]]}
+        elif message.get(ORIGIN) == model:
+            message = {name: value for name, value in message.items() if name != ORIGIN}
+            if (parts := message.pop(CONTENT_PARTS, None)) is not None:
+                message["content"] = parts
+        elif ORIGIN in message:
+            ids |= {call["id"]: portable_id(call["id"]) for call in message["tool_calls"]}
+            message = _portable(message, ids)
+        sent.append(message)
+    return tuple(sent)
+
+
+def _portable(message: Message, ids: Mapping[str, str]) -> Message:
+    """`message` without what only the server that sent it understands."""
+    calls = [
+        {
+            "id": ids[call["id"]],
+            "type": "function",
+            "function": {name: call["function"][name] for name in ("name", "arguments")},
+        }
+        for call in message["tool_calls"]
+    ]
+    text = THOUGHTS.sub("", message["content"] or "") or None
+    return {"role": "assistant", "content": text, "tool_calls": calls}
 
 
 def _clean(text: str | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from shared.billing.resumable_call import ResumableCall
 from shared.errors import PermanentError
-from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, messages_for
 from shared.llm.provider import ModelFault, OnDelta, Provider
 from shared.provider_limits.gate import ProviderGate
 
@@ -41,15 +41,19 @@ class ModelRouter:
     ) -> ChatAnswer:
         """See `Provider.complete`."""
         route, name = self._find(request.model)
-        sent = request if name == request.model else replace(request, model=name)
+        messages = messages_for(request.messages, request.model)
+        sent = replace(request, model=name, messages=messages)
         try:
-            return await route.provider.complete(sent, in_flight, on_delta)
+            answer = await route.provider.complete(sent, in_flight, on_delta)
         except PermanentError as error:
             explained = self._explain(error, request.model, route)
             if explained.code in UNUSABLE_CODES:
                 until = time.monotonic() + UNUSABLE_SECONDS
                 self._unusable[request.model] = (until, str(explained))
             raise explained from error.__cause__
+        if not answer.tool_calls:
+            return answer
+        return replace(answer, message={**answer.message, ORIGIN: request.model})
 
     def fault(self, model: str) -> ModelFault | None:
         """Why the model cannot be used now, as far as this process knows; None if it can."""

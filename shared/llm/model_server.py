@@ -65,6 +65,8 @@ _TOO_LARGE: Final = re.compile(
 """In the message of a 429: the request alone exceeds the limit of a minute, so waiting does not help."""
 _NOT_AN_OUTAGE: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 """Statuses of a single request that is to be repeated."""
+_SLIPS: Final = frozenset({"tool_use_failed", "json_validate_failed"})
+"""Codes of Groq and others for an answer of the model that the server could not parse. Another answer may be valid."""
 _GATEWAY_TIMEOUTS: Final = frozenset({408, 504, 524})
 """Statuses of a gateway that gave up a request while the server may still work on it."""
 
@@ -432,6 +434,8 @@ class ModelServer:
                     REFUSED_REQUEST,
                     f"{self.name} redirects to {error_text(location)}. Set {self._settings.url} to its actual address",
                 )
+            case _ if (generation := answers.failed_generation(error.body)) or error.code in _SLIPS:
+                return AnswerError(message, excerpt=generation, generation=generation)
             case _:
                 return PermanentError(REFUSED_REQUEST, message)
 
@@ -517,6 +521,8 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
     body: Any = response.text.strip()
     with suppress(ValueError):
         body = answers.read_json(body)
+    if isinstance(body, list) and len(body) == 1:
+        [body] = body
     return openai.APIStatusError(
         f"Error code: {response.status_code}",
         response=response,
@@ -525,7 +531,5 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
 
 
 def _reason(error: openai.APIStatusError) -> str:
-    """Returns the server's message, without the text that the SDK adds."""
-    body: Any = error.body
-    message = body.get("message") if isinstance(body, Mapping) else None
-    return (message if isinstance(message, str) else error.message).rstrip(". ")
+    """Returns the server's sentence, without the text that the SDK adds."""
+    return (answers.words_of(error.body) or error.message).rstrip(". ")

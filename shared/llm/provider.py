@@ -3,21 +3,22 @@
 import asyncio
 import base64
 import math
-import re
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.billing.resumable_call import ResumableCall
 from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import AnswerError, Received, as_text, parse_usage
+from shared.llm.adaptation import Adaptations, NoCallError
+from shared.llm.answers import AnswerError, FailureKind, Received, Usage, as_text, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.model_server import BYTES_PER_TOKEN, REFUSED_REQUEST, ModelServer
-from shared.tools.schemas import MAX_ITEMS, without_max_items
+from shared.llm.model_server import BYTES_PER_TOKEN, ModelServer
+from shared.llm.written_calls import answer_in, has_calls, parser_hint
+from shared.tools.schemas import without_max_items
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
 END_SECONDS = 1.0
@@ -27,27 +28,6 @@ PROGRESS_SECONDS = 5.0
 
 OnDelta = Callable[[str], Awaitable[None]]
 """Receives the whole text so far of a streamed answer. After a failed attempt the text starts again."""
-
-_STREAM: Final = "stream"
-_CACHE_KEY: Final = "prompt_cache_key"
-_OPTIONAL: Final = frozenset(
-    {
-        "stream_options",
-        "max_completion_tokens",
-        "max_tokens",
-        _STREAM,
-        _CACHE_KEY,
-        "reasoning_effort",
-        "verbosity",
-        "service_tier",
-    }
-)
-"""Optional parameters that some servers refuse. The schema keyword `maxItems` is another one."""
-_UNSUPPORTED: Final = re.compile(
-    r"support|unknown|unrecogni[sz]ed|unexpected|permitted|allowed|extra|same time|must be false"
-    r"|not implemented|disabled",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True)
@@ -78,13 +58,17 @@ class Provider(Protocol):
 class ChatProvider:
     """Chat completions of any server. An answer has no reference before it is complete, so it cannot be resumed.
 
-    Answers are streamed if the server supports it, which shows whether a slow server is still working. What a server
-    refuses (streaming, its options, one of the two names of the token limit, `maxItems` in schemas) is omitted from then on.
+    Answers are streamed if the server supports it, which shows whether a slow server is still working. What the server
+    of a model refuses is omitted or sent differently: see `Adaptations`.
     """
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
-        self._omitted: set[str] = set()
+        self.adaptations = Adaptations(
+            server.name,
+            server.warn,
+            frozenset({"stream"} if server.stream == "always" else ()),
+        )
         self.close = server.close
 
     async def complete(
@@ -100,19 +84,13 @@ class ChatProvider:
     async def _complete_adapted(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
-        """Repeats the request at once without a parameter that the server refuses."""
-        while True:
-            body = self._body(request)
-            try:
-                return await self._complete_once(body, in_flight, on_delta)
-            except VigilError as error:
-                parameter = self._refused_parameter(body, error)
-                if parameter is None:
-                    raise
-                self._omitted.add(parameter)
-                self._server.warn(
-                    f"{self._server.name} does not support {parameter!r}, which is omitted from now on: {error}"
-                )
+        """Repeats the request at once as the server asks for it."""
+        answer = await self.adaptations.send(
+            self._body(request), lambda body: self._complete_once(body, in_flight, on_delta)
+        )
+        if (hint := parser_hint(answer, request)) is not None:
+            self.adaptations.tell(request.model, "parser", f"{request.model} {hint}")
+        return answer
 
     async def _complete_once(
         self, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
@@ -137,8 +115,23 @@ class ChatProvider:
                             await _drain(pieces)
                             break
             except AnswerError as error:
+                if (read := answer_in(error, body)) is not None:
+                    return read
                 raise received.explained(error) from error.__cause__
-            return received.answer()
+            try:
+                answer = received.answer()
+            except AnswerError as error:
+                if (read := answer_in(error, body)) is not None:
+                    return read
+                raise
+            if body.get("tool_choice") == "required" and not has_calls(answer, body):
+                raise NoCallError(
+                    f"{self._server.name}: the model wrote text although a tool call was demanded",
+                    kind=FailureKind.NO_ANSWER,
+                    excerpt=answer.text,
+                    usage=Usage(answer.input_tokens, answer.output_tokens, answer.cached_tokens),
+                )
+            return answer
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
         body = dict(request.sent_body)
@@ -148,39 +141,13 @@ class ChatProvider:
             body["max_tokens"] = limit
         body |= request.options
         if self._server.is_openai and request.cache_key is not None:
-            body[_CACHE_KEY] = request.cache_key
+            body["prompt_cache_key"] = request.cache_key
         if self._server.stream != "never":
-            body |= {_STREAM: True, "stream_options": {"include_usage": True}}
-        if _STREAM in self._omitted:
-            body.pop("stream_options", None)
-        if "response_format" in body and (self._server.is_openai or MAX_ITEMS in self._omitted):
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        if "response_format" in body and self._server.is_openai:
             # OpenAI's own models do not need it, and some deployments of them refuse it.
             body["response_format"] = without_max_items(body["response_format"])
-        return {name: value for name, value in body.items() if name not in self._omitted}
-
-    def _refused_parameter(self, body: dict[str, Any], error: VigilError) -> str | None:
-        """Returns the optional parameter of `body` that the server refused; None if the error has another reason."""
-        is_refusal = isinstance(error, PermanentError) and error.code == REFUSED_REQUEST
-        # Never from a model's words: a web page could make the model say that the server cannot stream.
-        is_refusal = is_refusal or (isinstance(error, AnswerError) and error.is_error_body)
-        message = str(error).lower().replace(self._server.name.lower(), "")
-        if not is_refusal or not _UNSUPPORTED.search(message):
-            return None
-        optional = set(_OPTIONAL & body.keys())
-        response_format = body.get("response_format")
-        if without_max_items(response_format) != response_format:
-            optional.add(MAX_ITEMS)
-        limits = optional & {"max_tokens", "max_completion_tokens"}
-        if len(limits) == 1:
-            optional -= limits
-        if self._server.stream == "always":
-            optional.discard(_STREAM)
-        positions = [
-            (match.start(), name)
-            for name in optional
-            if (match := re.search(rf"\b{name.lower()}(ing)?\b", message))
-        ]
-        return min(positions)[1] if positions else None
+        return body
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:
@@ -189,35 +156,6 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
         async with asyncio.timeout(END_SECONDS):
             async for _ in pieces:
                 pass
-
-
-class OptionalToolChoice:
-    """A provider that omits `tool_choice` for servers that do not support it.
-
-    If the server refuses a request, sends it again without `tool_choice`, and remembers whether that helped.
-    It remembers for the lifetime of the process. The recorded call and its hash do not change.
-    """
-
-    def __init__(self, provider: Provider) -> None:
-        self._provider = provider
-        self._is_refused = False
-        self.close = provider.close
-
-    async def complete(
-        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
-    ) -> ChatAnswer:
-        """See `Provider.complete`."""
-        without = replace(request, tool_choice=None)
-        if request.tool_choice is None or self._is_refused:
-            return await self._provider.complete(without, in_flight, on_delta)
-        try:
-            return await self._provider.complete(request, in_flight, on_delta)
-        except PermanentError as error:
-            if error.code != REFUSED_REQUEST:
-                raise
-        answer = await self._provider.complete(without, in_flight, on_delta)
-        self._is_refused = True
-        return answer
 
 
 EMBEDDING_WAIT_SECONDS: Final = 1.0

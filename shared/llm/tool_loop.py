@@ -19,7 +19,14 @@ from shared.database.statements import BoundQuery, Executor, RoundTrip, Transact
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.embeddings import Embeddings
-from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall, assistant_message
+from shared.llm.messages import (
+    ChatAnswer,
+    ChatRequest,
+    Message,
+    ToolCall,
+    assistant_message,
+    with_unique_ids,
+)
 from shared.llm.phase_run import PhaseRun, StreamListener
 from shared.llm.repair import Repairs
 from shared.llm.state_calls import StateCall, ask_state_calls
@@ -262,7 +269,7 @@ class ToolLoop:
         def normalize(answer: ChatAnswer) -> ChatAnswer:
             raw_answers.append(answer)
             if request.allows_tools:
-                return normalize_tool_calls(answer, self._tools)
+                return normalize_tool_calls(answer, self._tools, request.messages)
             return replace(answer, message=assistant_message(answer.text, []))
 
         def is_ignored() -> bool:
@@ -296,16 +303,20 @@ class ToolLoop:
         self._has_fallen_back = True
         repairs = Repairs([self._fallback.repair])
         await self._run.record_repairs(str(self._run.phase), repairs, key="fallback/early")
-        answer, uses = self._own_calls(calls, "fallback")
-        await self._use_tools(ChatRequest("", ()), answer, uses, rounds_left=0)
+        request = ChatRequest("", ())
+        answer, uses = self._own_calls(request, calls, "fallback")
+        await self._use_tools(request, answer, uses, rounds_left=0)
 
-    def _own_calls(self, calls: Calls, key: str) -> tuple[ChatAnswer, list[_ToolUse]]:
+    def _own_calls(
+        self, request: ChatRequest, calls: Calls, key: str
+    ) -> tuple[ChatAnswer, list[_ToolUse]]:
         """Calls that code makes, and the answer in which the model would have made them. Recorded under `key`."""
         tool_calls = [
-            ToolCall("own", name, json.dumps(arguments, ensure_ascii=False))
+            ToolCall("", name, json.dumps(arguments, ensure_ascii=False))
             for name, arguments in calls
         ]
-        answer = ChatAnswer(assistant_message(None, tool_calls), "tool_calls")
+        message = with_unique_ids(assistant_message(None, tool_calls), request.messages)
+        answer = ChatAnswer(message, "tool_calls")
         uses = [
             replace(self._use(call, f"{key}/{index}"), is_written=False)
             for index, call in enumerate(answer.tool_calls)
@@ -323,7 +334,7 @@ class ToolLoop:
         self._has_followed_up = True
         repairs = Repairs([follow_up.repair])
         await self._run.record_repairs(str(self._run.phase), repairs, key=f"{answer_id}/early")
-        own_answer, uses = self._own_calls(follow_up.calls, str(answer_id))
+        own_answer, uses = self._own_calls(request, follow_up.calls, str(answer_id))
         following = await self._use_tools(request, own_answer, uses)
         assert following is not None, "only the model's own calls end a loop"
         return following

@@ -18,7 +18,7 @@ from shared.llm.model_router import ModelRouter, Route
 from shared.llm.model_server import Limits, ModelServer, SettingNames, server_name
 from shared.llm.phase_run import Model
 from shared.llm.pricing import SHIPPED, Prices, read_prices
-from shared.llm.provider import ChatProvider, Embedder, OptionalToolChoice, Provider
+from shared.llm.provider import ChatProvider, Embedder, Provider
 from shared.provider_limits import state as provider_limits
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, provider_key
@@ -180,9 +180,9 @@ def _log_embedding_error(error: VigilError) -> None:
 def _provider(api: Literal["chat", "background"], server: ModelServer) -> Provider:
     match api:
         case "chat":
-            return OptionalToolChoice(ChatProvider(server))
+            return ChatProvider(server)
         case "background":
-            return OptionalToolChoice(BackgroundProvider(server))
+            return BackgroundProvider(server)
 
 
 def create_fetch_client(settings: Settings) -> FetchClient:

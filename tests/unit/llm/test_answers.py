@@ -129,7 +129,12 @@ ACCEPTED = [
     message_case("content as a number", {"content": 42}, "42"),
     message_case("reasoning_content", {"content": "Hi", "reasoning_content": "Hm"}, "Hi"),
     message_case("reasoning in the text", {"content": "<think>Hm\n</think>\n\nHi"}, "Hi"),
-    message_case("no finish reason", {"content": "Hi"}, "Hi", finish=None),
+    Case(
+        "no finish reason in a whole answer",
+        json.dumps(completion({"content": "Hi"}, None)).encode(),
+        json.dumps(completion({"content": "Hi"}, None)).encode(),
+        "Hi",
+    ),
     message_case("finish reason of another kind", {"content": "Hi"}, "Hi", finish={"type": "stop"}),
     message_case("tool_calls null", {"content": "Hi", "tool_calls": None}, "Hi"),
     message_case("tool_calls empty", {"content": "Hi", "tool_calls": []}, "Hi"),
@@ -176,13 +181,13 @@ ACCEPTED = [
     Case(
         "numbered choices",
         json.dumps({"choices": {"0": {"message": {"content": "Hi"}}}, "usage": USAGE}).encode(),
-        events({"choices": {"0": {"delta": {"content": "Hi"}}}}, END),
+        events({"choices": {"0": {"delta": {"content": "Hi"}, "finish_reason": "stop"}}}, END),
         "Hi",
     ),
     Case(
         "text of older completions",
         json.dumps({"choices": [{"text": "Hi"}], "usage": USAGE}).encode(),
-        events({"choices": [{"text": "Hi"}]}, END),
+        events({"choices": [{"text": "Hi", "finish_reason": "stop"}]}, END),
         "Hi",
     ),
     Case(
@@ -271,7 +276,6 @@ ACCEPTED = [
         text="",
         calls=[LOOK],
     ),
-    stream_case("no finish reason, but an end", chunk({"content": "Hi"}), END, text="Hi"),
     stream_case(
         "a finish reason, but no end", chunk({"content": "Hi"}, "stop"), END, done=False, text="Hi"
     ),
@@ -417,6 +421,13 @@ REJECTED = [
         {"error": {"type": "overloaded_error", "message": "busy"}},
         "busy",
         counts=False,
+    ),
+    stream_case(
+        "no finish reason, but an end",
+        chunk({"content": "Hi"}),
+        END,
+        fails="broke off after 2 characters: the stream ended without a finish reason",
+        tokens=(None, None),
     ),
     stream_case(
         "an error within a stream",

@@ -1,5 +1,6 @@
 """Chat requests converted to the Responses API, and its responses converted to chat answers."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -29,8 +30,8 @@ SCHEMA = {
 SYSTEM = {"role": "system", "content": "You plan."}
 USER = {"role": "user", "content": "Go on."}
 REPLIES = [
-    {"role": "tool", "tool_call_id": "a_0", "content": "{}"},
-    {"role": "tool", "tool_call_id": "a_1", "content": "[1]"},
+    {"role": "tool", "tool_call_id": "a", "content": "{}"},
+    {"role": "tool", "tool_call_id": "b", "content": "[1]"},
 ]
 
 
@@ -78,7 +79,13 @@ def function_call(call_id: str, name: str = "find", arguments: str = "{}") -> di
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": []}
 CONVERSATION = ChatRequest(
     "m",
-    (SYSTEM, USER, assistant_message("Let me see.", [Call("a", "find", "{}")] * 2), *REPLIES, USER),
+    (
+        SYSTEM,
+        USER,
+        assistant_message("Let me see.", [Call("a", "find", "{}"), Call("b", "find", "{}")]),
+        *REPLIES,
+        USER,
+    ),
     (TOOL,),
 )
 
@@ -102,10 +109,10 @@ def test_tool_calls_and_results_are_items_with_a_shared_call_id() -> None:
         ("message", None),
         ("message", None),
         ("message", None),
-        ("function_call", "a_0"),
-        ("function_call", "a_1"),
-        ("function_call_output", "a_0"),
-        ("function_call_output", "a_1"),
+        ("function_call", "a"),
+        ("function_call", "b"),
+        ("function_call_output", "a"),
+        ("function_call_output", "b"),
         ("message", None),
     ]
     assert not any("id" in item for item in request_body(CONVERSATION)["input"])
@@ -133,10 +140,9 @@ def test_an_answer_has_text_and_token_counts() -> None:
 
 def test_calls_with_the_same_id_get_distinct_ids() -> None:
     answer = response(REASONING, message("I look."), function_call("c"), function_call("c", "read"))
-    assert [(call.id, call.name) for call in answer.tool_calls] == [
-        ("c_0", "find"),
-        ("c_1", "read"),
-    ]
+    first, second = answer.tool_calls
+    assert (first.id, first.name, second.name) == ("c", "find", "read")
+    assert re.fullmatch("[a-z0-9]{9}", second.id)
     assert (answer.text, answer.finish_reason) == ("I look.", "tool_calls")
 
 

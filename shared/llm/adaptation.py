@@ -1,0 +1,446 @@
+"""Adapts requests to what the server of a model refuses, as far as its errors say what that is."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Final, TypeVar
+
+from shared.errors import PermanentError, VigilError
+from shared.llm.answers import AnswerError
+from shared.llm.model_server import REFUSED_REQUEST
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+MAX_CHANGES: Final = 6
+"""Changes that are tried for one request."""
+
+
+class Omitted(Enum):
+    """The value of a parameter that is left out."""
+
+    OMITTED = "omitted"
+
+
+OMITTED: Final = Omitted.OMITTED
+_LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
+"""Names of the token limit. Budgets depend on it, so one of them is always sent."""
+_KEPT: Final = frozenset({"model", "messages", "input", "tools", "text", "background", "store"})
+_KEYWORDS: Final = frozenset(
+    {"maxItems", "minItems", "additionalProperties", "strict", "anyOf", "enum", "$ref", "$defs"}
+)
+"""Of schemas. Code checks the answers in any case."""
+_SCHEMA: Final = "Answer with JSON that fits this JSON Schema, and with nothing else:\n{}"
+_REASONING: Final = re.compile(
+    r"\b(reasoning_(?!effort)\w+)\b|['\"`](reasoning|thinking|thought)['\"`]"
+)
+_REQUIRED_BACK: Final = re.compile(
+    r"missing|required|must be (passed|sent|included|provided)|must (contain|include|have)|passed back|expected",
+    re.IGNORECASE,
+)
+_UNKNOWN_REASONING: Final = "This call was made without reasoning."
+_UNKNOWN_SIGNATURE: Final = "skip_thought_signature_validator"
+"""Google documents it for calls that another model has made."""
+_NOT_A_PARAMETER: Final = re.compile(
+    r"content.?(filter|management|policy)|context.?(length|window|size)|too (long|large|many tokens)|jailbreak",
+    re.IGNORECASE,
+)
+_WORD: Final = r"['\"`‘“]?(?P<value>[\w.-]+)"
+_VALUES: Final = frozenset(
+    {
+        "none",
+        "null",
+        "true",
+        "false",
+        "auto",
+        "default",
+        "minimal",
+        "low",
+        "medium",
+        "high",
+        "xhigh",
+    }
+)
+"""Values that are recognized without quotation marks."""
+_SET: Final = re.compile(
+    r"\b(?:set|setting|use|using|pass|specify|with)\s+(?:the\s+)?(?:parameter\s+|field\s+)?"
+    rf"['\"`‘“]?(?P<name>[a-z][\w.]*)['\"`’”]?\s*(?:to|=|:|as)\s*{_WORD}",
+    re.IGNORECASE,
+)
+_MUST: Final = re.compile(
+    r"['\"`‘“]?(?P<name>[a-z][\w.]*)['\"`’”]?\s+(?:parameter\s+|field\s+|value\s+)?"
+    r"(?:must|should|has to|needs to|can only|is required to|to)\s+(?:only\s+)?be\s+(?:set\s+to\s+|equal\s+to\s+)?"
+    rf"{_WORD}",
+    re.IGNORECASE,
+)
+_LISTED: Final = re.compile(
+    r"(?:(?:supported|allowed|valid|possible|permitted|accepted|available)\s+(?:values?|options?)"
+    r"|(?:must|should|has to) be (?:one of|either)|expected one of|input should be|only (?:supports?|accepts?|allows?))"
+    r"[^\w'\"`‘“]+(?:(?:are|is|the|values?)[^\w'\"`‘“]+)*(?P<rest>.{1,200})",
+    re.IGNORECASE | re.DOTALL,
+)
+_QUOTED: Final = re.compile(r"['\"`‘“]([\w.-]+)['\"`’”]")
+_NUMBER: Final = re.compile(r"\d[\d,_]*")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference between the requests that a model is sent and those that others are."""
+
+    name: str
+    value: Any = OMITTED
+    only_with_tools: bool = False
+    """Whether only requests with tools are refused otherwise."""
+
+    def __str__(self) -> str:
+        name = self.name.removeprefix("messages.")
+        if self.value is OMITTED:
+            return f"{name!r} is omitted"
+        shown = self.value.get("type") if isinstance(self.value, dict) else self.value
+        return f"{name!r} is sent as {shown!r}{' with tools' if self.only_with_tools else ''}"
+
+    def __hash__(self) -> int:
+        return hash((self.name, json.dumps(self.value, default=str)))
+
+
+@dataclass
+class Adaptations:
+    """What the models of one server are sent differently, for the lifetime of the process.
+
+    A refusal that names a parameter is tried again with what it asks for, or without the parameter. What helped is
+    remembered for the model. The recorded call and its hash do not change.
+    """
+
+    server: str
+    warn: Callable[[str], None]
+    always: frozenset[str] = frozenset()
+    """Parameters that are never changed."""
+    _by_model: dict[str, tuple[Change, ...]] = field(default_factory=dict)
+    _told: set[tuple[str, str]] = field(default_factory=set)
+
+    def changes(self, model: str) -> Sequence[Change]:
+        """What is known of `model`."""
+        return self._by_model.get(model, ())
+
+    def tell(self, model: str, key: str, message: str) -> None:
+        """Warns once for each model and `key`."""
+        if (model, key) not in self._told:
+            self._told.add((model, key))
+            self.warn(f"{self.server}: {message}")
+
+    async def send(self, body: Json, send: Callable[[Json], Awaitable[T]]) -> T:
+        """Sends `body` as its model's server accepts it. Raises the last error if no change helps."""
+        model = str(body["model"])
+        changes = list(self.changes(model))
+        tried: set[Change] = set(changes)
+        reasons: dict[Change, VigilError] = {}
+        while True:
+            adapted = apply(body, changes)
+            try:
+                answer = await send(adapted)
+            except VigilError as error:
+                possible = (
+                    each
+                    for each in self._candidates(adapted, error)
+                    if each not in tried and len(reasons) < MAX_CHANGES
+                )
+                change = next(possible, None)
+                if change is None:
+                    if not _is_refusal(error):
+                        self._remember(model, changes, reasons)
+                    raise
+                tried.add(change)
+                reasons[change] = error
+                changes = [each for each in changes if each.name != change.name] + [change]
+            else:
+                self._remember(model, changes, reasons)
+                return answer
+
+    def _remember(
+        self, model: str, changes: Sequence[Change], reasons: Mapping[Change, VigilError]
+    ) -> None:
+        self._by_model[model] = tuple(changes)
+        for change in changes:
+            if change in reasons:
+                self.warn(
+                    f"{self.server} does not accept {change.name.removeprefix('messages.')!r} as {model} was sent it;"
+                    f" from now on {change}: {reasons[change]}"
+                )
+
+    def _candidates(self, body: Json, error: VigilError) -> Iterator[Change]:
+        """The changes that the error asks for, the most specific first."""
+        if isinstance(error, NoCallError):
+            yield Change("tool_choice")
+            return
+        if isinstance(error, AnswerError) and error.has_no_end and "stream" not in self.always:
+            yield Change("stream")
+            return
+        if not _is_refusal(error):
+            return
+        words = str(error).replace(self.server, "")
+        param = getattr(error.__cause__, "param", None)
+        found = [
+            each
+            for each in _named_changes(body, words, param if isinstance(param, str) else None)
+            if each.name not in self.always
+        ]
+        yield from found
+        if not found and "tool_choice" in body and not _NOT_A_PARAMETER.search(words):
+            # Some servers refuse it without a word about it.
+            yield Change("tool_choice")
+
+
+class NoCallError(AnswerError):
+    """The model wrote text although the request demanded a tool call."""
+
+
+def _is_refusal(error: VigilError) -> bool:
+    if isinstance(error, PermanentError):
+        return error.code == REFUSED_REQUEST
+    # Never from a model's words: a web page could make the model say that the server cannot stream.
+    return isinstance(error, AnswerError) and error.is_error_body
+
+
+def apply(body: Json, changes: Iterable[Change]) -> Json:
+    """`body` with the changes."""
+    body = dict(body)
+    limit = next((body[name] for name in body.keys() & _LIMITS), None)
+    for change in changes:
+        name, value = change.name, change.value
+        if change.only_with_tools and not body.get("tools"):
+            continue
+        if name in _KEYWORDS:
+            for field_name in ("tools", "response_format", "text"):
+                if field_name in body:
+                    body[field_name] = _without_keyword(body[field_name], name)
+        elif name.startswith("messages."):
+            body["messages"] = _with_field(body["messages"], name.partition(".")[2], value)
+        elif name == "response_format":
+            if name in body:
+                body = _with_schema_as_text(body, value)
+        elif name in _LIMITS and isinstance(value, int):
+            for each in body.keys() & _LIMITS:
+                body[each] = min(body[each], value)
+        elif value is not OMITTED:
+            is_responses = name == "reasoning_effort" and "input" in body
+            _set(body, ["reasoning", "effort"] if is_responses else name.split("."), value)
+        else:
+            body.pop(name, None)
+    if "stream" not in body:
+        body.pop("stream_options", None)
+    if limit is not None and not body.keys() & _LIMITS:
+        omitted = {change.name for change in changes if change.value is OMITTED}
+        others = {"max_tokens", "max_completion_tokens"} - omitted
+        body[others.pop() if others else "max_tokens"] = limit
+    return body
+
+
+def _set(body: Json, path: Sequence[str], value: Any) -> None:
+    *parents, last = path
+    for parent in parents:
+        inner = body.get(parent)
+        body[parent] = body = dict(inner) if isinstance(inner, dict) else {}
+    body[last] = value
+
+
+def _without_keyword(value: Any, keyword: str) -> Any:
+    if isinstance(value, list):
+        return [_without_keyword(each, keyword) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        # Properties are named by the schema's author.
+        name: {key: _without_keyword(inner, keyword) for key, inner in each.items()}
+        if name == "properties" and isinstance(each, dict)
+        else _without_keyword(each, keyword)
+        for name, each in value.items()
+        if name != keyword
+    }
+
+
+def _with_schema_as_text(body: Json, value: Any) -> Json:
+    """`body` with its schema in the last message, because the server does not support schemas."""
+    schema = (body["response_format"].get("json_schema") or {}).get("schema")
+    body = {name: each for name, each in body.items() if name != "response_format"}
+    if value is not OMITTED:
+        body["response_format"] = value
+    if schema is not None:
+        text = _SCHEMA.format(json.dumps(schema, ensure_ascii=False))
+        *earlier, last = body["messages"]
+        if last.get("role") == "user" and isinstance(last.get("content"), str):
+            last = {**last, "content": f"{last['content']}\n\n{text}"}
+            body["messages"] = [*earlier, last]
+        else:
+            body["messages"] = [*body["messages"], {"role": "user", "content": text}]
+    return body
+
+
+def _with_field(messages: Sequence[Json], name: str, value: Any) -> list[Json]:
+    """The assistant's messages without the field `name`, or with `value` where a message with calls lacks it."""
+    changed = []
+    for message in messages:
+        if message.get("role") == "assistant":
+            if value is OMITTED:
+                message = _without_field(message, name)
+            elif message.get("tool_calls") and name == "thought_signature":
+                message = {**message, "tool_calls": _signed(message["tool_calls"], value)}
+            elif message.get("tool_calls"):
+                message = {name: value, **message}
+        changed.append(message)
+    return changed
+
+
+def _without_field(message: Json, name: str) -> Json:
+    kept = {key: each for key, each in message.items() if key != name}
+    if "tool_calls" in kept:
+        kept["tool_calls"] = [
+            {key: each for key, each in call.items() if key != name} for call in kept["tool_calls"]
+        ]
+    return kept
+
+
+def _signed(calls: Sequence[Json], signature: Any) -> list[Json]:
+    google = {"extra_content": {"google": {"thought_signature": signature}}}
+    return [{**google, **call} for call in calls]
+
+
+def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
+    """The changes for the parameters that `words` name, in the order of their names."""
+    asked = _asked_values(words)
+    names = _named(body, words, param)
+    changes = [
+        *_message_changes(body, words),
+        *(Change(name) for name in names if name in _KEYWORDS),
+        *(change for name in names for change in _changes_of(body, name, words, asked)),
+    ]
+    if "json_schema" in words and "response_format" in body:
+        changes += _changes_of(body, "response_format", words, asked)
+    known = {*names, *_KEPT}
+    changes += [
+        Change(name, value)
+        for name, value in asked.items()
+        if name.partition(".")[0] not in known and ("_" in name or "." in name or name in _SETTABLE)
+    ]
+    if _is_about_tools(body, words):
+        with_tools = ("reasoning_effort", "thinking", "enable_thinking")
+        return [
+            replace(each, only_with_tools=True) if each.name in with_tools else each
+            for each in changes
+        ]
+    return changes
+
+
+_SETTABLE: Final = frozenset({"stream", "temperature", "thinking", "n"})
+"""Parameters without an underscore that a server can ask for."""
+
+
+def _named(body: Json, words: str, param: str | None) -> list[str]:
+    """The parameters of `body` and keywords of its schemas that `words` or `param` name, in order of their places."""
+    parameters = [name for name in body if name not in _KEPT]
+    keywords = _keywords(
+        [body.get("tools"), body.get("response_format"), body.get("text")]
+    ) & _KEYWORDS  # fmt: skip
+    places = []
+    for name in [*parameters, *keywords]:
+        spelled = r"[._\s-]?".join(map(re.escape, name.split("_")))
+        pattern = re.compile(rf"(?<![\w$]){spelled}(ing)?(?!\w)", re.IGNORECASE)
+        if param is not None and pattern.search(param):
+            places.append((-1, -len(name), name))
+        elif match := pattern.search(words):
+            places.append((match.start(), -len(name), name))
+    return [name for *_, name in sorted(places)]
+
+
+def _keywords(value: Any) -> set[str]:
+    if isinstance(value, list):
+        return {keyword for each in value for keyword in _keywords(each)}
+    if isinstance(value, dict):
+        return {*value, *(keyword for each in value.values() for keyword in _keywords(each))}
+    return set()
+
+
+def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> Sequence[Change]:
+    """What can be sent instead of the parameter `name`, which the server refuses."""
+    if name in _KEYWORDS:
+        return ()
+    if name in _LIMITS:
+        return _limit_changes(body, name, words)
+    if name == "tool_choice":
+        return (Change(name),)
+    if name == "response_format":
+        is_schema = body[name].get("type") == "json_schema"
+        as_object = (Change(name, {"type": "json_object"}),) if is_schema else ()
+        return (*as_object, Change(name))
+    values = (
+        [asked[name]] if name in asked else [_convert(each) for each in _listed_values(words)[:1]]
+    )
+    wanted = [Change(name, value) for value in values if value != body[name]]
+    return (*wanted, Change(name))
+
+
+def _is_about_tools(body: Json, words: str) -> bool:
+    return (
+        bool(body.get("tools"))
+        and re.search(r"\b(tool|function)s?\b", words, re.IGNORECASE) is not None
+    )
+
+
+def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
+    if re.search(r"context (length |window |size )?(is|of|has)\b", words, re.IGNORECASE):
+        return ()  # what fits depends on the length of the prompt
+    numbers = (int(re.sub("[,_]", "", each)) for each in _NUMBER.findall(words) if len(each) < 12)
+    lower = [number for number in numbers if 16 <= number < body[name]]
+    if lower:
+        return (Change(name, max(lower)),)
+    is_too_large = re.search(
+        r"too (large|high|big)|exceed|at most|maximum|less than", words, re.IGNORECASE
+    )
+    return () if is_too_large else (Change(name),)
+
+
+def _message_changes(body: Json, words: str) -> Iterator[Change]:
+    """Changes of the assistant's messages: fields that the server requires back, or refuses."""
+    assistants = [each for each in body.get("messages") or () if each.get("role") == "assistant"]
+    calls = [call for each in assistants for call in each.get("tool_calls") or ()]
+    if calls and _REQUIRED_BACK.search(words):
+        if "thought_signature" in words or "thoughtSignature" in words:
+            yield Change("messages.thought_signature", _UNKNOWN_SIGNATURE)
+        elif match := _REASONING.search(words):
+            yield Change(f"messages.{match[1] or match[2]}", _UNKNOWN_REASONING)
+    usual = {"role", "content", "tool_calls", "id", "type", "function"}
+    further = {name for each in [*assistants, *calls] for name in each} - usual
+    for name in sorted(further, key=len, reverse=True):
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words):
+            yield Change(f"messages.{name}")
+
+
+def _asked_values(words: str) -> dict[str, Any]:
+    """The values that `words` ask for, by parameter."""
+    asked: dict[str, Any] = {}
+    for match in (*_SET.finditer(words), *_MUST.finditer(words)):
+        name = match["name"].lower()
+        for prefix in ("parameter.", "parameters.", "body.", "params."):
+            name = name.removeprefix(prefix)
+        name = {"reasoning.effort": "reasoning_effort"}.get(name, name)
+        value = match["value"].rstrip(".")
+        is_quoted = words[match.start("value") - 1] in "'\"`‘“"
+        if is_quoted or value.lower() in _VALUES or value.isdecimal():
+            asked.setdefault(name, _convert(value))
+    return asked
+
+
+def _listed_values(words: str) -> Sequence[str]:
+    if (match := _LISTED.search(words)) is None:
+        return ()
+    rest = re.split(r"\.\s|;|\n", match["rest"])[0]
+    quoted: list[str] = _QUOTED.findall(rest)
+    return quoted or [each for each in re.findall(r"[\w-]+", rest) if each.lower() in _VALUES]
+
+
+def _convert(value: str) -> Any:
+    plain = {"true": True, "false": False, "null": OMITTED, "None": "none"}
+    if value.isdecimal():
+        return int(value)
+    return plain.get(value.lower(), plain.get(value, value))
