@@ -73,6 +73,8 @@ class Usage:
     """The tier that served the request, such as `flex`: it has prices of its own."""
     fault: str | None = None
     """Why the usage is unusable, if it is."""
+    read_tokens: int | None = None
+    """The input tokens at the most: some servers count those of their cache apart."""
 
 
 UNKNOWN_USAGE: Final = Usage()
@@ -147,11 +149,26 @@ def parse_usage(
                 _detail(raw, input_name, "cached_tokens", counts[0]),
                 _detail(raw, output_name, "reasoning_tokens", counts[1]),
                 tier if isinstance(tier, str) else None,
+                read_tokens=_read_tokens(raw, *counts),
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
         reason = "it sent none" if raw is None else f"it is {_excerpt(raw)}"
     return Usage(fault=f"the server's usage is not usable: {reason}")
+
+
+def _read_tokens(usage: dict[str, Any], input_tokens: int, output_tokens: int) -> int:
+    """The input tokens with all that the server counts as of its cache, or in the total alone."""
+    details = [each for each in usage.values() if isinstance(each, dict)]
+    cached = sum(
+        count
+        for counts in (usage, *details)
+        for name, count in counts.items()
+        if "cache" in name and _is_count(count)
+    )
+    total: Any = usage.get("total_tokens")
+    of_total = int(total) - output_tokens if _is_count(total) else 0
+    return max(input_tokens + int(cached), of_total)
 
 
 def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
@@ -225,6 +242,7 @@ class AnswerParts:
             reasoning_tokens=self.usage.reasoning_tokens,
             service_tier=self.usage.service_tier,
             usage_fault=self.usage.fault,
+            read_tokens=self.usage.read_tokens,
         )
 
     def _fault(self) -> str | None:
