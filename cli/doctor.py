@@ -42,7 +42,7 @@ from shared.events.topology import CONSUMERS
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
-from shared.schemas.base import AgentResponse, ProvidersResponse
+from shared.schemas.base import AgentResponse, ProviderOutage, ProvidersResponse
 from shared.urls import strip_secrets
 
 GIGABYTE: Final = 1024**3
@@ -77,6 +77,14 @@ class RefusedKey(Finding):
     """A provider answers, and does not accept the key."""
 
 
+@dataclass(frozen=True)
+class Outage(Finding):
+    """A provider does not answer the running installation."""
+
+    provider: str = ""
+    """As the check of the provider itself is named."""
+
+
 def good(name: str, message: str) -> Finding:
     return Finding(name, Verdict.GOOD, message)
 
@@ -108,13 +116,24 @@ def examine(
     yield check_engines()
     yield check_data_directory(directory)
     yield check_disk(directory)
-    yield from _running(settings, data, running, api)
+    away: set[str] = set()
+    for finding in _running(settings, data, running, api):
+        away |= {finding.provider} if isinstance(finding, Outage) else set()
+        yield finding
     yield from check_keys(settings)
     answering = Providers.from_settings(settings, corpus)
-    yield check_model_server(settings, answering)
-    for name in settings.providers:
-        yield check_named_provider(settings, name)
-    yield check_search_service(settings, answering)
+    checks = {
+        "model server": partial(check_model_server, settings, answering),
+        **{
+            f"provider {name}": partial(check_named_provider, settings, name)
+            for name in settings.providers
+        },
+        "search service": partial(check_search_service, settings, answering),
+    }
+    for name, check in checks.items():
+        # The installation's own requests say more than a list of models.
+        if name not in away:
+            yield check()
     yield from _corpus(answering, running)
 
 
@@ -134,12 +153,7 @@ def _running(
         if providers is not None:
             embedding_model = providers.embedding_model
             yield _providers(providers)
-            for outage in providers.outages:
-                yield bad(
-                    outage.kind,
-                    outage_sentence(outage),
-                    "nothing is lost; see whether its address and its account work",
-                )
+            yield from map(_outage, providers.outages)
     local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
@@ -150,6 +164,16 @@ def _running(
         yield from check_services(running)
     if local is not None:
         yield from check_agent_corpora(DataDirectory(data), agents)
+
+
+def _outage(outage: ProviderOutage) -> Outage:
+    fix = "nothing is lost; see whether its address and its account work"
+    if outage.is_quota:
+        fix = "nothing is lost; raise the limit of the account's plan, or wait until it is renewed"
+    provider = f"provider {outage.provider}" if outage.provider else "model server"
+    provider = "search service" if outage.kind == "search" else provider
+    verdict = Verdict.BAD if outage.is_unavailable else Verdict.NOTE
+    return Outage(provider, verdict, outage_sentence(outage), fix, provider)
 
 
 def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:

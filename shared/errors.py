@@ -5,6 +5,9 @@ from typing import Any, Final, TypeVar
 
 E = TypeVar("E", bound="VigilError")
 
+USED_UP: Final = "answers no request, because its quota is used up"
+"""What a provider does that raises QuotaUsedUpError."""
+
 
 class VigilError(Exception):
     """Base class of all errors that Vigil raises deliberately."""
@@ -48,6 +51,8 @@ class UnavailableError(TransientError):
 
     is_announced = False
     """Whether the log of this process already says that the provider is unavailable."""
+    is_quota = False
+    """Whether the quota of the provider's plan is used up."""
 
     def __init__(
         self,
@@ -58,6 +63,13 @@ class UnavailableError(TransientError):
     ) -> None:
         super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
         self.is_rate_limit = is_rate_limit
+
+
+class QuotaUsedUpError(UnavailableError):
+    """A provider answers no request until the quota of its plan is renewed or raised."""
+
+    unbilled = True
+    is_quota = True
 
 
 class WaitForProviderError(UnavailableError):

@@ -209,7 +209,7 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
             counts,
             totals,
             sandbox=providers.model_is_sandbox and providers.search_is_sandbox,
-            outages=providers.outages,
+            outages=[each for each in providers.outages if details.id in each.agent_ids],
         ),
     )
 

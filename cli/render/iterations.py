@@ -98,11 +98,11 @@ def outage_sentence(outage: ProviderOutage) -> str:
     name = f"{outage.name[:1].upper()}{outage.name[1:]}"
     since = outage.since.astimezone()
     day = "" if since.date() == datetime.now().astimezone().date() else f"{since:%Y-%m-%d} "
-    state = (
-        f"has been unavailable since {day}{since:%H:%M}"
-        if outage.is_unavailable
-        else "limits requests"
-    )
+    state = outage.state
+    if outage.is_quota:
+        state += f" (since {day}{since:%H:%M})"
+    elif outage.is_unavailable:
+        state = f"has been unavailable since {day}{since:%H:%M}"
     verb = "waits" if outage.waiting_steps == 1 else "wait"
     return (
         f"{name} {state}{_next_try(outage.next_attempt_at, '; ')};"

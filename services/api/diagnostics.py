@@ -188,6 +188,13 @@ def _outage_fault(outage: ProviderOutage) -> Fault:
     waiting = (
         f"{plural(outage.waiting_steps, 'step')} {'waits' if outage.waiting_steps == 1 else 'wait'}"
     )
+    if outage.is_quota:
+        return Fault(
+            "bad",
+            f"{name} {outage.state} (since {outage.since:%H:%M} UTC); {waiting}. Last answer: {outage.error}",
+            "Nothing is planned or paid for meanwhile. It is tried again every hour, and all steps continue when it answers."
+            " Raise the limit of the account's plan, or wait until it is renewed.",
+        )
     if outage.is_unavailable:
         return Fault(
             "bad",

@@ -36,6 +36,7 @@ from shared.llm.structured_output import (
     request_structured_answer,
     response_format,
 )
+from shared.provider_limits.store import search_quota
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations, iterations, steps
 from shared.workflow.iterations import StepRow
@@ -64,6 +65,7 @@ class Observe:
         # What only a plan needs is read for a plan alone: most iterations are quiet.
         needed = trip if self.watch is None else RoundTrip()
         needed.ask(system_types.ensure_query(lease.agent_id))
+        used_up = needed.ask(search_quota())
         loaded_agent = needed.ask(agents.agent_query(lease.agent_id))
         survey = context.ask_survey(
             needed, scope, StepKind.OBSERVE, token_budget=self.context_tokens
@@ -81,6 +83,9 @@ class Observe:
         if needed is not trip:
             async with self.model.database.connection_after(needed):
                 pass
+        if used_up.value is not None:
+            # A plan whose queries cannot search is not paid for.
+            raise used_up.value
         agent = loaded_agent.value
         is_folded = context.FOLDED in survey.value
         memory_lines = truncate_to_budget(

@@ -1,8 +1,10 @@
 """Which models a phase uses: `gpt-x, then y` is the model gpt-x, and y while gpt-x cannot be used."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
+
+from shared.enums import Phase
 
 MAX_MODELS: Final = 5
 _THEN: Final = re.compile(r"\s*,\s*then\s+", re.IGNORECASE)
@@ -40,3 +42,15 @@ def split_models(text: str) -> Sequence[str]:
 def first_model(text: str) -> str:
     """The model that is tried first."""
     return split_models(text)[0]
+
+
+def provider_names(
+    models: Mapping[str, str], default: str, named: Collection[str]
+) -> set[str | None]:
+    """The providers that an agent uses, also those of models that answer in place of others; None: the default one.
+
+    `models` has the models of the phases for which the agent does not use those of `default`.
+    """
+    texts = [*models.values(), *([default] if any(phase not in models for phase in Phase) else ())]
+    prefixes = [model.partition("/") for text in texts for model in split_models(text)]
+    return {prefix if slash and prefix in named else None for prefix, slash, _ in prefixes}

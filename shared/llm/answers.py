@@ -107,6 +107,8 @@ class Usage:
     """The tier that served the request, such as `flex`: it has prices of its own."""
     fault: str | None = None
     """Why the usage is unusable, if it is."""
+    read_tokens: int | None = None
+    """The input tokens at the most: some servers count those of their cache apart."""
 
 
 UNKNOWN_USAGE: Final = Usage()
@@ -186,6 +188,7 @@ def parse_usage(
                 max(_cached_tokens(raw, counts[0]), default=0),
                 _detail(raw, output_name, "reasoning_tokens", counts[1]),
                 tier if isinstance(tier, str) else None,
+                read_tokens=_read_tokens(raw, *counts),
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
@@ -204,6 +207,20 @@ def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Itera
             yield from _cached_tokens(value, most, depth + 1)
         elif _CACHED.search(name) and not _NOT_READ.search(name) and _is_count(value):
             yield value if value <= most else 0
+
+
+def _read_tokens(usage: dict[str, Any], input_tokens: int, output_tokens: int) -> int:
+    """The input tokens with all that the server counts as of its cache, or in the total alone."""
+    details = [each for each in usage.values() if isinstance(each, dict)]
+    cached = sum(
+        count
+        for counts in (usage, *details)
+        for name, count in counts.items()
+        if "cache" in name and _is_count(count)
+    )
+    total: Any = usage.get("total_tokens")
+    of_total = int(total) - output_tokens if _is_count(total) else 0
+    return max(input_tokens + int(cached), of_total)
 
 
 def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
@@ -294,6 +311,7 @@ class AnswerParts:
             reasoning_tokens=self.usage.reasoning_tokens,
             service_tier=self.usage.service_tier,
             usage_fault=self.usage.fault,
+            read_tokens=self.usage.read_tokens,
         )
 
     def _fault(self) -> str | None:
@@ -803,6 +821,9 @@ def failed_generation(error: Any) -> str:
     return failed_generation(error.get("error"))
 
 
+_MAX_ERROR_CHARACTERS: Final = 10_000
+
+
 def words_of(error: Any, depth: int = 0) -> str:
     """The sentence of an error, wherever the server puts it; the error itself if it has none.
 
@@ -813,7 +834,7 @@ def words_of(error: Any, depth: int = 0) -> str:
         return ""
     match error:
         case str():
-            text = error
+            text = error[:_MAX_ERROR_CHARACTERS]
             with suppress(ValueError):
                 inner = read_json(text) if text.lstrip()[:1] in ("{", "[") else None
                 text = words_of(inner, depth + 1) or text

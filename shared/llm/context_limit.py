@@ -41,7 +41,8 @@ class LimitedProvider:
     ) -> ChatAnswer:
         """See `Provider.complete`."""
         fitted = fit(request, self._context_tokens, self._setting)
-        return await self._provider.complete(fitted, in_flight, on_delta)
+        answer = await self._provider.complete(fitted, in_flight, on_delta)
+        return replace(answer, sent_messages=fitted.messages)
 
 
 def estimate_tokens(request: ChatRequest) -> int:

@@ -48,6 +48,10 @@ class ChatAnswer:
     """The provider's tier that served the request, if it named one."""
     usage_fault: str | None = None
     """Why the server's token usage is unusable, if it is. Then the call is booked at its maximum cost."""
+    read_tokens: int | None = None
+    """The input tokens at the most, with those that the server may have left out of its count."""
+    sent_messages: Sequence[Message] | None = None
+    """What was sent in place of the request's messages, if that is shorter."""
 
     @property
     def text(self) -> str:

@@ -63,6 +63,11 @@ class ModelRouter:
         outage = self._find(model)[0].gate.outage
         return None if outage is None else ModelFault(outage, is_outage=True)
 
+    def provider_name(self, model: str) -> str | None:
+        """The name of the model's provider in the settings; None for the default one."""
+        prefix, slash, _ = model.partition("/")
+        return prefix if slash and prefix in self._named else None
+
     async def close(self) -> None:
         for route in (self._default, *self._named.values()):
             await route.provider.close()
@@ -81,7 +86,7 @@ class ModelRouter:
 
     def _find(self, model: str) -> tuple[Route, str]:
         """The provider, and its own name of the model."""
-        prefix, slash, name = model.partition("/")
-        if slash and prefix in self._named:
-            return self._named[prefix], name
-        return self._default, model
+        provider = self.provider_name(model)
+        if provider is None:
+            return self._default, model
+        return self._named[provider], model.removeprefix(f"{provider}/")

@@ -2,12 +2,22 @@
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Mapping,
+    Sequence,
+)
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from ipaddress import ip_address
 from operator import attrgetter
 from typing import Any, Final, Literal, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import httpx2
@@ -26,7 +36,7 @@ from shared.errors import (
 from shared.llm import answers
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind, Received
 from shared.llm.messages import encode_json
-from shared.provider_limits.gate import Passage, ProviderGate
+from shared.provider_limits.gate import Passage, ProviderGate, waited_seconds
 from shared.retry_after import retry_after_seconds
 from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tls import tls_context
@@ -41,6 +51,14 @@ PROVIDER: Final = "model"
 """Its name in metrics."""
 REFUSED_REQUEST: Final = "llm_request"
 """Error code of a request that the server refuses for its content, not for the key or the model."""
+QUEUED_WAITS: Final = 4
+"""A serial server may take so many times the limit for the first token, while it answers other requests."""
+EQUAL_REFUSALS: Final = 3
+"""After so many of one request it is checked whether the server answers others."""
+OVERLOADED_STATUSES: Final = frozenset({503, 529})
+"""Statuses of a server that may refuse one request and accept a shorter one at the same time."""
+REFUSED_ALONE_SECONDS: Final = 300.0
+"""A step that has waited so long for such a server does not wait on while the server answers others."""
 QUICK_TRIES = 3
 MAX_QUICK_WAIT_SECONDS = 5.0
 """Short waits are retried here. For longer waits the step is released, so that it blocks no worker and no lease. The SDK's
@@ -59,6 +77,7 @@ _TIMER_SECONDS: Final = 0.01
 """Tolerance for timers that fire early."""
 BYTES_PER_TOKEN: Final = 4
 """For the limit of tokens a minute, which providers estimate too."""
+_OWN_NAMES: Final = frozenset({"localhost", "host.docker.internal"})
 _TOO_LARGE: Final = re.compile(
     r"request (is )?too large|output tokens must be reduced", re.IGNORECASE
 )
@@ -96,21 +115,33 @@ class SettingNames:
 class Patience:
     """Enforces the time limits of one answer, whose reader updates `received`.
 
-    A server that handles one request at a time makes the others wait. So the limit for the first token restarts whenever
-    the server sends a part of another answer: see `server_answers`.
+    A server that handles one request at a time makes the others wait. So its limit for the first token restarts whenever
+    it sends a part of another answer: see `server_answers`.
     """
 
-    def __init__(self, server: str, limits: Limits, received: Received, *, streams: bool) -> None:
+    def __init__(
+        self,
+        server: str,
+        limits: Limits,
+        received: Received,
+        *,
+        streams: bool,
+        is_serial: bool = False,
+    ) -> None:
+        """`is_serial`: the server is known to handle one request at a time."""
         self._server = server
+        self._longest_wait = limits.first_token * (QUEUED_WAITS if is_serial else 1)
         self._limits = limits
         self._received = received
         self._streams = streams
         self._clock = asyncio.get_running_loop().time
-        self._sent_at = self._clock()
+        self._sent_at = self._renewed_at = self._clock()
         self._timer: asyncio.Timeout | None = None
+        self._is_lost = False
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
         """Awaits the next piece within the limits. Raises AnswerTimeoutError, which names the setting."""
+        self._renewed_at = self._clock()
         timer = asyncio.timeout_at(self._next_deadline())
         try:
             async with timer:
@@ -120,6 +151,12 @@ class Patience:
             if not timer.expired():
                 raise
             elapsed = self._clock() - self._sent_at
+            if self._is_lost:
+                raise AnswerError(
+                    f"{self._server} was unavailable meanwhile, and has not answered for {elapsed:.0f} s",
+                    kind=FailureKind.CUT_OFF,
+                    counts=False,
+                ) from None
             raise AnswerTimeoutError(
                 f"gave up on {self._server} after {elapsed:.0f} s: {self._reason(elapsed)}; "
                 f"received so far: {self._received.progress()}"
@@ -128,16 +165,26 @@ class Patience:
             self._timer = None
 
     def server_answers(self) -> None:
-        """Restarts the limit, because the server has just sent a part of another answer."""
+        """Restarts the limit of a serial server, because it has just sent a part of another answer."""
+        self._renewed_at = self._clock()
         if self._timer is not None and not self._timer.expired():
             self._timer.reschedule(self._next_deadline())
+
+    def give_up(self) -> None:
+        """Ends the wait, because the request was lost in an outage."""
+        if self._timer is not None and not self._timer.expired():
+            self._is_lost = True
+            self._timer.reschedule(self._clock())
 
     def _next_deadline(self) -> float:
         limits = self._limits
         if not self._streams:
             return self._sent_at + limits.whole
-        silence = limits.silence if self._received.characters else limits.first_token
-        return min(self._clock() + silence, self._sent_at + limits.total)
+        if self._received.characters:
+            return min(self._clock() + limits.silence, self._sent_at + limits.total)
+        # Keep-alives show that the request was not lost.
+        longest = limits.total if self._received.bytes else min(self._longest_wait, limits.total)
+        return min(self._renewed_at + limits.first_token, self._sent_at + longest)
 
     def _reason(self, elapsed: float) -> str:
         limits = self._limits
@@ -169,6 +216,10 @@ class ModelServer:
         self.name = name or server_name(base_url)
         self._settings = settings
         self.gate = gate or ProviderGate(self.name)
+        self.gate.probe = self._probe
+        self._probed_model: str | None = None
+        """The model of the last request; None before the first one."""
+        self._is_serial = self.gate.is_serial or _is_on_this_machine(base_url)
         self.limits = limits
         self.stream: Stream = stream
         self.is_openai = base_url is None or "//api.openai.com/" in base_url
@@ -207,20 +258,60 @@ class ModelServer:
     async def with_quick_retries(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Calls `ask`, which uses `translate_errors`, and retries short transient errors.
 
-        Does not retry a complete but unusable answer: it is paid for, and retried with the step.
+        Does not retry a complete but unusable answer: it is paid for, and retried with the step. If the server refuses this
+        request alone, the error uses an attempt of the step.
         """
-        for attempt in range(1, QUICK_TRIES):
+        begun_at = time.monotonic()
+        statuses: list[int] = []
+        for attempt in range(1, QUICK_TRIES + 1):
             try:
                 return await ask()
             except WaitForProviderError:
                 raise
             except TransientError as error:
+                statuses += _error_statuses(error)
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
                 is_whole = isinstance(error, AnswerError) and error.is_whole
-                if is_whole or wait_seconds > MAX_QUICK_WAIT_SECONDS:
+                is_last = attempt == QUICK_TRIES or wait_seconds > MAX_QUICK_WAIT_SECONDS
+                if is_last and await self._is_refused_alone(statuses, begun_at):
+                    raise _refused_alone(error, self.name) from error
+                if is_whole or is_last:
                     raise
             await asyncio.sleep(wait_seconds)
-        return await ask()
+        raise AssertionError
+
+    async def _is_refused_alone(self, statuses: Sequence[int], begun_at: float) -> bool:
+        """Whether the server has answered this request with the same error a few times, and answers others."""
+        has_waited = waited_seconds.get() >= REFUSED_ALONE_SECONDS
+        needed = 1 if has_waited else EQUAL_REFUSALS
+        if len(statuses) < needed or len(set(statuses)) > 1:
+            return False
+        if statuses[0] in OVERLOADED_STATUSES and not has_waited:
+            return False
+        return await self.gate.answers_others(begun_at)
+
+    async def _probe(self) -> None:
+        """Sends the smallest request. Raises like `translate_errors`."""
+        if self._probed_model is None:
+            await self.translate_errors(self.client.models.with_raw_response.list(), "")
+            return
+        body = {
+            "model": self._probed_model,
+            "messages": [{"role": "user", "content": "Hello"}],
+            "max_completion_tokens" if self.is_openai else "max_tokens": 1,
+        }
+        try:
+            response = await self.translate_errors(
+                self._post_chat(encode_json(body), {}), self._probed_model
+            )
+        except UnavailableError:
+            raise
+        except TransientError as error:
+            if not isinstance(error.__cause__, openai.APIStatusError):
+                raise
+        else:
+            await response.aclose()
+        PROVIDER_HEALTH.answered(PROVIDER, self.name)
 
     async def translate_errors(
         self, call: Awaitable[T], model: str, *, limit: str | None = None
@@ -282,8 +373,16 @@ class ModelServer:
         """
         content = encode_json(body)
         tokens = len(content) // BYTES_PER_TOKEN
+        self._probed_model = body["model"]
         async with self.gate.passage(tokens=tokens) as passage:
-            patience = Patience(self.name, self.limits, received, streams="stream" in body)
+            patience = Patience(
+                self.name,
+                self.limits,
+                received,
+                streams="stream" in body,
+                is_serial=self._is_serial,
+            )
+            passage.give_up = patience.give_up
             self._waiting.add(patience)
             response: httpx2.Response | None = None
             try:
@@ -533,3 +632,28 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
 def _reason(error: openai.APIStatusError) -> str:
     """Returns the server's sentence, without the text that the SDK adds."""
     return (answers.words_of(error.body) or error.message).rstrip(". ")
+
+
+def _is_on_this_machine(base_url: str | None) -> bool:
+    host = urlsplit(base_url or "").hostname or ""
+    if host in _OWN_NAMES:
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _error_statuses(error: TransientError) -> Sequence[int]:
+    """The status of a server that is, or seems to be, unavailable; empty for other errors."""
+    cause = error.__cause__
+    if not isinstance(error, UnavailableError) or not isinstance(cause, openai.APIStatusError):
+        return ()
+    return () if error.is_rate_limit else (cause.status_code,)
+
+
+def _refused_alone(error: TransientError, server: str) -> TransientError:
+    """The error of a request that the server refuses while it answers others. It uses an attempt."""
+    alone = TransientError(f"{error}. {server} answers other requests, but not this one")
+    alone.unbilled = error.unbilled
+    return alone

@@ -28,10 +28,11 @@ from shared.enums import Phase
 from shared.errors import PermanentError, TransientError, UnavailableError, VigilError
 from shared.failpoints import Failpoint, failpoint
 from shared.llm import phase_run_store
-from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
+from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind, Usage
 from shared.llm.context_limit import CONTEXT_TOO_SMALL
+from shared.llm.cut_prompts import CONTEXT_CUT, find_cut
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
-from shared.llm.model_server import REFUSED_REQUEST
+from shared.llm.model_server import REFUSED_REQUEST, SettingNames
 from shared.llm.paid_calls import PaidCalls
 from shared.llm.pricing import Prices
 from shared.llm.provider import Embedder, ModelFault, OnDelta, Provider
@@ -46,7 +47,7 @@ from shared.workflow.steps import wait_ending
 T = TypeVar("T")
 E = TypeVar("E", bound=VigilError)
 
-CANNOT_REPLACE: Final = frozenset({REFUSED_REQUEST, CONTEXT_TOO_SMALL, "llm_quota"})
+CANNOT_REPLACE: Final = frozenset({REFUSED_REQUEST, CONTEXT_TOO_SMALL, CONTEXT_CUT, "llm_quota"})
 """Errors of a model in place of another: it cannot answer this request, as when its context is shorter, or no more requests.
 """
 MAX_TIMEOUTS: Final = 2
@@ -72,6 +73,8 @@ class Model:
     """Whether requests that must call a tool set `tool_choice`."""
     fault: Callable[[str], ModelFault | None] = lambda _: None
     """Why a model cannot be used now; None if it can."""
+    context_setting: Callable[[str], str] = lambda _: SettingNames.context
+    """The setting that states the context of a model."""
     phase_seconds: Mapping[Phase, float] = field(default_factory=dict)
     """How long a worker may work on a phase."""
     provider_name: str | None = None
@@ -347,7 +350,7 @@ class PhaseRun:
             return None
         request = choice.request
         try:
-            ask = partial(self._model.provider.complete, request, on_delta=on_delta)
+            ask = partial(self._complete, request, on_delta)
             with self._traced(request, call) as span:
                 answer = await self.send(call, ask, is_needed=is_needed)
                 call_answer = self._call_answer(request, answer)
@@ -360,6 +363,28 @@ class PhaseRun:
                 raise
             return None
         return answer, call_answer
+
+    async def _complete(
+        self, request: ChatRequest, on_delta: OnDelta | None, in_flight: ResumableCall
+    ) -> ChatAnswer:
+        """The answer of the model. Raises PermanentError if the server has read only a part of `request`."""
+        answer = await self._model.provider.complete(request, in_flight, on_delta)
+        cut = await find_cut(self._model.database, self.lease.agent_id, request, answer)
+        if cut is None:
+            return answer
+        usage = Usage(
+            answer.input_tokens,
+            answer.output_tokens,
+            answer.cached_tokens,
+            service_tier=answer.service_tier,
+        )
+        unused = AnswerError(cut, excerpt=answer.text, usage=usage)
+        setting = self._model.context_setting(request.model)
+        raise PermanentError(
+            CONTEXT_CUT,
+            f"{cut}. Its answer is not used. Serve the model with a longer context (num_ctx of Ollama), or set {setting} to"
+            " what the server has",
+        ) from unused
 
     def _last_error(self, error: E, call: CallRecord) -> E | UnavailableError:
         """The error of the last model. If it cannot answer in place of one that is away, the step waits for that one, as it

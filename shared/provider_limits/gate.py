@@ -19,6 +19,8 @@ from uuid import uuid4
 
 from shared.database.text import error_text
 from shared.errors import (
+    USED_UP,
+    QuotaUsedUpError,
     RetrySoonError,
     TransientError,
     UnavailableError,
@@ -52,6 +54,18 @@ LOOK_SECONDS: Final = 2.0
 ASK_AGAIN_SECONDS: Final = 0.5
 """Between two looks for a free place among the calls in progress."""
 RENEW_SECONDS: Final = 10.0
+WATCH_SECONDS: Final = 2.0
+"""Between two looks during an outage, and while a call is not answered."""
+QUOTA_WATCH_SECONDS: Final = 60.0
+"""The same while a quota is used up. Each of these looks writes the state, which is outdated otherwise."""
+HANGING_SECONDS: Final = 15.0
+"""After this time without an answer a call may have been lost in an outage that the process has not noticed."""
+LOST_SECONDS: Final = 30.0
+"""A call that was sent before an outage, and is not answered so long after its end, is given up."""
+PROBE_SECONDS: Final = 25.0
+"""Time limit of a probe that is a request of its own."""
+WANTED_SECONDS: Final = 600.0
+"""So long after the last call of the process wanted it, an unavailable provider is probed."""
 CLOSE_SECONDS: Final = 2.0
 """For giving back the places at the end of the process."""
 MAX_CONFLICT_SECONDS: Final = 0.03
@@ -75,7 +89,7 @@ class Log(Protocol):
     def info(self, event: str, **fields: Any) -> Any: ...
 
 
-@dataclass
+@dataclass(eq=False)
 class Passage:
     """One call on its way."""
 
@@ -84,18 +98,20 @@ class Passage:
     local_time: float
     is_probe: bool
     expected_tokens: int
-    _note_answer: Callable[[], None]
+    _note_answer: Callable[["Passage"], None]
     _note_failure: Callable[["Passage", str], Awaitable[bool]]
     has_answered: bool = False
     has_failed: bool = False
     used_tokens: int | None = None
     """Set it when they are known."""
+    give_up: Callable[[], None] | None = None
+    """Ends the wait for an answer, because the call was lost in an outage."""
 
     def answered(self) -> None:
         """The provider has started to answer."""
         if not self.has_answered:
             self.has_answered = True
-            self._note_answer()
+            self._note_answer(self)
 
     async def failed(self, error: str) -> bool:
         """The provider did not answer in time. Returns whether it is known to be unavailable now."""
@@ -137,6 +153,10 @@ class ProviderGate:
         self._limits = limits or Limits()
         self._store = store
         self._log = log
+        self.probe: Callable[[], Awaitable[None]] | None = None
+        """Sends a request of its own, which shows whether the provider is available. Without it the next call does. It
+        raises like a call.
+        """
         self._holder = uuid4().hex[:12]
         self._known = Known(0, ProviderState(), 0.0)
         self._clock_offset: float | None = None
@@ -156,6 +176,12 @@ class ProviderGate:
         self._keeping_places: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[bool] | None = None
         self._reports: set[asyncio.Task[bool]] = set()
+        self._watching: asyncio.Task[None] | None = None
+        self._probing: asyncio.Task[bool] | None = None
+        self._unanswered: set[Passage] = set()
+        self._answered_at = float("-inf")
+        """When the provider answered a call of this process last."""
+        self._wanted_at = float("-inf")
         self._outage: float | None = None
         self._is_limited = False
 
@@ -168,17 +194,21 @@ class ProviderGate:
 
         Raises WaitForProviderError if the call must not be sent soon.
         """
+        self._wanted_at = time.monotonic()
         try:
             with _stopped(time_limit.get()):
                 permit = await self._permit(tokens, max_wait_seconds)
         except BaseException as error:
             mark_unsent(error)
+            self._start_watching()
             raise
         local_time = time.monotonic()
         self._sent.append(local_time)
         passage = Passage(
             self._now(), local_time, permit.is_probe, tokens, self._note_answer, self._note_failure
         )
+        self._unanswered.add(passage)
+        self._start_watching()
         try:
             yield passage
         except UnavailableError as error:
@@ -190,13 +220,25 @@ class ProviderGate:
             passage.answered()
             raise
         finally:
+            self._unanswered.discard(passage)
             self._leave(passage)
+
+    @property
+    def is_serial(self) -> bool:
+        """Whether the settings allow one call at a time."""
+        return self._limits.concurrency == 1
+
+    async def answers_others(self, since: float) -> bool:
+        """Whether the provider has answered another call since that time (`time.monotonic`), or answers a probe now."""
+        return self._answered_at > since or (self.probe is not None and await self._try_probe())
 
     @property
     def outage(self) -> str | None:
         """What a call would be refused with; None while the provider is available, as far as this process knows."""
         state = self._known.state
-        if state.unavailable_since is None or state.is_probe_due(self._now()):
+        if state.unavailable_since is None:
+            return None
+        if self.probe is None and state.is_probe_due(self._now()):
             return None
         return self._describe(Refusal(state.probe_at, is_outage=True))
 
@@ -215,7 +257,14 @@ class ProviderGate:
                 self._learn(await self._store.read())
 
     async def close(self) -> None:
-        tasks = [self._serving, self._keeping_places, self._looking, *self._reports]
+        tasks = [
+            self._serving,
+            self._keeping_places,
+            self._looking,
+            self._watching,
+            self._probing,
+            *self._reports,
+        ]
         running = [task for task in tasks if task is not None and not task.done()]
         for task in running:
             task.cancel()
@@ -246,7 +295,8 @@ class ProviderGate:
                 return permit
             if time.monotonic() - since > longest:
                 raise self._waiting(Refusal(self._now() + PLACE_PAUSE_SECONDS))
-            permit = await self._ask(Want(tokens, waited_seconds.get(), max_wait_seconds), since)
+            want = Want(tokens, waited_seconds.get(), max_wait_seconds, self.probe is None)
+            permit = await self._ask(want, since)
             is_used = False
             try:
                 seconds = permit.at - self._now()
@@ -357,7 +407,8 @@ class ProviderGate:
         if state.unavailable_since is not None:
             await self.look()
             state, now = self._known.state, self._now()
-            if state.unavailable_since is not None and not state.is_probe_due(now):
+            is_due = self.probe is None and state.is_probe_due(now)
+            if state.unavailable_since is not None and not is_due:
                 # Nothing changes, so nothing is written.
                 return state.copy().ask(
                     self._limits, now, self._holder, Demand(wants), random.random()
@@ -392,10 +443,14 @@ class ProviderGate:
 
     def _waiting(self, refusal: Refusal) -> WaitForProviderError:
         seconds = max(refusal.until - self._now(), 0.0)
-        return WaitForProviderError(self._describe(refusal), retry_in_seconds=seconds)
+        error = WaitForProviderError(self._describe(refusal), retry_in_seconds=seconds)
+        error.is_quota = refusal.is_outage and self._known.state.is_quota
+        return error
 
     def _describe(self, refusal: Refusal) -> str:
         state = self._known.state
+        if refusal.is_outage and state.is_quota:
+            return f"{self.name} {USED_UP}: {state.error}"
         if refusal.is_outage:
             return f"{self.name} is unavailable: {state.error}"
         if state.paused_until > self._now():
@@ -406,13 +461,20 @@ class ProviderGate:
 
     # What becomes of a call
 
-    def _note_answer(self) -> None:
+    def _note_answer(self, passage: Passage) -> None:
+        self._unanswered.discard(passage)
+        self._answered_at = time.monotonic()
         state = self._known.state
         if state.failures or state.unavailable_since is not None:
-            self._report(lambda state, _: state.answered())
+            self._report(lambda state, now: state.answered(now))
 
     async def _note_error(self, passage: Passage, error: UnavailableError) -> None:
         if isinstance(error, WaitForProviderError):
+            return
+        if isinstance(error, QuotaUsedUpError):
+            text, seconds = error_text(str(error)), error.retry_in_seconds
+            await self._try_change(lambda state, now: state.used_up(now, text, seconds))
+            error.is_announced = self._outage is not None
             return
         if not error.is_rate_limit:
             error.is_announced = await self._note_failure(passage, str(error))
@@ -438,9 +500,15 @@ class ProviderGate:
     async def _note_failure(self, passage: Passage, error: str) -> bool:
         if not passage.has_answered and not passage.has_failed:
             passage.has_failed = True
+            self._unanswered.discard(passage)
+            is_confirmed = passage.is_probe or self.probe is None
             await self._try_change(
-                lambda state, now: state.failed(now, error_text(error), is_probe=passage.is_probe)
+                lambda state, now: state.failed(
+                    now, error_text(error), is_probe=passage.is_probe, is_confirmed=is_confirmed
+                )
             )
+            if not is_confirmed and self._known.state.is_suspect:
+                await self._try_probe()
         return self._outage is not None
 
     def _leave(self, passage: Passage) -> None:
@@ -482,6 +550,81 @@ class ProviderGate:
         accepted, recent = self._count_sent()
         demand = Demand((), self._running, accepted, recent)
         state.ask(self._limits, now, self._holder, demand, random.random())
+
+    # Probes, and calls that an outage has swallowed
+
+    async def _try_probe(self) -> bool:
+        """Whether the provider answers a request of its own. Calls that ask at the same time share one."""
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.create_task(self._send_probe())
+        return await asyncio.shield(self._probing)
+
+    async def _send_probe(self) -> bool:
+        assert self.probe is not None
+        passage = Passage(
+            self._now(), time.monotonic(), True, 0, self._note_answer, self._note_failure
+        )
+        try:
+            async with asyncio.timeout(PROBE_SECONDS):
+                await self.probe()
+        except TimeoutError:
+            await passage.failed(f"{self.name} did not answer a probe within {PROBE_SECONDS:g} s")
+        except UnavailableError as error:
+            await self._note_error(passage, error)
+            return error.is_rate_limit
+        except TransientError as error:
+            await passage.failed(str(error))
+        except VigilError:
+            passage.has_answered = True  # it refuses the probe, and works
+        else:
+            passage.has_answered = True
+        if passage.has_answered:
+            await self._try_change(lambda state, now: state.answered(now))
+        return passage.has_answered
+
+    def _start_watching(self) -> None:
+        if self._store is not None and (self._watching is None or self._watching.done()):
+            self._watching = asyncio.create_task(self._watch())
+
+    async def _watch(self) -> None:
+        """Probes an unavailable provider, and gives up the calls that it has lost, while there is an outage or a call."""
+        while self._unanswered or self._is_probed:
+            is_quota = self._known.state.is_quota
+            await asyncio.sleep(QUOTA_WATCH_SECONDS if is_quota else WATCH_SECONDS)
+            oldest = min((each.local_time for each in self._unanswered), default=float("inf"))
+            if time.monotonic() - oldest >= HANGING_SECONDS or self._outage is not None:
+                await self._succeeds(self.look())
+            if self.probe is not None and self._known.state.unavailable_since is not None:
+                await self._probe_if_due()
+            self._give_up_lost()
+
+    @property
+    def _is_probed(self) -> bool:
+        is_wanted = time.monotonic() - self._wanted_at < WANTED_SECONDS
+        state = self._known.state
+        is_away = state.unavailable_since is not None and self.probe is not None
+        return is_away and (is_wanted or state.is_quota)
+
+    async def _probe_if_due(self) -> None:
+        begun: list[bool] = []
+
+        def begin(state: ProviderState, now: float) -> None:
+            begun[:] = [state.begin_probe(now)]
+
+        state = self._known.state
+        is_due = state.is_probe_due(self._now())
+        if (is_due or state.is_quota) and await self._try_change(begin) and begun[0]:
+            await self._try_probe()
+
+    def _give_up_lost(self) -> None:
+        state = self._known.state
+        if self._now() < state.returned_at + LOST_SECONDS:
+            return
+        for passage in tuple(self._unanswered):
+            # By the database's clock, which the process may not have known when it sent the call.
+            sent_at = passage.local_time + (self._clock_offset or 0.0)
+            if sent_at < state.returned_at and passage.give_up is not None:
+                passage.give_up()
 
     def _report(self, change: Callable[[ProviderState, float], None]) -> None:
         task = asyncio.create_task(self._try_change(change))

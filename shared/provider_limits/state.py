@@ -74,6 +74,11 @@ MAX_RETURN_FROM_OUTAGE_SECONDS: Final = 46.0
 next probe and a pause. The rest of a minute is for its call.
 """
 
+QUOTA_LOOK_SECONDS: Final = 3600.0
+"""Between two probes of a provider whose quota is used up."""
+MAX_QUOTA_PAUSE_SECONDS: Final = 600.0
+"""How long a step is released meanwhile."""
+
 HOLDER_SECONDS: Final = 30.0
 """After this time without a sign of a process, its places are free."""
 ASKING_SECONDS: Final = 3.0
@@ -105,6 +110,8 @@ class Want:
     """Since its step was first released."""
     max_wait_seconds: float | None = None
     """If set, the call is left out rather than waited for longer than this, and is no probe."""
+    may_probe: bool = True
+    """False if the provider is probed by requests of their own."""
 
     @property
     def horizon_seconds(self) -> float:
@@ -200,6 +207,10 @@ class ProviderState:
     probe_at: float = 0.0
     """When the next call is sent to an unavailable provider."""
     probes: int = 0
+    is_quota: bool = False
+    """Whether it is unavailable because the quota of its plan is used up."""
+    returned_at: float = 0.0
+    """When the last outage ended."""
     error: str = ""
     """The last failure or refusal."""
     holders: dict[str, Holder] = field(default_factory=dict)
@@ -272,10 +283,20 @@ class ProviderState:
         if (own := self.holders.get(holder)) is not None:
             own.held, own.waiting_since = 0, None
 
-    def answered(self) -> None:
+    def answered(self, now: float) -> None:
         """The provider has answered a call."""
+        if self.unavailable_since is not None:
+            self.returned_at = now
         self.failures, self.failing_since = 0, None
-        self.unavailable_since, self.probes = None, 0
+        self.unavailable_since, self.probes, self.is_quota = None, 0, False
+
+    def used_up(self, now: float, error: str, retry_after: float | None) -> None:
+        """The provider has refused a call because the quota of its plan is used up."""
+        if not self.is_quota:
+            self.unavailable_since, self.is_quota, self.probes = now, True, 0
+        self.error = error
+        pause = QUOTA_LOOK_SECONDS if retry_after is None else retry_after
+        self.probe_at = now + min(max(pause, FIRST_PROBE_SECONDS), QUOTA_LOOK_SECONDS)
 
     def refused(
         self,
@@ -289,7 +310,7 @@ class ProviderState:
         error: str,
     ) -> None:
         """The provider has refused a call with 429. It works, so an outage is over."""
-        self.answered()
+        self.answered(now)
         self._see(now, holder, Demand(accepted=accepted, recent=recent))
         rate = self.learned_per_minute(now)
         # Calls that were sent before the limit was lowered say nothing about the new one.
@@ -314,14 +335,19 @@ class ProviderState:
         self.reductions += 1
         self.limited_at = self.paused_until
 
-    def failed(self, now: float, error: str, *, is_probe: bool = False) -> None:
-        """A call was not answered: no connection, an error of the server, or no first byte in time."""
+    def failed(
+        self, now: float, error: str, *, is_probe: bool = False, is_confirmed: bool = True
+    ) -> None:
+        """A call was not answered: no connection, an error of the server, or no first byte in time.
+
+        If `is_confirmed` is False, the failure alone is no outage: a probe must fail too. See `is_suspect`.
+        """
         if self.unavailable_since is not None:
             if is_probe:
                 # Bounded, because the power of a larger number is no float.
                 self.probes = min(self.probes + 1, MAX_DOUBLINGS)
                 self.probe_at = now + min(FIRST_PROBE_SECONDS * 2.0**self.probes, MAX_PROBE_SECONDS)
-                self.error = error
+                self.error = self.error if self.is_quota else error
             return
         if self.failing_since is None or now - self.failed_at > SEPARATE_SECONDS:
             self.failing_since, self.failures = now, 0
@@ -329,13 +355,28 @@ class ProviderState:
         self.failed_at = now
         self.failures += 1
         self.error = error
-        if self.failures >= FAILURES and now - self.failing_since >= FAILING_SECONDS:
+        if self.is_suspect and is_confirmed:
             self.unavailable_since, self.probes = self.failing_since, 0
             self.probe_at = now + FIRST_PROBE_SECONDS
 
+    @property
+    def is_suspect(self) -> bool:
+        """Whether so many calls have failed that the provider is unavailable, unless it answers a probe."""
+        since = self.failing_since
+        has_failed_long = since is not None and self.failed_at - since >= FAILING_SECONDS
+        return self.unavailable_since is None and has_failed_long and self.failures >= FAILURES
+
     def is_probe_due(self, now: float) -> bool:
         """Whether an unavailable provider is to be called now. A time far ahead is that of a clock that was set back."""
-        return not now < self.probe_at <= now + PROBE_PATIENCE_SECONDS
+        longest = QUOTA_LOOK_SECONDS if self.is_quota else PROBE_PATIENCE_SECONDS
+        return not now < self.probe_at <= now + longest
+
+    def begin_probe(self, now: float) -> bool:
+        """Whether the caller is to probe the provider now. No other one is, for a while."""
+        if self.unavailable_since is None or not self.is_probe_due(now):
+            return False
+        self.probe_at = now + PROBE_PATIENCE_SECONDS
+        return True
 
     def _correct_times(self, limits: Limits, now: float) -> None:
         """Bounds what lies ahead by what `limits` can lead to. Beyond that are times of a clock that was set back, as after
@@ -404,16 +445,20 @@ class ProviderState:
             is_patient = (
                 want.max_wait_seconds is None or now - self.probe_at > PROBE_PATIENCE_SECONDS
             )
-            if self.is_probe_due(now) and is_patient:
-                self.probe_at = now + PROBE_PATIENCE_SECONDS
+            if want.may_probe and is_patient and self.begin_probe(now):
                 yield Permit(now, is_probe=True)
                 continue
             # Each of them a little later than the one before: they would all come at once.
             share = (chance + number * 0.618) % 1.0
-            yield Refusal(now + self._outage_pause_seconds(now, share), is_outage=True)
+            yield Refusal(now + self.outage_pause_seconds(now, share), is_outage=True)
 
-    def _outage_pause_seconds(self, now: float, share: float) -> float:
-        """The pause of a step, longer in a long outage. With the time until the next probe it is less than a minute."""
+    def outage_pause_seconds(self, now: float, share: float) -> float:
+        """The pause of a step, longer in a long outage. With the time until the next probe it is less than a minute, unless
+        a quota is used up.
+        """
+        if self.is_quota:
+            until_probe = min(max(self.probe_at - now, 0.0), MAX_QUOTA_PAUSE_SECONDS)
+            return until_probe + MIN_OUTAGE_PAUSE_SECONDS * (1 + share)
         span = MAX_OUTAGE_PAUSE_SECONDS - MIN_OUTAGE_PAUSE_SECONDS
         age = now - (now if self.unavailable_since is None else self.unavailable_since)
         further = min((age - LONG_OUTAGE_SECONDS) / 4, MAX_FURTHER_SECONDS)

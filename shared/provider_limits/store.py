@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+import random
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.errors import USED_UP, WaitForProviderError
 from shared.provider_limits.state import ProviderState
 
 Kind = Literal["model", "search"]
@@ -36,6 +38,30 @@ select written.version as written, known.version, known.state, {_NOW}
 from (select cast(:key as text) as key) as asked left join written on true
   left join provider_limits as known on known.key = asked.key
 """)
+
+QUOTA_KNOWN_SECONDS: Final = 180.0
+"""While a process knows that the quota is used up, it writes the row more often than this."""
+_USED_UP: Final = CompiledStatement(f"""
+select name, state, {_NOW} from provider_limits
+where kind = 'search' and cast(state ->> 'is_quota' as boolean)
+  and updated_at > clock_timestamp() - make_interval(secs => {QUOTA_KNOWN_SECONDS})
+""")
+
+
+def search_quota() -> BoundQuery[WaitForProviderError | None]:
+    """The error of a step that needs the search service while its quota is used up; None if it is not."""
+
+    def read(rows: list[Row]) -> WaitForProviderError | None:
+        if not rows:
+            return None
+        row = rows[0]
+        state = ProviderState.from_json(row.state)
+        seconds = state.outage_pause_seconds(row.now, random.random())
+        return WaitForProviderError(
+            f"{row.name} {USED_UP}: {state.error}", retry_in_seconds=seconds
+        )
+
+    return BoundQuery(_USED_UP, {}, read)
 
 
 @dataclass(frozen=True)

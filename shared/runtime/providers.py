@@ -86,6 +86,7 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         options={phase: dict(options.items()) for phase, options in settings.model_options.items()},
         requires_tools=settings.model_tool_choice == "auto",
         fault=router.fault,
+        context_setting=lambda model: _setting_names(router.provider_name(model)).context,
         phase_seconds=settings.phase_seconds,
         # With several servers, the model of a request names the server.
         provider_name="openai" if server.is_openai and not named else None,

@@ -8,6 +8,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.enums import InboxOutcome
+from shared.errors import USED_UP
 
 Json = dict[str, Any]
 
@@ -400,12 +401,25 @@ class ProviderOutage(ResponseModel):
     """`the model server at http://127.0.0.1:8080/v1`."""
     is_unavailable: bool
     """False: it works and limits requests."""
+    is_quota: bool = False
+    """Whether it is unavailable because the quota of its plan is used up."""
     since: datetime
     next_attempt_at: datetime | None
     """None: with the next step that looks again, within seconds."""
     error: str
     waiting_steps: int
     """Of all agents for operators, else of the user's own."""
+    provider: str | None = None
+    """The name of a model server in VIGIL_PROVIDERS; None for the default one and the search service."""
+    agent_ids: list[UUID] = Field(default_factory=list)
+    """Agents that use it."""
+
+    @property
+    def state(self) -> str:
+        """`is unavailable`, for a sentence."""
+        if self.is_quota:
+            return USED_UP
+        return "is unavailable" if self.is_unavailable else "limits requests"
 
     def explains(self, error: str | None) -> bool:
         """Whether the error of a waiting step names this provider."""

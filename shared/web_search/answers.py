@@ -37,7 +37,7 @@ class BoundedClient(httpx.AsyncClient):
     async def request(
         self, method: str, url: httpx.URL | str, *, timeout: Any = None, **options: Any
     ) -> httpx.Response:
-        """Raises BadAnswerError, TimeoutError after `timeout` seconds, and HTTPStatusError for status 429."""
+        """Raises BadAnswerError, TimeoutError after `timeout` seconds, and HTTPStatusError for 429 and a used-up quota."""
         async with (
             asyncio.timeout(timeout if isinstance(timeout, int | float) else None),
             self.stream(method, url, timeout=timeout, **options) as response,
@@ -51,9 +51,34 @@ class BoundedClient(httpx.AsyncClient):
             result = httpx.Response(
                 response.status_code, headers=headers, content=body, request=response.request
             )
-        if result.status_code == HTTPStatus.TOO_MANY_REQUESTS:
-            result.raise_for_status()  # the SDK's own error loses Retry-After
+        if result.status_code == HTTPStatus.TOO_MANY_REQUESTS or is_quota_used_up(result):
+            result.raise_for_status()  # the SDK's own errors lose the status and Retry-After
         return result
+
+
+_QUOTA_STATUSES: Final = frozenset({HTTPStatus.PAYMENT_REQUIRED, 432, 433})
+"""402 of many services; 432 and 433 are Tavily's limits of the plan and of pay-as-you-go."""
+_QUOTA: Final = re.compile(
+    r"\bquota|usage.limit|(?:plan|account|subscription|monthly|daily)\W+(?:\w+\W+){0,4}limit"
+    r"|(?:insufficient|not enough|out of|no|exceed\w*|exhaust\w*)\W+(?:\w+\W+){0,3}(?:credit|balance|fund)"
+    r"|credits?\W+(?:\w+\W+){0,3}(?:used|exhaust|exceed|deplet|limit)|payment required|upgrade your plan",
+    re.IGNORECASE,
+)
+
+
+_RATE: Final = re.compile(r"per.(?:second|minute)|rate.?limit|/ ?(?:s|min)\b", re.IGNORECASE)
+"""A limit of requests in a short time, which some services call a quota too."""
+
+
+def is_quota_used_up(response: httpx.Response) -> bool:
+    """Whether the service refuses the request because no request is left of the account's plan."""
+    status = response.status_code
+    if status in _QUOTA_STATUSES:
+        return True
+    if status not in (HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.BAD_REQUEST):
+        return False
+    text = response.text[:MAX_ERROR_CHARS]
+    return _QUOTA.search(text) is not None and _RATE.search(text) is None
 
 
 _TRANSFER_HEADERS: Final = ("content-encoding", "content-length", "transfer-encoding")

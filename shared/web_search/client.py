@@ -17,11 +17,12 @@ from shared.billing.resumable_call import CallLostError, poll_until_done
 from shared.database.text import error_text
 from shared.errors import (
     PermanentError,
+    QuotaUsedUpError,
     TransientError,
     UnavailableError,
     unbilled,
 )
-from shared.provider_limits.gate import ProviderGate
+from shared.provider_limits.gate import PROBE_SECONDS, ProviderGate
 from shared.retry_after import retry_after_seconds
 from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tools import Json, ToolRefusalError
@@ -55,6 +56,7 @@ class SearchClient:
     ) -> None:
         """Without a `gate` all requests are sent."""
         self._gate = gate or ProviderGate(NAME)
+        self._gate.probe = self._probe
         self._http = answers.create_client(base_url or BASE_URL)
         self._client = AsyncTavilyClient(
             api_key=api_key, api_base_url=base_url or BASE_URL, client=self._http
@@ -129,6 +131,16 @@ class SearchClient:
         await self._gate.close()
         await self._http.aclose()
 
+    async def _probe(self) -> None:
+        """Sends the smallest search. Raises like `search`."""
+        try:
+            await self._measure(
+                self._client.search("news", max_results=1, timeout=PROBE_SECONDS, **self._limits)
+            )
+        except TransientError as error:
+            if not _is_refusal(error):
+                raise
+
     async def _poll_research(self, request_id: str) -> Any:
         try:
             task = await self._measure(self._client.get_research(request_id))
@@ -147,10 +159,8 @@ class SearchClient:
                 try:
                     answer = await self._measure(call)
                 except TransientError as error:
-                    if isinstance(error.__cause__, httpx.HTTPStatusError) and not isinstance(
-                        error, UnavailableError
-                    ):
-                        passage.answered()  # that is no outage
+                    if _is_refusal(error):
+                        passage.answered()
                     is_timeout = isinstance(error.__cause__, _TIMEOUTS) and error.counts
                     if is_timeout and await passage.failed(str(error)):
                         raise UnavailableError(str(error)) from error
@@ -193,6 +203,8 @@ class SearchClient:
             away = f"the search service cannot be reached: {_message(error)}"
             raise unbilled(UnavailableError(away)) from error
         except httpx.HTTPStatusError as error:
+            if answers.is_quota_used_up(error.response):
+                raise _quota_error(error.response) from error
             raise _status_error(error) from error
         except _BROKEN_OFF as error:
             raise UnavailableError(
@@ -213,6 +225,29 @@ class SearchClient:
         return TransientError(f"the search service did not answer within {limit}")
 
 
+def _is_refusal(error: TransientError) -> bool:
+    """Whether the service works, and refuses the request."""
+    is_status = isinstance(error.__cause__, httpx.HTTPStatusError)
+    return is_status and not isinstance(error, UnavailableError)
+
+
+def _quota_error(response: httpx.Response) -> QuotaUsedUpError:
+    seconds = _retry_seconds(response)
+    message = error_text(_reason(response))
+    return QuotaUsedUpError(
+        f"the search service answered {response.status_code}: {message}. Raise the limit of the account's plan, or wait"
+        " until it is renewed",
+        retry_in_seconds=seconds,
+    )
+
+
+def _retry_seconds(response: httpx.Response) -> float | None:
+    headers = response.headers
+    return retry_after_seconds(
+        headers.get("retry-after"), at_most=MAX_RETRY_AFTER_SECONDS, date=headers.get("date")
+    )
+
+
 def _note_failure(error: TransientError) -> None:
     """Notes whether the service is available."""
     cause = error.__cause__
@@ -228,11 +263,8 @@ def _note_failure(error: TransientError) -> None:
 def _status_error(error: httpx.HTTPStatusError) -> TransientError:
     """Returns the error for a status. An unavailable or rate-limiting service does not use an attempt."""
     status = error.response.status_code
-    headers = error.response.headers
     message = f"the search service answered {status}: {error_text(_reason(error.response))}"
-    seconds = retry_after_seconds(
-        headers.get("retry-after"), at_most=MAX_RETRY_AFTER_SECONDS, date=headers.get("date")
-    )
+    seconds = _retry_seconds(error.response)
     result = TransientError(message, retry_in_seconds=seconds)
     if status == HTTPStatus.TOO_EARLY:
         result = TransientError(message, retry_in_seconds=seconds, counts=False)

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, Field, field_validator
 
 from shared.domains import DomainPreferences
-from shared.errors import unbilled
+from shared.errors import UnavailableError, unbilled
 from shared.tools import (
     Arguments,
     Json,
@@ -106,7 +106,13 @@ def conversation_search(
     """Returns the search tool of conversations. It returns no pages, and its results are validated."""
 
     async def search(arguments: TavilySearch) -> Json:
-        response = await _search(client, domains, arguments)
+        try:
+            response = await _search(client, domains, arguments)
+        except UnavailableError as error:
+            if not error.is_quota:
+                raise
+            # An answer without a search now is better than one with a search in some days.
+            raise unbilled(ToolRefusalError(f"no search is possible now: {error}")) from error
         return {
             "results": [SearchHit.model_validate(item).as_json() for item in response["results"]]
         }

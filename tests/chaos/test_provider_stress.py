@@ -111,7 +111,7 @@ async def wait_until_reported(runner: ScenarioRunner) -> None:
 
     async def is_reported() -> bool:
         async with runner.database.transaction() as session:
-            outages = await read_outages(session, None)
+            outages = await read_outages(session, None, runner.installation.settings)
         models = [each for each in outages if each.kind == "model"]
         return [each.is_unavailable and each.waiting_steps > 0 for each in models] == [True]
 

@@ -362,7 +362,14 @@ _FIND_REF: Final = (
 
 _NEWEST: Final = and_(Iteration.agent_id == Agent.id, Iteration.number == Agent.iterations_started)
 _FIND_STANDING: Final = (
-    select(Agent.status, Agent.active, Agent.suspended_until, Iteration.status, Iteration.stage)
+    select(
+        Agent.id,
+        Agent.status,
+        Agent.active,
+        Agent.suspended_until,
+        Iteration.status,
+        Iteration.stage,
+    )
     .outerjoin(Iteration, _NEWEST)
     .where(*_REFERRED)
     .order_by(func.lower(Agent.name))
@@ -467,6 +474,7 @@ class NewestIteration:
 class AgentStanding:
     """What an agent does at the moment, as the list of agents says it of each."""
 
+    id: UUID
     status: str
     active: bool
     suspended_until: datetime | None
@@ -481,9 +489,9 @@ async def find_standing(
     row = (await session.execute(_FIND_STANDING, parameters)).first()
     if row is None:
         return None
-    status, active, suspended_until, iteration_status, stage = row
+    agent_id, status, active, suspended_until, iteration_status, stage = row
     newest = None if iteration_status is None else NewestIteration(iteration_status, stage)
-    return AgentStanding(status, active, suspended_until, newest)
+    return AgentStanding(agent_id, status, active, suspended_until, newest)
 
 
 async def list_agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:

@@ -181,7 +181,7 @@ async def show_service_loads(request: Request, access: OperatorAccess) -> Servic
         measured_at=await database_time(access.session),
         bus_fault=bus_fault,
         services=services,
-        outages=await read_outages(access.session, None),
+        outages=await read_outages(access.session, None, request.app.state.settings),
     )
 
 
@@ -236,5 +236,5 @@ async def show_providers(request: Request, access: OwnedAccess) -> ProvidersResp
         embedding_model=settings.embedding_model,
         model_is_sandbox=settings.model_is_sandbox,
         search_is_sandbox=settings.search_is_sandbox,
-        outages=await read_outages(access.session, access.counted_owner_id),
+        outages=await read_outages(access.session, access.counted_owner_id, settings),
     )

@@ -221,17 +221,23 @@ class Page:
             if self._access.caller.is_operator:
                 dead_letters = await operations.count_dead_letters(self._access.session)
         settings: Settings = self._request.app.state.settings
+        standing = context.get("standing") or await self._standing()
+        about = str(standing.id) if standing else self._request.query_params.get("about")
         outages: list[ProviderOutage] = []
         if self.part is None or context.get("trouble"):
-            outages = await read_outages(self._access.session, self._access.counted_owner_id)
+            owner_id = self._access.counted_owner_id
+            outages = await read_outages(self._access.session, owner_id, settings)
         common = {
-            "outages": outages,
+            "about": about,
+            "outages": [
+                each for each in outages if about is None or about in map(str, each.agent_ids)
+            ],
             "sandboxed": settings.sandboxed_providers,
             "caller": self._access.caller,
             "path": self._request.url.path,
             "query": self._request.query_params,
             "unread": unread,
-            "standing": context.get("standing") or await self._standing(),
+            "standing": standing,
             "failed_messages": dead_letters,
         }
         return self._pages.answer(template, common | context, part=self.part, status=status)

@@ -16,6 +16,7 @@ from shared.database.tables import Agent, ProviderLimit, Step
 from shared.enums import StepKind, StepStatus
 from shared.provider_limits.state import ProviderState
 from shared.provider_limits.store import StateStore, provider_key
+from shared.runtime.settings import Settings
 from shared.schemas.base import (
     AgentDetails,
     CallTotals,
@@ -71,11 +72,11 @@ async def make_waiting_agent(database: Database) -> Agent:
 
 
 async def test_no_page_and_no_answer_tells_of_providers_that_work(
-    database: Database, api: httpx.AsyncClient
+    settings: Settings, database: Database, api: httpx.AsyncClient
 ) -> None:
     agent = await make_waiting_agent(database)
     async with database.transaction() as session:
-        assert await read_outages(session, None) == []
+        assert await read_outages(session, None, settings) == []
     page = await api.get(f"{ROOT}/agents/{agent.id}")
     assert "has been unavailable" not in page.text
 
@@ -98,15 +99,17 @@ async def test_an_outage_is_told_once_on_each_page(
     assert part.count("has been unavailable since") == 1
 
 
-async def test_a_provider_that_is_not_used_any_more_is_not_shown(database: Database) -> None:
+async def test_a_provider_that_is_not_used_any_more_is_not_shown(
+    settings: Settings, database: Database
+) -> None:
     """The settings name another server since then, or another key."""
     await make_outage(database)
     async with database.transaction() as session:
-        assert len(await read_outages(session, None)) == 1
+        assert len(await read_outages(session, None, settings)) == 1
         await session.execute(
             update(ProviderLimit).values(updated_at=func.clock_timestamp() - timedelta(hours=1))
         )
-        assert await read_outages(session, None) == []
+        assert await read_outages(session, None, settings) == []
 
 
 async def test_health_has_one_fault_for_a_provider(
@@ -143,17 +146,20 @@ async def test_the_api_has_the_facts_of_each_step_and_of_the_provider(
     assert "3 steps of this agent wait for it" in shown
 
 
-async def test_a_user_is_told_the_number_of_their_own_steps(database: Database) -> None:
+async def test_a_user_is_told_the_number_of_their_own_steps(
+    settings: Settings, database: Database
+) -> None:
     agent = await make_waiting_agent(database)
     await make_outage(database)
     async with database.transaction() as session:
-        (own,) = await read_outages(session, agent.owner_id)
-        (others,) = await read_outages(session, agent.id)
+        (own,) = await read_outages(session, agent.owner_id, settings)
+        others = await read_outages(session, agent.id, settings)
         observed = await session.scalar(
             select(func.count()).select_from(Step).where(Step.kind == StepKind.OBSERVE)
         )
     assert observed == 1
-    assert (own.waiting_steps, others.waiting_steps) == (3, 0)
+    assert (own.waiting_steps, own.agent_ids) == (3, [agent.id])
+    assert others == [], "whoever has no agent that uses it"
 
 
 def test_the_sentence_of_an_outage() -> None:

@@ -433,9 +433,11 @@ async def test_any_answer_that_is_no_outage_ends_one(
         await fail(gate, UnavailableError("503"))
     async with model_server(fixed_response(b"{}", 404)) as stand_in:
         client = SearchClient(api_key="k", base_url=stand_in.url, timeout_seconds=5, gate=gate)
+        with pytest.raises(WaitForProviderError):
+            await client.search("lithium", max_results=1, topic=None, time_range=None)
+        await wait_until(lambda: is_over(database), what="a probe to end the outage")
         with pytest.raises(TransientError, match="404"):
             await client.search("lithium", max_results=1, topic=None, time_range=None)
-        await wait_until(lambda: is_over(database), what="the outage to end")
         await client.close()
 
 
@@ -524,7 +526,10 @@ async def test_without_postgres_a_limited_call_waits_and_others_pass(database_ur
 
 
 @pytest.mark.usefixtures("two_failures")
-async def test_a_server_that_hangs_uses_no_attempt_once_it_is_known(database: Database) -> None:
+async def test_a_server_that_hangs_uses_no_attempt_once_it_is_known(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gate_module, "PROBE_SECONDS", 0.3)
     stand_in = StandIn(answer_seconds=60)
     async with running_app(stand_in.app) as url:
         server = ModelServer(

@@ -127,7 +127,7 @@ class Walk:
             case None:
                 self.accepted.append(self.now)
                 self._accepted_of.setdefault(call.process, []).append(self.now)
-                self.state.answered()
+                self.state.answered(self.now)
                 self.waiting.remove(call)
                 self.at(self.now + call.seconds, lambda: self._end(call))
             case str() as error:

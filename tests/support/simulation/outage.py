@@ -62,4 +62,4 @@ class Outage:
             )
             span = MAX_OUTAGE_PAUSE_SECONDS - MIN_PAUSE_SECONDS
             raise ProviderAwayError(MIN_PAUSE_SECONDS + span * random())
-        self.state.answered()
+        self.state.answered(now)

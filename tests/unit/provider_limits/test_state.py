@@ -187,8 +187,8 @@ def test_an_outage_needs_several_failures_without_a_success() -> None:
     for number in range(10 * FAILURES):
         state.failed(START + number, "refused")
         if number % (FAILURES - 1) == 0:
-            state.answered()
-    state.answered()
+            state.answered(START + number)
+    state.answered(START + 10 * FAILURES)
     assert state.unavailable_since is None
     for _ in range(FAILURES):
         state.failed(START + 100, "refused")
@@ -302,7 +302,7 @@ def test_a_clock_that_was_set_back_ends_no_probes() -> None:
     state = make_outage(START + HOURS)
     grant = state.ask(Limits(), START, "p", Demand([Want()]), 0.5)
     assert grant.answers == (Permit(START, is_probe=True),)
-    state.answered()
+    state.answered(START)
     for number in range(2 * FAILURES):
         state.failed(START + number, "refused")
     assert state.unavailable_since == START

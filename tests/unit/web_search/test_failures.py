@@ -4,22 +4,12 @@ import json
 
 import pytest
 
-from shared.errors import PermanentError, TransientError, VigilError
+from shared.errors import PermanentError, TransientError
 from shared.telemetry.metrics import ProviderHealth
 from shared.web_search import client as search_client
 from shared.web_search.client import SearchClient
-from tests.support.model_server import Connection, Respond, fixed_response, model_server
-
-
-async def search_error(respond: Respond) -> VigilError:
-    async with model_server(respond) as stand_in:
-        client = SearchClient(api_key="k", base_url=stand_in.url, timeout_seconds=5)
-        try:
-            with pytest.raises(VigilError) as error:
-                await client.search("lithium", max_results=1, topic=None, time_range=None)
-        finally:
-            await client.close()
-    return error.value
+from tests.support.model_server import Connection, fixed_response, model_server
+from tests.support.search import search_error
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])

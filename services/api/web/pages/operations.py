@@ -162,7 +162,7 @@ async def show_health(request: Request, access: OperatorAccess, page: PageRespon
         listeners=hub.listeners,
         max_listeners=hub.max_listeners,
         scripts_are_there=assets.are_complete,
-        outages=await read_outages(access.session, None),
+        outages=await read_outages(access.session, None, settings),
     )
     return await page.answer(
         "health/all.html",
