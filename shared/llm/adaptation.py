@@ -76,7 +76,7 @@ _MUST: Final = re.compile(
     re.IGNORECASE,
 )
 _LISTED: Final = re.compile(
-    r"(?:(?:supported|allowed|valid|possible|permitted|accepted|available)\s+(?:values?|options?)"
+    r"\b(?:(?:supported|allowed|valid|possible|permitted|accepted|available)\s+(?:values?|options?)"
     r"|(?:must|should|has to) be (?:one of|either)|expected one of|input should be|only (?:supports?|accepts?|allows?))"
     r"[^\w'\"`‘“]+(?:(?:are|is|the|values?)[^\w'\"`‘“]+)*(?P<rest>.{1,200})",
     re.IGNORECASE | re.DOTALL,
@@ -373,10 +373,9 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
         is_schema = body[name].get("type") == "json_schema"
         as_object = (Change(name, {"type": "json_object"}),) if is_schema else ()
         return (*as_object, Change(name))
-    values = (
-        [asked[name]] if name in asked else [_convert(each) for each in _listed_values(words)[:1]]
-    )
-    wanted = [Change(name, value) for value in values if value != body[name]]
+    listed = [_convert(each) for each in _listed_values(words)]
+    values = [asked[name]] if name in asked else listed
+    wanted = [Change(name, value) for value in values if value != body[name]][:1]
     return (*wanted, Change(name))
 
 

@@ -20,14 +20,13 @@ from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Evidence, GraphNode, Interaction, Step
 from shared.enums import Phase, StepKind
-from shared.errors import PermanentError, TransientError
+from shared.errors import TransientError
 from shared.events.models import Query
 from shared.graph.tools import graph_construction
 from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import Model, PhaseRun
-from shared.llm.provider import OnDelta, OptionalToolChoice, Provider
+from shared.llm.provider import OnDelta, Provider
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.llm.tool_loop import (
     MAX_REFUSED_ROUNDS,
@@ -70,15 +69,12 @@ class Recording:
     """A provider that remembers what it was asked."""
 
     provider: Provider
-    refuses_tool_choice: bool = False
     asked: list[ChatRequest] = field(default_factory=list)
 
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         self.asked.append(request)
-        if self.refuses_tool_choice and request.tool_choice is not None:
-            raise PermanentError(REFUSED_REQUEST, "tool_choice is not supported")
         return await self.provider.complete(request, in_flight, on_delta)
 
     async def close(self) -> None:
@@ -223,17 +219,6 @@ async def test_phases_that_must_act_demand_a_call_in_their_first_round_alone(
     never = replace(case.model, requires_tools=False)
     await acquire(never, case.search, situation)
     assert len(case.recording.asked) == 2, "a run asks as it began to, whatever the settings are"
-
-
-async def test_a_server_that_refuses_tool_choice_is_asked_without(case: ModelCase) -> None:
-    refusing = replace(case.recording, refuses_tool_choice=True, asked=[])
-    model = replace(case.model, provider=OptionalToolChoice(refusing))
-    case.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE))
-    case.sandbox_control.script(_builds(_adds()), _builds(content="Written."))
-    situation = await case.situation()
-    await acquire(model, case.search, situation)
-    await replace(case, model=model).construct(situation)
-    assert refusing.choices == ["required", None, None, None, None]
 
 
 def _lists(*facts: tuple[int, str, str]) -> dict[str, Any]:

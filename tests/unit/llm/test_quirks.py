@@ -23,7 +23,7 @@ def test_there_are_many_quirks_with_what_they_need() -> None:
     assert len(quirks()) >= 60
     for quirk in quirks():
         assert quirk.refuse or quirk.answer, quirk.name
-        assert quirk.servers and quirk.does and quirk.expected, quirk.name
+        assert all((quirk.servers, quirk.does, quirk.expected)), quirk.name
 
 
 @pytest.mark.parametrize("stream", STREAMS)
