@@ -162,7 +162,7 @@ async def page_storing(
     )
     rows = {}
     for page in storable_pages:
-        passages = _missing_passages(page, stored.get(page_key(page.url), ()))
+        passages = _missing_passages(page, stored.get(page.url, ()))
         texts = [(text, False) for text in page.reads if text.strip()]
         texts += [(PASSAGE_BREAK.join(passages), True)] if passages else []
         for text, has_passages in texts:
@@ -220,7 +220,11 @@ def remember_pages(
 def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, CachedVersions]]:
     """Finds pages that are stored at the requested URLs, up to fragment, slash and case of the host."""
     requested = list(dict.fromkeys(urls))
-    spellings = {variant for url in requested for variant in _spellings(url)}
+    spellings = {
+        variant
+        for url in requested
+        for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
+    }
     statement, params = expand_values(_PAGES_AT_SQL, "url", list(spellings))
     return BoundQuery(
         statement,
@@ -277,10 +281,6 @@ def page_reading(page: Page, text: str) -> PageReading:
     return PageReading.from_json({**page.stored_reading, "sentences": []})
 
 
-def _spellings(url: str) -> tuple[str, str, str]:
-    return url, normalize_url(url), f"{normalize_url(url)}/"
-
-
 async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
     """Versions of any page, the most recently fetched first."""
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
@@ -302,12 +302,11 @@ async def _load_known(
 async def _load_texts(
     executor: Executor, scope: GraphScope, urls: Sequence[str]
 ) -> Mapping[str, list[str]]:
-    """By `page_key`, the newest texts of the pages that are not retracted."""
+    """The newest texts of the pages at exactly these addresses, where evidence finds them first; without retracted ones."""
     texts = defaultdict[str, list[str]](list)
     if urls:
-        spellings = [variant for url in urls for variant in _spellings(url)]
-        for row in await _TEXTS.rows(executor, {**scope.sql_params, "urls": spellings}):
-            texts[page_key(row.url)].append(row.text)
+        for row in await _TEXTS.rows(executor, {**scope.sql_params, "urls": urls}):
+            texts[row.url].append(row.text)
     return texts
 
 
