@@ -165,14 +165,15 @@ def knowledge_acquisition(
         if not reasons:
             return answer
         results = [page for page in answer["results"] if page["url"] not in reasons]
-        return {**answer, "results": results, RETRACTED_KEY: _failures(reasons)}
+        told = [{"url": url, "error": reason} for url, reason in reasons.items()]
+        return {**answer, "results": results, RETRACTED_KEY: told}
 
     async def search(arguments: TavilySearch) -> Json:
         response = await without_refused(await _search(client, domains, arguments))
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return await _extract(client, arguments.urls, await refused(arguments.urls), refused)
+        return await _extract(client, arguments.urls, refused)
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
@@ -237,57 +238,41 @@ _RETRACTED: Final = (
 _NO_TEXT: Final = "the search service has no text of this page"
 
 
-def _failures(reasons: Mapping[str, str]) -> list[Json]:
-    return [{"url": url, "error": reason} for url, reason in reasons.items()]
-
-
 async def _extract(
     client: SearchClient,
     urls: Sequence[str],
-    reasons: Mapping[str, str],
     refused: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]],
 ) -> Json:
-    """Reads the pages that are not refused; the others are among the failed ones, with the reasons.
+    """Reads the pages that neither `refused` nor the service refuses. The others are among the failed ones, with reasons.
 
-    Raises ToolRefusalError if all are refused. `refused` refuses pages at addresses that the service names.
+    Raises ToolRefusalError if all are refused.
     """
+    reasons = dict(await refused(urls))
     allowed = [url for url in urls if url not in reasons]
-    if not allowed:
-        raise _all_refused(_failures(reasons))
-    pages = await _extract_each(client, allowed)
-    late = await refused([page["url"] for page in pages["results"]])
-    results = [page for page in pages["results"] if page["url"] not in late]
-    read = [page for page in results if page["content"].strip()]
-    failed = [*pages["failed"], *_failures({**reasons, **late})]
+    answers = await _read(client, allowed, reasons) if allowed else []
+    if not answers:
+        refusal = "\n".join(f"urls: {url}: {reason}" for url, reason in reasons.items())
+        raise unbilled(ToolRefusalError(refusal))
+    pages = [page for answer in answers for page in answer["results"]]
+    # The service may name the address that the page was moved to.
+    reasons |= await refused([page["url"] for page in pages])
+    read = [page for page in pages if page["content"].strip() and page["url"] not in reasons]
+    failed = [each for answer in answers for each in answer["failed"]]
+    failed += [{"url": url, "error": reason} for url, reason in reasons.items()]
     named = {page_key(str(page.get("url", ""))) for page in (*read, *failed)}
-    missing = {url: _NO_TEXT for url in allowed if page_key(url) not in named}
-    return {**pages, "results": read, "failed": [*failed, *_failures(missing)]}
+    failed += [{"url": url, "error": _NO_TEXT} for url in allowed if page_key(url) not in named]
+    return {"results": read, "failed": failed}
 
 
-async def _extract_each(client: SearchClient, urls: list[str]) -> Json:
-    """Reads all pages at once. If the service refuses the list, it reads one after the other."""
+async def _read(client: SearchClient, urls: list[str], reasons: dict[str, str]) -> list[Json]:
+    """The service's answers. If it refuses the list, each page is read alone; why it refuses one is added to `reasons`."""
     try:
-        return await client.extract(urls)
-    except ToolRefusalError:
+        return [await client.extract(urls)]
+    except ToolRefusalError as refusal:
         if len(urls) == 1:
-            raise
-    answer: Json = {"results": [], "failed": []}
-    for url in urls:
-        try:
-            page = await client.extract([url])
-        except ToolRefusalError as refusal:
-            answer["failed"].append({"url": url, "error": str(refusal)})
-        else:
-            answer["results"] += page["results"]
-            answer["failed"] += page["failed"]
-    if not answer["results"]:
-        raise _all_refused(answer["failed"])
-    return answer
-
-
-def _all_refused(failed: Sequence[Json]) -> ToolRefusalError:
-    lines = [f"urls: {each.get('url', '')}: {each.get('error', '')}" for each in failed]
-    return unbilled(ToolRefusalError("\n".join(lines)))
+            reasons[urls[0]] = str(refusal)
+            return []
+    return [answer for url in urls for answer in await _read(client, [url], reasons)]
 
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\]\[{}|\\^]+", re.IGNORECASE)
