@@ -1,9 +1,28 @@
-"""URLs without credentials, for logs and error messages."""
+"""URLs without credentials, for logs and error messages, and in one spelling, to recognize a page."""
 
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
+
+_DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
 def strip_secrets(url: str) -> str:
     """`url` without user, password, query and fragment, which can hold credentials."""
     parts = urlsplit(url)
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def normalize_url(url: str) -> str:
+    """`url` without fragment and trailing slash, its host in lower case; unchanged if it cannot be parsed."""
+    try:
+        scheme, host, path, query, _ = urlsplit(url.strip())
+    except ValueError:
+        return url
+    return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), query, ""))
+
+
+def page_key(url: str) -> str:
+    """The same for all spellings of a page's address: as `normalize_url`, and without scheme and default port."""
+    scheme, _, rest = normalize_url(url).partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{host.removesuffix(_DEFAULT_PORTS.get(scheme, ''))}{slash}{path}" if rest else url

@@ -1,7 +1,7 @@
 """Knowledge acquisition: from a query to a Markdown document with its sources."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -10,31 +10,28 @@ from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
 from shared.graph.provenance.claims import parse_published
-from shared.graph.provenance.numbered_pages import (
-    NumberedPage,
-    fill_in,
-    number_pages,
-    show_numbered,
-)
-from shared.graph.provenance.sources import page_storing
+from shared.graph.provenance.numbered_pages import NumberedPage, RunPages, fill_in, names_page
+from shared.graph.provenance.sources import page_storing, retracted_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
 from shared.llm.messages import section_content
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.repair import Repairs, cut_text
 from shared.llm.tool_loop import FollowUp, ToolLoop
-from shared.tools import Arguments, Json
+from shared.tools import Arguments, Json, Refusal
+from shared.urls import page_key
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 from shared.web_search.tools import TavilyExtract, knowledge_acquisition, refuse_unnamed
 
 
-def allow_named_pages(message: str, arguments: Arguments, earlier: Sequence[Json]) -> str | None:
+def allow_named_pages(
+    message: str, arguments: Arguments, earlier: Sequence[Json]
+) -> Refusal | None:
     """A `shared.tools.ToolPolicy`: only pages that the mission, the query or the step's own searches name."""
     if not isinstance(arguments, TavilyExtract):
         return None
@@ -48,102 +45,86 @@ MAX_DOCUMENT_CHARS = 16_000
 """Limit of a document that code assembles from pages."""
 
 
-def describe_sources(pages: Sequence[Json]) -> str:
-    """One line per numbered page, with title and date if they are known of its URL."""
-    titles, dates = _details(pages)
-    return "\n".join(
-        f"{number}. {_line(page.url, titles[page.url], dates[page.url])}"
-        for number, page in enumerate(number_pages(pages), 1)
-    )
+def describe_sources(pages: Sequence[NumberedPage]) -> str:
+    """One line per page, with its number, and title and date if they are known."""
+    return "\n".join(f"{number}. {_line(page)}" for number, page in enumerate(pages, 1))
 
 
-def headings(pages: Sequence[Json]) -> list[str]:
-    """For each numbered page, its title, address and date in the form of a document."""
-    titles, dates = _details(pages)
+def headings(pages: Sequence[NumberedPage]) -> list[str]:
+    """For each page, its title, address and date in the form of a document."""
     return [
         "\n".join(
             [
-                f"## {titles[page.url][:MAX_TITLE_CHARS] or one_line(page.url)}",
+                f"## {one_line(page.title)[:MAX_TITLE_CHARS] or one_line(page.url)}",
                 f"Source: {one_line(page.url)}",
-                *([f"Published: {dates[page.url]}"] if dates[page.url] else []),
+                *([f"Published: {date}"] if (date := _date(page)) else []),
             ]
         )
-        for page in number_pages(pages)
+        for page in pages
     ]
 
 
-def _details(pages: Sequence[Json]) -> tuple[dict[str, str], dict[str, str]]:
-    """Titles and dates by URL; empty where they are not known."""
-    titles: dict[str, str] = {}
-    dates: dict[str, str] = {}
-    for page in pages:
-        url = str(page["url"])
-        titles[url] = titles.get(url) or one_line(str(page.get("title") or ""))
-        date = parse_published(str(page.get("published_date") or ""))
-        dates[url] = dates.get(url) or ("" if date is None else date.date().isoformat())
-    return titles, dates
-
-
-def assemble_document(pages: Sequence[Json]) -> str:
-    """Assembles a document in the form that the model is asked for, from the longest text of each page."""
-    texts: dict[str, Json] = {}
-    for page in pages:
-        longest = texts.get(str(page["url"]))
-        if longest is None or len(_text(page)) > len(_text(longest)):
-            texts[str(page["url"])] = {**(longest or {}), **page}
+def assemble_document(pages: Sequence[NumberedPage]) -> str:
+    """Assembles a document in the form that the model is asked for, of the sentences that it was shown."""
     parts: list[str] = []
     remaining_chars = MAX_DOCUMENT_CHARS
-    for url, page in texts.items():
-        text = cut_text(_text(page), min(MAX_PAGE_CHARS, remaining_chars))
-        if remaining_chars <= 0 or not text:
-            continue
-        title = one_line(str(page.get("title") or url))[:MAX_TITLE_CHARS]
-        date = parse_published(str(page.get("published_date") or ""))
-        date_line = [] if date is None else [f"Published: {date.date().isoformat()}"]
-        parts.append("\n".join([f"## {title}", f"Source: {one_line(url)}", *date_line, "", text]))
-        remaining_chars -= len(text)
+    for number, (page, heading) in enumerate(zip(pages, headings(pages), strict=True), 1):
+        page_chars = min(MAX_PAGE_CHARS, remaining_chars)
+        lines: list[str] = []
+        for place, text in enumerate(page.sentences, 1):
+            page_chars -= len(text)
+            if page_chars < 0:
+                break
+            lines.append(f"[{number}.{place}] {text}")
+            remaining_chars -= len(text)
+        if lines:
+            parts.append("\n".join([heading, "", *lines]))
     return "\n\n".join(parts)
 
 
 MIN_SENTENCE_CHARS: Final = 30
 MAX_SENTENCE_CHARS: Final = 400
 MAX_SENTENCES: Final = 30
-"""Limits of the sentences that a model can quote by their numbers."""
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+"""Limits of the sentences that a model can choose facts from."""
 _WORD: Final = re.compile(r"\w{4,}")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of a page."""
+    """A sentence that the model was shown."""
 
-    url: str
+    page: int
+    """The number of its page."""
+    number: int
     text: str
 
 
-def quotable_sentences(pages: Sequence[Json], objective: str) -> list[Sentence]:
+def quotable_sentences(pages: Sequence[NumberedPage], objective: str) -> list[Sentence]:
     """At most MAX_SENTENCES sentences of `pages`: those that share most words with `objective`, most of them first."""
     objective_words = set(_WORD.findall(objective.lower()))
     sentences = {
-        part.strip(): Sentence(str(page["url"]), part.strip())
-        for page in reversed(pages)
-        for part in _SENTENCE_END.split(_text(page))
-        if MIN_SENTENCE_CHARS <= len(part.strip()) <= MAX_SENTENCE_CHARS
+        text: Sentence(number, place, text)
+        for number, page in reversed(list(enumerate(pages, 1)))
+        for place, text in reversed(list(enumerate(page.sentences, 1)))
+        if MIN_SENTENCE_CHARS <= len(text) <= MAX_SENTENCE_CHARS
     }
 
     def shared_words(sentence: Sentence) -> int:
         return len(objective_words & set(_WORD.findall(sentence.text.lower())))
 
-    return sorted(sentences.values(), key=shared_words, reverse=True)[:MAX_SENTENCES]
+    in_order = reversed(sentences.values())
+    return sorted(in_order, key=shared_words, reverse=True)[:MAX_SENTENCES]
 
 
-def _text(page: Json) -> str:
-    return str(page.get("content") or "").strip()
+def _date(page: NumberedPage) -> str:
+    date = parse_published(page.published)
+    return "" if date is None else date.date().isoformat()
 
 
-def _line(url: str, title: str, date: str) -> str:
-    details = ", ".join(part for part in (title[:MAX_TITLE_CHARS], date) if part)
-    return one_line(url) + (f" ({details})" if details else "")
+def _line(page: NumberedPage) -> str:
+    parts = (one_line(page.title)[:MAX_TITLE_CHARS], _date(page))
+    details = ", ".join(part for part in parts if part)
+    return one_line(page.url) + (f" ({details})" if details else "")
 
 
 MAX_OWN_SEARCHES: Final = 3
@@ -193,46 +174,47 @@ async def acquire(
         context=query_context.survey.text,
         pinned_for=query_context.survey.pinned_for,
     )
-    store_results = partial(_page_storing, model.database, query_context.scope)
+    shown = RunPages(_asked(query_context.query))
     loop = ToolLoop(
         run,
         knowledge_acquisition(
             search.of_corpus(query_context.agent.corpus),
-            store_results,
-            partial(show_numbered, _asked(query_context.query)),
+            shown.show_passages,
+            shown.show_reads,
             agents.domain_preferences(query_context.agent),
             memory,
+            partial(_find_retracted, model.database, query_context.scope),
         ),
         guard=allow_named_pages,
         must_act=True,
-        review=partial(_review_searches, query_context.query),
+        review=partial(_review_searches, query_context.query, shown),
     )
     answer = await loop.run()
-    pages = _pages(loop)
-    numbered = number_pages(pages)
-    document = fill_in(answer, numbered, headings(pages))
+    pages = shown.pages
+    await _store(run, model.database, query_context.scope, pages)
+    document = fill_in(answer, pages, headings(pages))
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
-        document = fill_in(assemble_document(pages), numbered)
+        document = assemble_document(pages)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
     sentences = quotable_sentences(pages, query_context.query.objective)
-    names_page = any(page.url in document for page in numbered)
-    sources = "" if names_page else describe_sources(pages)
-    return Acquired(document, sources, run.repair_count, sentences, numbered)
+    has_address = any(names_page(document, page) for page in pages)
+    sources = "" if has_address else describe_sources(pages)
+    return Acquired(document, sources, run.repair_count, sentences, pages)
 
 
 def _asked(query: Query) -> str:
     return " ".join([query.objective, *query.search_hints])
 
 
-def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
+def _review_searches(query: Query, shown: RunPages, _: str, loop: ToolLoop) -> FollowUp | None:
     """A `Review`: if no page was read, the sources of the model's research are, or else the query's own searches are made.
 
     Only a page can be quoted; the text of a research cannot.
     """
-    if _pages(loop):
+    if shown.pages:
         return None
     sources = [
         url
@@ -257,7 +239,7 @@ def _review_searches(query: Query, _: str, loop: ToolLoop) -> FollowUp | None:
     )
 
 
-def _is_document(document: str, pages: Sequence[Json], *, was_searched_for: bool) -> bool:
+def _is_document(document: str, pages: Sequence[NumberedPage], *, was_searched_for: bool) -> bool:
     """Whether a graph can be built from it.
 
     A document that was first written without any search must name a page the second time, as must one that looks like a
@@ -266,20 +248,23 @@ def _is_document(document: str, pages: Sequence[Json], *, was_searched_for: bool
     text = document.strip()
     if text and not was_searched_for and not text.startswith(_CALL_PREFIXES):
         return True
-    return any(str(page["url"]) in text for page in pages)
+    return any(names_page(text, page) for page in pages)
 
 
-def _pages(loop: ToolLoop) -> list[Json]:
-    return [
-        page
-        for tool in ("tavilySearch", "tavilyExtract")
-        for answer in loop.results_of(tool)
-        for page in answer["results"]
-    ]
-
-
-async def _page_storing(
-    database: Database, scope: GraphScope, answer: Json
-) -> Sequence[BoundQuery[None]]:
+async def _find_retracted(
+    database: Database, scope: GraphScope, urls: Sequence[str]
+) -> Mapping[str, str]:
     async with database.connection() as connection:
-        return await page_storing(connection, scope, answer)
+        reasons = await retracted_pages(connection, scope)
+    return {url: reasons[key] for url in urls if (key := page_key(url)) in reasons}
+
+
+async def _store(
+    run: PhaseRun, database: Database, scope: GraphScope, pages: Sequence[NumberedPage]
+) -> None:
+    """Stores the pages of a run that has ended. A resumed run stores nothing twice."""
+    async with database.connection() as connection:
+        queries = await page_storing(connection, scope, pages)
+    for query in queries:
+        run.defer(query)
+    await run.commit_unless_waiting()

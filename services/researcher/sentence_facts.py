@@ -84,7 +84,7 @@ class SentenceFacts:
             "type": self._node_type(fact.type),
             "name": fact.name,
             "properties": {"summary": sentence.text},
-            "evidence": [{"sourceUrl": sentence.url, "quote": sentence.text}],
+            "sentences": [f"{sentence.page}.{sentence.number}"],
         }
 
     def _node_type(self, name: str) -> str:

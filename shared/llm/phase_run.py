@@ -491,9 +491,7 @@ class PhaseRun:
         finally:
             time_limit.reset(token)
 
-    async def record(
-        self, write: Callable[[], None], prepare: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
+    async def record(self, write: Callable[[], None]) -> None:
         """Writes a paid result, even if the worker is cancelled; see `UnitOfWork.save`."""
 
         def write_all() -> None:
@@ -502,7 +500,7 @@ class PhaseRun:
             write()
             self._note_recorded()
 
-        await self._unit.save(write_all, prepare)
+        await self._unit.save(write_all)
 
     async def record_in_session(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
         """Does the same for a write that needs a session; see `UnitOfWork.commit_durably`."""

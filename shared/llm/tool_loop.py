@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from itertools import takewhile
 from typing import Any, Final, Protocol, TypeGuard
 from uuid import UUID
 
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
-from shared.database.statements import BoundQuery, Executor, RoundTrip, Transaction
+from shared.database.statements import Executor, RoundTrip, Transaction
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.embeddings import Embeddings
@@ -39,6 +38,7 @@ from shared.tools import (
     Json,
     OrderedTool,
     PaidTool,
+    Refusal,
     StateTool,
     Tool,
     ToolPolicy,
@@ -142,6 +142,8 @@ class _ToolUse:
     arguments: Arguments | None
     refusal: str | None
     repairs: Repairs = field(default_factory=Repairs)
+    note: str | None = None
+    """What was refused of the call, whose other part is made."""
     is_written: bool = True
     """Whether the call is in the recorded answer. Other calls are recorded with their arguments."""
 
@@ -213,6 +215,8 @@ class ToolLoop:
         """How many earlier rounds answered a paid call, by name and request."""
         self._shown_results: dict[str, Json | None] = {}
         """By key of the call; None if all of it was shown before."""
+        self._shown_records: dict[str, Json] = {}
+        """By key of the call, what an interrupted run recorded of what it showed."""
         self._is_finished = False
         """Whether a tool that ends the phase was called."""
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
@@ -447,7 +451,8 @@ class ToolLoop:
 
     def _reply(self, use: _ToolUse) -> Message:
         shown = self._shown(use)
-        message = reply(use.call, _SAME_RESULT if shown is None else shown)
+        shown = _SAME_RESULT if shown is None else shown
+        message = reply(use.call, {**shown, "refused": use.note} if use.note else shown)
         if self._short_names is not None and not _is_paid(use.tool):
             message["content"] = self._short_names.shorten(message["content"])
         return message
@@ -460,18 +465,15 @@ class ToolLoop:
 
     def _show(self, use: _ToolUse) -> Json | None:
         result, times = self._results[use.key], self._paid_for[_name_and_arguments(use)]
-        if isinstance(use.tool, PaidTool) and use.tool.show is not None and "error" not in result:
-            return use.tool.show(result, self._paid_results_before(use.key), times)
-        return None if times else result
-
-    def _paid_results_before(self, key: str) -> list[Json]:
-        """The results of paid tools before that call, in call order, without refusals."""
-        return [
-            self._results[earlier]
-            for earlier in takewhile(lambda each: each != key, self._reached)
-            if isinstance(self._tools.get(self._names[earlier]), PaidTool)
-            and "error" not in self._results[earlier]
-        ]
+        if not isinstance(use.tool, PaidTool) or use.tool.show is None or "error" in result:
+            return None if times else result
+        record = self._shown_records.get(use.key)
+        shown = use.tool.show(result, times, record)
+        if record is None and shown.record is not None:
+            # Committed before the next request, as the first one that has it.
+            event = {"type": "shown", "key": use.key, "name": use.call.name, "record": shown.record}
+            self._run.add_event(event)
+        return shown.result
 
     def _parse_uses(
         self, answer_id: UUID, raw_answer: ChatAnswer, answer: ChatAnswer
@@ -511,11 +513,14 @@ class ToolLoop:
             arguments = parse_arguments(tool, text, repairs)
         except ValidationError as error:
             return _ToolUse(key, call, tool, None, faults(call.name, error), repairs)
-        if refusal := self._refusal(arguments):
-            return _ToolUse(key, call, tool, None, refusal, repairs)
-        return _ToolUse(key, call, tool, arguments, None, repairs)
+        refused = self._refusal(arguments)
+        if refused is None:
+            return _ToolUse(key, call, tool, arguments, None, repairs)
+        if refused.remaining is None:
+            return _ToolUse(key, call, tool, None, refused.reason, repairs)
+        return _ToolUse(key, call, tool, refused.remaining, None, repairs, refused.reason)
 
-    def _refusal(self, arguments: Arguments) -> str | None:
+    def _refusal(self, arguments: Arguments) -> Refusal | None:
         if self._guard is None:
             return None
         earlier = [result for result in self._results.values() if "error" not in result]
@@ -547,21 +552,14 @@ class ToolLoop:
             with tracing.child(f"execute_tool {uses[0].call.name}", "client", _traced_tools(uses)):
                 result = await self._run.send(call, partial(_call_paid_tool, uses[0]))
 
-        storing: list[BoundQuery[None]] = []
-
-        async def prepare() -> None:
-            storing[:] = await _storing(uses[0], result)
-
         def write() -> None:
-            for query in storing:
-                self._run.defer(query)
             self._run.record_search(call, request, result, is_recalled=is_recalled)
             for use in unrecorded:
                 self._record(use, {"call_id": str(call.id)})
 
         unrecorded = [use for use in uses if use.key not in self._recorded]
         if unrecorded:
-            await self._run.record(write, prepare)
+            await self._run.record(write)
         self._results |= {use.key: result for use in uses}
 
     async def _apply(
@@ -621,7 +619,9 @@ class ToolLoop:
     def _remember(self, events: Sequence[Json]) -> None:
         """Restores the results of an interrupted run. Paid results are in the ledger, where `_pay` finds them."""
         for event in events:
-            if event["type"] == "tool_result":
+            if event["type"] == "shown":
+                self._shown_records[event["key"]] = event["record"]
+            elif event["type"] == "tool_result":
                 self._recorded.add(event["key"])
                 self._names[event["key"]] = event["name"]
                 if "result" in event:
@@ -677,13 +677,6 @@ def _name_and_arguments(use: _ToolUse) -> tuple[str, str]:
     """Of a paid call, the same for the same request however it is written."""
     request = use.request
     return use.call.name, use.call.arguments if request is None else request.hash
-
-
-async def _storing(use: _ToolUse, result: Json) -> Sequence[BoundQuery[None]]:
-    """What stores the result of a paid call."""
-    if not isinstance(use.tool, PaidTool) or use.tool.store is None or "error" in result:
-        return ()
-    return await use.tool.store(result)
 
 
 async def _send_paid_call(use: _ToolUse, in_flight: ResumableCall) -> Json:

@@ -18,6 +18,8 @@ class SourceResponse(ResponseModel):
     published: datetime | None
     """As the page or the search reports it."""
     fetched_at: datetime
+    has_passages: bool = False
+    """The text is what searches found of the page, and not the whole page."""
     sha256: str
     """Of the text in UTF-8, in hexadecimal."""
     retracted_at: datetime | None

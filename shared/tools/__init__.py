@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.database.statements import BoundQuery, InTransaction, RoundTrip, Transaction
+from shared.database.statements import InTransaction, RoundTrip, Transaction
 from shared.errors import VigilError
 from shared.tools.schemas import compact_parameters, portable_schema
 
@@ -22,12 +22,23 @@ INTERPRETATIONS_KEY: Final = "understood"
 """Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
 RECALLED_KEY: Final = "recalled"
 """Key in a recorded answer that was recalled, and holds no longer than the one that was paid for."""
-Store = Callable[[Json], Awaitable[Sequence[BoundQuery[None]]]]
-"""Returns the queries that store parts of an answer."""
-Show = Callable[[Json, Sequence[Json], int], Json | None]
-"""Returns what the model is shown of a result; None if all of it was shown before. The other arguments are the results of
-paid tools before it, in call order, without refusals, and how often the same call was made before. Pure, so that a resumed
-run shows the same.
+RETRACTED_KEY: Final = "retracted"
+"""Key in the answer to a search: the pages that it found and that the owner has retracted, each with the reason."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How the model sees the result of a paid tool."""
+
+    result: Json | None
+    """None if all of it was shown before."""
+    record: Json | None = None
+    """What a resumed run needs to show the same, whatever has changed in the code since; None if nothing."""
+
+
+Show = Callable[[Json, int, Json | None], Shown]
+"""Returns what the model is shown of a result. The other arguments are how often the same call was made before, and the
+record of what was shown of this one, if it was. Results are passed in call order, each once.
 """
 
 
@@ -87,8 +98,6 @@ class PaidTool(Generic[A]):
     call: Callable[[A], Awaitable[Json]]
     operation: str = ""
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
-    store: Store | None = None
-    """Its queries run in the transaction that records the answer. It may be called more than once."""
     recall: Callable[[A], Awaitable[Json | None]] | None = None
     """An earlier answer that still holds, for which nothing is paid; None if there is none."""
     show: Show | None = None
@@ -132,8 +141,19 @@ def finish() -> StateTool[NoArguments]:
 
 Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]
 
-ToolPolicy = Callable[[str, Arguments, Sequence[Json]], str | None]
-"""Returns why a phase may not call a tool with these arguments, as a message for the model; None if it may.
+
+@dataclass(frozen=True)
+class Refusal:
+    """What a policy refuses of a call."""
+
+    reason: str
+    """A message for the model."""
+    remaining: Arguments | None = None
+    """The call without what is refused; None if nothing is left of it."""
+
+
+ToolPolicy = Callable[[str, Arguments, Sequence[Json]], Refusal | None]
+"""Returns what a phase may not call a tool with; None if it may with all of these arguments.
 
 Its arguments are the phase's first message, the tool's arguments, and the earlier results of the phase's tools without
 refusals. It must decide from these alone, so that a resumed run decides the same.

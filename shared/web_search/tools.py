@@ -1,7 +1,7 @@
 """The tools of web search."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -10,15 +10,17 @@ from pydantic import BaseModel, Field, field_validator
 from shared.domains import DomainPreferences
 from shared.errors import UnavailableError, unbilled
 from shared.tools import (
+    RETRACTED_KEY,
     Arguments,
     Json,
     OrderedTool,
     PaidTool,
+    Refusal,
     Show,
-    Store,
     Tool,
     ToolRefusalError,
 )
+from shared.urls import page_key
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 
@@ -130,6 +132,8 @@ def _as_request(tool: str, arguments: Arguments) -> Json:
     return {"tool": tool, **arguments.model_dump(mode="json", by_alias=True)}
 
 
+Retracted = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
+"""Returns those of the addresses whose pages the owner has retracted, with the reason."""
 _NO_PAGE: Final = (
     "No page was found. Search again with fewer or other words, without topic and timeRange. What no page says cannot be "
     "reported."
@@ -138,33 +142,55 @@ _NO_PAGE: Final = (
 
 def knowledge_acquisition(
     client: SearchClient,
-    store: Store | None = None,
-    show: Show | None = None,
+    show_passages: Show | None = None,
+    show_pages: Show | None = None,
     domains: DomainPreferences = NO_PREFERENCES,
     memory: SearchMemory | None = None,
+    retracted: Retracted | None = None,
 ) -> list[Tool]:
     """Returns the tools of knowledge acquisition, none of which can write.
 
-    `store` stores the pages of an answer, `show` is how the model sees them. What the owner bars is left out of answers
-    before they are recorded, so that a resumed run sees the same. What `memory` has is not paid for again.
+    `show_passages` and `show_pages` are how the model sees what a search and an extract give. What the owner bars or has
+    retracted is left out of answers before they are recorded, so that a resumed run sees the same. What `memory` has is not
+    paid for again.
     """
 
+    async def refused(urls: Sequence[str]) -> Mapping[str, str]:
+        """Why pages may not be read, by address."""
+        barred = {
+            url: _BARRED.format(domain=domain)
+            for url in urls
+            if (domain := domains.barring(url)) is not None
+        }
+        reasons = await retracted(urls) if retracted is not None else {}
+        return {url: _RETRACTED.format(reason=reasons[url]) for url in reasons} | barred
+
+    async def without_refused(answer: Json) -> Json:
+        """The answer to a search without the pages that the owner has retracted, which it names."""
+        reasons = await refused([page["url"] for page in answer["results"]])
+        if not reasons:
+            return answer
+        results = [page for page in answer["results"] if page["url"] not in reasons]
+        told = [{"url": url, "error": reason} for url, reason in reasons.items()]
+        return {**answer, "results": results, RETRACTED_KEY: told}
+
     async def search(arguments: TavilySearch) -> Json:
-        response = await _search(client, domains, arguments)
+        response = await without_refused(await _search(client, domains, arguments))
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return await _extract(client, domains, arguments.urls)
+        return await _extract(client, arguments.urls, refused)
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
-        return await memory.search(SEARCH, _as_request(SEARCH, arguments), domains)
+        answer = await memory.search(SEARCH, _as_request(SEARCH, arguments), domains)
+        return None if answer is None else await without_refused(answer)
 
     async def recall_pages(arguments: TavilyExtract) -> Json | None:
         assert memory is not None
-        if any(domains.barring(url) is not None for url in arguments.urls):
-            return None
-        return await memory.pages(EXTRACT, arguments.urls)
+        return (
+            None if await refused(arguments.urls) else await memory.pages(EXTRACT, arguments.urls)
+        )
 
     async def order_research(arguments: TavilyResearch) -> str:
         return await client.order_research(arguments.input)
@@ -180,20 +206,18 @@ def knowledge_acquisition(
             TavilySearch,
             search,
             "search",
-            store,
             recall_search if memory is not None else None,
-            show,
+            show_passages,
         ),
         PaidTool(
             EXTRACT,
-            "Reads whole pages, whose sentences are numbered. Of long pages, it gives the sentences that bear on the query. "
-            "Call it again with the same urls to read on.",
+            "Reads whole pages, whose sentences are numbered. Of long pages, it gives the beginning, the end and the "
+            "sentences that bear on the query. Call it again with the same urls to read on.",
             TavilyExtract,
             extract,
             "extract",
-            store,
             recall_pages if memory is not None else None,
-            show,
+            show_pages,
         ),
         OrderedTool(
             "tavilyResearch",
@@ -213,21 +237,48 @@ _BARRED: Final = (
 )
 
 
-async def _extract(client: SearchClient, domains: DomainPreferences, urls: Sequence[str]) -> Json:
-    """Reads the pages that are not barred; the others are among the failed ones.
+_RETRACTED: Final = (
+    "the agent's owner has retracted this page ({reason}): it is neither read nor cited. Read other pages that say "
+    "the same."
+)
+_NO_TEXT: Final = "the search service has no text of this page"
 
-    Raises ToolRefusalError if all are barred.
+
+async def _extract(
+    client: SearchClient,
+    urls: Sequence[str],
+    refused: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]],
+) -> Json:
+    """Reads the pages that neither `refused` nor the service refuses. The others are among the failed ones, with reasons.
+
+    Raises ToolRefusalError if all are refused.
     """
-    barred = {url: domain for url in urls if (domain := domains.barring(url)) is not None}
-    reasons = {url: _BARRED.format(domain=domain) for url, domain in barred.items()}
-    allowed = [url for url in urls if url not in barred]
-    if not allowed:
+    reasons = dict(await refused(urls))
+    allowed = [url for url in urls if url not in reasons]
+    answers = await _read(client, allowed, reasons) if allowed else []
+    if not answers:
         refusal = "\n".join(f"urls: {url}: {reason}" for url, reason in reasons.items())
         raise unbilled(ToolRefusalError(refusal))
-    pages = await client.extract(allowed)
-    failed = [{"url": url, "error": reason} for url, reason in reasons.items()]
-    results = [page for page in pages["results"] if domains.barring(page["url"]) is None]
-    return {**pages, "results": results, "failed": [*pages["failed"], *failed]}
+    pages = [page for answer in answers for page in answer["results"]]
+    # The service may name the address that the page was moved to.
+    reasons |= await refused([page["url"] for page in pages])
+    read = [page for page in pages if page["content"].strip() and page["url"] not in reasons]
+    failed = [each for answer in answers for each in answer["failed"]]
+    failed += [{"url": url, "error": reason} for url, reason in reasons.items()]
+    named = {page_key(str(page.get("url", ""))) for page in (*read, *failed)}
+    failed += [{"url": url, "error": _NO_TEXT} for url in allowed if page_key(url) not in named]
+    return {"results": read, "failed": failed}
+
+
+async def _read(client: SearchClient, urls: list[str], reasons: dict[str, str]) -> list[Json]:
+    """The service's answers. If it refuses the list, each page is read alone; why it refuses one is added to `reasons`."""
+    try:
+        return [await client.extract(urls)]
+    except ToolRefusalError as refusal:
+        if len(urls) == 1:
+            reasons[urls[0]] = str(refusal)
+            return []
+    return [answer for url in urls for answer in await _read(client, [url], reasons)]
 
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\]\[{}|\\^]+", re.IGNORECASE)
@@ -236,8 +287,10 @@ _PORTS: Final = {"http": 80, "https": 443}
 _MAX_LISTED: Final = 5
 
 
-def refuse_unnamed(arguments: TavilyExtract, message: str, earlier: Sequence[Json]) -> str | None:
-    """Returns why these pages may not be read, as a message for the model; None if they may.
+def refuse_unnamed(
+    arguments: TavilyExtract, message: str, earlier: Sequence[Json]
+) -> Refusal | None:
+    """Refuses the pages that may not be read; None if all may.
 
     Only URLs that occur in the step's first message or in earlier tool results may be read.
     """
@@ -245,12 +298,14 @@ def refuse_unnamed(arguments: TavilyExtract, message: str, earlier: Sequence[Jso
     known_urls = {
         _canonical_url(url) for url in (*urls, *(url.partition("#")[0] for url in urls))
     } - {""}
-    unnamed = [url for url in arguments.urls if _canonical_url(url) not in known_urls]
+    named = [url for url in arguments.urls if _canonical_url(url) in known_urls]
+    unnamed = [url for url in arguments.urls if url not in named]
     if not unnamed:
         return None
-    return (
+    return Refusal(
         f"urls: {', '.join(unnamed[:_MAX_LISTED])}: neither a search or research of yours nor the query names this. Read "
-        "only pages that they found, by the addresses that they gave; search for what you miss."
+        "only pages that they found, by the addresses that they gave; search for what you miss.",
+        arguments.model_copy(update={"urls": named}) if named else None,
     )
 
 

@@ -35,6 +35,7 @@ from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.provenance.agreement import agreements
 from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.sources import PASSAGES_KEY
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.verification import loader
@@ -69,6 +70,7 @@ SOURCE_COLUMNS = (
     Source.sha256,
     Source.retracted_at,
     Source.retraction_reason,
+    func.coalesce(Source.reading[PASSAGES_KEY].as_boolean(), False).label("has_passages"),
 )
 
 
@@ -299,7 +301,7 @@ MAX_COUNTED_QUOTES: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ListedPage:
-    """A page with all versions of it that were fetched."""
+    """A page with all versions of it that were fetched. Passages that searches found are parts of it, and no versions."""
 
     url: str
     newest_id: UUID
@@ -308,6 +310,7 @@ class ListedPage:
     published: datetime | None
     fetched_at: datetime
     versions: int
+    """Whole texts; one if only passages are stored."""
     retracted: int
     """How many of the versions are retracted."""
     quotes: int
@@ -330,13 +333,20 @@ with newest as (
     where agent_id = {OWNED_AGENT_ID_SQL} order by fetched_at desc, id desc limit :most
   ) as listed
 ), counted as (
-  select url, count(*) as versions, count(retracted_at) as retracted, sum((
+  select url, count(*) as texts, bool_and(retracted_at is not null) as is_retracted, sum((
     select count(*) from (select from evidence where source_id = newest.id limit :counted) as quoted
   )) as quotes
   from newest group by url
+), whole as (
+  -- What a text is, is read only where there are several.
+  select url, count(*) as versions, count(retracted_at) as retracted from sources
+  where agent_id = {OWNED_AGENT_ID_SQL} and url in (select url from counted where texts > 1)
+    and (reading ->> '{PASSAGES_KEY}') is distinct from 'true'
+  group by url
 )
-select newest.url, newest.id, title, published, fetched_at, versions, retracted, cast(quotes as integer)
-from newest join counted on counted.url = newest.url
+select newest.url, newest.id, title, published, newest.fetched_at, coalesce(versions, 1),
+  case when is_retracted then coalesce(versions, 1) else coalesce(whole.retracted, 0) end, cast(quotes as integer)
+from newest join counted on counted.url = newest.url left join whole on whole.url = newest.url
 where place = 1 order by fetched_at desc, newest.url
 """
 

@@ -6,8 +6,8 @@ from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Integer, RowMapping, Select, column, func, select
-from sqlalchemy.dialects.postgresql import JSONB, aggregate_order_by
+from sqlalchemy import ColumnElement, Integer, RowMapping, Select, column, func, literal, select
+from sqlalchemy.dialects.postgresql import JSONB, JSONPATH, aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
@@ -89,7 +89,7 @@ async def find_phase_run(
     row = await _row(session, owner_id, interaction_id)
     if row is None:
         return None
-    head = _head(row, len(row.events))
+    head = _head(row, len(_visible(row.events)))
     requests = await phase_run_store.load_requests(session, [row])
     return InteractionDetails(
         **dict(head), system_prompt=row.system_prompt, request=requests[row.id]
@@ -108,10 +108,11 @@ async def list_events(
         return None
     begin = _begin(page_request.cursor)
     end = begin + page_request.limit
-    events = row.events[begin:end]
+    all_events = _visible(row.events)
+    events = all_events[begin:end]
     call_ids = [UUID(event["call_id"]) for event in events if "call_id" in event]
     calls = await session.scalars(select(Call).where(Call.id.in_(call_ids)))
-    is_last = end >= len(row.events)
+    is_last = end >= len(all_events)
     return Page(
         items=_events(events, {call.id: call for call in calls}),
         next=None if is_last else pagination.encode_cursor(_EVENTS, (end,)),
@@ -138,7 +139,7 @@ async def _row(session: AsyncSession, owner_id: UUID, interaction_id: UUID) -> I
 def _heads() -> Select[Interaction, int]:
     """Selects phase runs without their large columns."""
     light = defer(Interaction.system_prompt), defer(Interaction.request), defer(Interaction.events)
-    return select(Interaction, func.jsonb_array_length(Interaction.events)).options(*light)
+    return select(Interaction, _count_visible(Interaction.events)).options(*light)
 
 
 def _head(row: Interaction, event_count: int) -> InteractionHead:
@@ -200,8 +201,18 @@ def failures_of(calls: Iterable[Call]) -> list[FailedSending]:
     return sorted(failures, key=lambda item: item.at)
 
 
+def _visible(events: Sequence[Json]) -> list[Json]:
+    """The events without those that only a resumed run needs: how results were shown, which the next request has."""
+    return [event for event in events if event["type"] != "shown"]
+
+
+def _count_visible(events: Any) -> ColumnElement[int]:
+    path = literal('$[*] ? (@.type != "shown")').cast(JSONPATH)
+    return func.jsonb_array_length(func.jsonb_path_query_array(events, path))
+
+
 def _events(events: Sequence[Json], answers: Mapping[UUID, Call]) -> list[InteractionEvent]:
-    return [_event(event, answers) for event in events]
+    return [_event(event, answers) for event in _visible(events)]
 
 
 def _event(event: Json, answers: Mapping[UUID, Call]) -> InteractionEvent:
@@ -263,7 +274,7 @@ async def runs_of_iteration(session: AsyncSession, iteration_id: UUID) -> list[P
         .where(Interaction.iteration_id == iteration_id)
         .order_by(Interaction.created_at, Interaction.id)
     )
-    event_count = func.sum(func.jsonb_array_length(Call.events), type_=Integer)
+    event_count = func.sum(_count_visible(Call.events), type_=Integer)
     sums = await session.execute(
         select(Call.interaction_id, event_count.label("event_count"), *SPENT)
         .where(Call.iteration_id == iteration_id)
@@ -355,7 +366,7 @@ def _tools_by_answer(rows: Sequence[RowMapping]) -> Mapping[str, Mapping[str, Se
         for event in row["light_events"] or ():
             if event["type"] == "answer":
                 newest[run_id] = event["call_id"]
-            elif event["call_id"] is None and run_id in newest:
+            elif event["type"] != "shown" and event["call_id"] is None and run_id in newest:
                 found[newest[run_id]][event["name"] or _REPAIR].append(bool(event["is_refused"]))
     return found
 

@@ -18,6 +18,7 @@ from shared.graph.provenance.sources import Page
 from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Json, ToolRefusalError
+from shared.urls import page_key
 
 MAX_EVIDENCE: Final = 10
 """Entries, each of which can name several sentences."""
@@ -227,7 +228,13 @@ def ground_quotes(
     findings = check_quotes(
         ends,
         [
-            Quoted(quote.passage, quote.page.id, quote.claims, quote.valid_from, quote.valid_to)
+            Quoted(
+                quote.passage,
+                page_key(quote.page.url),
+                quote.claims,
+                quote.valid_from,
+                quote.valid_to,
+            )
             for quote in quotes
         ],
         is_edge=is_edge,

@@ -1,23 +1,24 @@
 """Pages with numbered sentences, so that a model cites sentences by number and types none again. Pure.
 
-The pages that a phase has read are numbered in the order of its calls. `[2.3]` is sentence 3 of page 2: pages are shown as
-lines `[2.3] sentence`, a document cites `[2.3]` and gets the words filled in, and evidence cites page 2, sentence 3.
+A page is an address. A run gives it a number when the model is first shown a sentence of it, and each sentence a number
+when it is first shown: `[2.3]` is the third sentence of page 2 that the model has seen, whatever search or read brought it.
+Only what was shown has a number. Pages are shown as lines `[2.3] sentence`, a document cites `[2.3]` and gets the words
+filled in, and evidence cites page 2, sentence 3.
 """
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
 from shared.graph.provenance.page_reading import read_page
-from shared.graph.provenance.quotes import Span
-from shared.tools import Json
+from shared.tools import RETRACTED_KEY, Json, Shown
+from shared.urls import page_key
 
 _NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
 _CITED: Final = re.compile(rf"\[({_NUMBER}(?:\s*[,;]\s*{_NUMBER})*)\]")
-_RANGE: Final = re.compile(r"(\d+)\.(\d+)(?:\s*[-–]\s*(?:\d+\.)?(\d+))?")
+_RANGE: Final = re.compile(r"(\d+)\.(\d+)(?:\s*[-–]\s*(?:(\d+)\.)?(\d+))?")
 _NUMBERED: Final = re.compile(r"\[(\d+)\.\d+\] ")
 _MAX_RANGE: Final = 100
 _LIST_MARK: Final = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])?\s*")
@@ -27,108 +28,277 @@ _MIN_CHARS: Final = 12
 """Shorter sentences are not looked for in what a model typed."""
 
 
-@dataclass(frozen=True)
+class NumberedSentence(NamedTuple):
+    text: str
+    start_byte: int
+    """In the text that it was shown from."""
+
+
+@dataclass
 class NumberedPage:
-    """A page as the model has read it."""
+    """A page as the model has seen it in a run."""
 
     url: str
-    text: str
+    """As it was first given."""
+    title: str = ""
+    published: str = ""
+    """As the search service gives it."""
+    shown: list[NumberedSentence] = field(default_factory=list)
+    """By number, beginning with 1."""
+    passages: list[str] = field(default_factory=list)
+    """Distinct texts that searches gave."""
+    reads: list[str] = field(default_factory=list)
+    """Distinct texts of the whole page."""
 
-    @cached_property
-    def spans(self) -> tuple[Span, ...]:
-        """Where the sentences are."""
-        return read_page(self.text).sentences
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence.text for sentence in self.shown]
 
-    @cached_property
-    def sentences(self) -> tuple[str, ...]:
-        text = self.text.encode()
-        return tuple(text[span.start_byte : span.end_byte].decode() for span in self.spans)
-
-    def sentence(self, number: int) -> str | None:
-        """The sentence of that number, which begins with 1; None if there is none."""
-        return self.sentences[number - 1] if 1 <= number <= len(self.sentences) else None
-
-
-def number_pages(pages: Iterable[Json]) -> list[NumberedPage]:
-    """The pages of search and extract results in call order; the same text of the same page counts once."""
-    distinct = dict.fromkeys(map(_page, pages))
-    return list(distinct)
+    def find(self, number: int) -> NumberedSentence | None:
+        """The sentence of that number, which begins with 1; None if none was shown with it."""
+        return self.shown[number - 1] if 1 <= number <= len(self.shown) else None
 
 
-SHOWN_CHARS: Final = 10_000
-"""Of the pages of one result. Of longer ones, those sentences are shown that bear on what is asked."""
-_LEADING: Final = 2
-"""Sentences at the beginning of a page that are shown in any case."""
+WHOLE_CHARS: Final = 6_000
+"""Pages of up to this length are shown whole."""
+CALL_CHARS: Final = 30_000
+"""Of all pages of one call, which is five whole pages: about 7,500 tokens, sent again with each later request of the run."""
+LONG_CHARS: Final = 10_000
+"""Of the longer pages of one call together, but at least MIN_LONG_CHARS of each."""
+MIN_LONG_CHARS: Final = 4_000
+MAX_SENTENCE_CHARS: Final = 1_500
+"""Longer sentences, such as a table in one line, are shown in pieces with a number each."""
+_EDGE: Final = 2
+"""Sentences at the beginning and at the end of a page that are shown in any case."""
 _GAP: Final = "…"
+_GAP_MARKS: Final = frozenset({"…", "...", "[...]", "[…]", "(...)", "(…)"})
 _STEM_CHARS: Final = 5
 _STEM: Final = re.compile(rf"[^\W_]{{3,{_STEM_CHARS}}}")
 _WORDS: Final = re.compile(r"[^\W_]+")
 
 
-def show_numbered(asked: str, result: Json, earlier: Sequence[Json], times: int = 0) -> Json | None:
-    """A result with the sentences of its pages numbered; `earlier` are the results before it, in call order.
+class _Sentence(NamedTuple):
+    start_byte: int
+    end_byte: int
+    text: str
 
-    If the pages have more than SHOWN_CHARS characters, the sentences that share the most words with `asked` are shown,
-    rare words before common ones. If the same call was made so many `times` before, further sentences are shown; None if
-    all were. A page keeps its numbers.
-    """
-    if "results" not in result:
-        return None if times else result
-    known = number_pages(page for other in (*earlier, result) for page in other.get("results", ()))
-    numbers = {page: number for number, page in enumerate(known, 1)}
-    pages = [_page(page) for page in result["results"]]
-    seen: set[tuple[int, int]] = set()
-    for _ in range(times):
-        seen |= _choose(pages, asked, seen)
-    chosen = _choose(pages, asked, seen)
-    if times and not chosen:
-        return None
-    shown = []
-    for place, (page, numbered) in enumerate(zip(result["results"], pages, strict=True)):
-        lines: list[str] = []
-        for number, text in enumerate(numbered.sentences, 1):
-            if (place, number) in chosen:
-                lines.append(f"[{numbers[numbered]}.{number}] {text[:SHOWN_CHARS]}")
-            elif not lines or lines[-1] != _GAP:
-                lines.append(_GAP)
-        shown.append({**page, "content": "\n".join(lines)} if lines else page)
-    return {**result, "results": shown}
+    @property
+    def has_words(self) -> bool:
+        return any(map(str.isalnum, self.text))
+
+
+@dataclass
+class RunPages:
+    """The pages of one run by number. The results of its paid tools are shown with it in call order, each once."""
+
+    asked: str
+    """What the run is to find out. Sentences that share words with it are chosen of long pages."""
+    pages: list[NumberedPage] = field(default_factory=list)
+    _places: dict[str, int] = field(default_factory=dict)
+    """The number of each page by the key of its address."""
+    _told: set[str] = field(default_factory=set)
+    """The retracted pages that the model was told of, by the keys of their addresses."""
+    _numbers: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    """The number of each sentence by page, words, and which occurrence of these words in the page it is."""
+
+    def show_passages(self, result: Json, times: int = 0, record: Json | None = None) -> Shown:
+        """A `shared.tools.Show` of a search, whose results have passages of pages: see `_show`."""
+        return self._show(result, times, record, is_read=False)
+
+    def show_reads(self, result: Json, times: int = 0, record: Json | None = None) -> Shown:
+        """A `shared.tools.Show` of an extract, whose results have whole pages: see `_show`."""
+        return self._show(result, times, record, is_read=True)
+
+    def _show(self, result: Json, times: int, record: Json | None, *, is_read: bool) -> Shown:
+        """Gives the sentences of the result's pages that are shown their numbers.
+
+        Pages of up to WHOLE_CHARS are shown whole. Of longer ones, the sentences are shown that share the most words with
+        `asked`, rare words before common ones, with their neighbours, and the first and last ones. If the same call was made
+        so many `times` before, sentences are shown that were not shown yet; none if there are none.
+        """
+        if "results" not in result:
+            return Shown(None if times else result)
+        if record is None:
+            record = self._choose_lines(result["results"], is_again=times > 0)
+        if record["pages"] is None:
+            return Shown(None, record)
+        result = self._tell_once(result)
+        shown = [
+            page
+            if lines is None
+            else {**page, "content": self._show_page(page, lines, is_read=is_read)}
+            for page, lines in zip(result["results"], record["pages"], strict=True)
+        ]
+        return Shown({**result, "results": shown}, record)
+
+    def _tell_once(self, result: Json) -> Json:
+        """The result without the retracted pages that the run was told of before."""
+        if RETRACTED_KEY not in result:
+            return result
+        told = [each for each in result[RETRACTED_KEY] if page_key(each["url"]) not in self._told]
+        self._told |= {page_key(each["url"]) for each in told}
+        rest = {key: value for key, value in result.items() if key != RETRACTED_KEY}
+        return {**rest, RETRACTED_KEY: told} if told else rest
+
+    def _show_page(self, page: Json, lines: Json, *, is_read: bool) -> str:
+        """The lines of a page, whose sentences and numbers are added to what the run knows."""
+        number, text = lines["number"], str(page["content"])
+        if number > len(self.pages):
+            self.pages.append(NumberedPage(str(page["url"])))
+            self._places[page_key(str(page["url"]))] = number
+        known = self.pages[number - 1]
+        known.title = known.title or str(page.get("title") or "")
+        known.published = known.published or str(page.get("published_date") or "")
+        texts = known.reads if is_read else known.passages
+        if text not in texts:
+            texts.append(text)
+        encoded, written = text.encode(), []
+        for line in lines["lines"]:
+            if line is None:
+                written.append(_GAP)
+                continue
+            sentence, occurrence, start, end = line
+            words = encoded[start:end].decode()
+            self._numbers[number, words, occurrence] = sentence
+            if sentence > len(known.shown):
+                known.shown.append(NumberedSentence(words, start))
+            elif is_read:
+                known.shown[sentence - 1] = NumberedSentence(words, start)
+            written.append(f"[{number}.{sentence}] {words}")
+        return "\n".join(written)
+
+    def _choose_lines(self, pages: Sequence[Json], *, is_again: bool) -> Json:
+        """The record of what is to be shown: for each page its number, and for each line the number of the sentence, which
+        occurrence of its words it is, and its place in bytes; None for a gap.
+        """
+        texts = [_split(str(page.get("content") or "")) for page in pages]
+        places, counts = dict(self._places), Counter[int]()
+        for number, page in enumerate(self.pages, 1):
+            counts[number] = len(page.shown)
+        numbers = [
+            places.setdefault(page_key(str(page["url"])), len(places) + 1) if text else 0
+            for page, text in zip(pages, texts, strict=True)
+        ]
+        occurrences = [_occurrences(text) for text in texts]
+        unseen = [
+            {
+                index
+                for index, (sentence, occurrence) in enumerate(zip(text, counted, strict=True))
+                if sentence.has_words
+                and not (is_again and (number, sentence.text, occurrence) in self._numbers)
+            }
+            for number, text, counted in zip(numbers, texts, occurrences, strict=True)
+        ]
+        chosen = _choose(texts, unseen, _stems(self.asked), is_again=is_again)
+        if is_again and not any(chosen):
+            return {"pages": None}
+        given = dict(self._numbers)
+        lines: list[Json | None] = []
+        for number, text, counted, wanted in zip(numbers, texts, occurrences, chosen, strict=True):
+            if not any(sentence.has_words for sentence in text):
+                lines.append(None)
+                continue
+            written: list[list[int] | None] = []
+            for index, sentence in enumerate(text):
+                key = (number, sentence.text, counted[index])
+                if index in wanted:
+                    if key not in given:
+                        counts[number] += 1
+                        given[key] = counts[number]
+                    written.append([given[key], counted[index], *sentence[:2]])
+                elif (sentence.has_words or sentence.text in _GAP_MARKS) and written[-1:] != [None]:
+                    written.append(None)
+            lines.append({"number": number, "lines": written})
+        return {"pages": lines}
+
+
+def _split(text: str) -> list[_Sentence]:
+    """The sentences of a text, long ones in pieces."""
+    encoded = text.encode()
+    return [
+        piece
+        for span in read_page(text).sentences
+        for piece in _pieces(span.start_byte, encoded[span.start_byte : span.end_byte].decode())
+    ]
+
+
+def _pieces(start_byte: int, text: str) -> Iterator[_Sentence]:
+    while text:
+        piece = text
+        if len(text) > MAX_SENTENCE_CHARS:
+            end = text.rfind(" ", MAX_SENTENCE_CHARS // 2, MAX_SENTENCE_CHARS)
+            piece = text[: end if end > 0 else MAX_SENTENCE_CHARS]
+        rest = text[len(piece) :].lstrip()
+        length = len(piece.encode())
+        yield _Sentence(start_byte, start_byte + length, piece)
+        start_byte += len(text.encode()) - len(rest.encode())
+        text = rest
+
+
+def _occurrences(text: Sequence[_Sentence]) -> list[int]:
+    """Of each sentence, how many before it have the same words."""
+    counts = Counter[str]()
+    before = []
+    for sentence in text:
+        before.append(counts[sentence.text])
+        counts[sentence.text] += 1
+    return before
 
 
 def _choose(
-    pages: Sequence[NumberedPage], asked: str, seen: Set[tuple[int, int]]
-) -> set[tuple[int, int]]:
-    """The sentences to show: place of the page, and number of the sentence. Those `seen` were shown before.
+    texts: Sequence[Sequence[_Sentence]],
+    unseen: Sequence[Collection[int]],
+    asked: Collection[str],
+    *,
+    is_again: bool,
+) -> list[set[int]]:
+    """Of each text, the places of the sentences to show, which are among the `unseen` ones."""
+    lengths = [
+        sum(len(text[index].text) for index in left)
+        for text, left in zip(texts, unseen, strict=True)
+    ]
+    share = CALL_CHARS // max(1, sum(map(bool, lengths)))
+    whole = min(WHOLE_CHARS, share)
+    long = sum(length > whole for length in lengths)
+    limit = min(share, max(MIN_LONG_CHARS, LONG_CHARS // max(1, long)))
+    stems = [[_stems(sentence.text) & set(asked) for sentence in text] for text in texts]
+    frequency = Counter(stem for of_text in stems for found in of_text for stem in found)
+    weights = [
+        [sum(frequency[stem] ** -0.5 for stem in sorted(found)) for found in of_text]
+        for of_text in stems
+    ]
+    return [
+        set(left)
+        if length <= whole
+        else _choose_of_long(text, left, weight, limit, is_again=is_again)
+        for text, left, weight, length in zip(texts, unseen, weights, lengths, strict=True)
+    ]
 
-    The first time, only sentences that bear on what is asked, and the beginnings of pages.
-    """
-    sentences = {
-        (place, number): text
-        for place, page in enumerate(pages)
-        for number, text in enumerate(page.sentences, 1)
-        if (place, number) not in seen
-    }
-    left = SHOWN_CHARS
-    if sum(map(len, sentences.values())) <= left:
-        return set(sentences)
-    asked_stems = _stems(asked)
-    stems = {key: _stems(text) & asked_stems for key, text in sentences.items()}
-    frequency = Counter(stem for found in stems.values() for stem in found)
 
-    def rank(key: tuple[int, int]) -> tuple[bool, float, int, int]:
-        place, number = key
-        weight = sum(1 / frequency[stem] ** 0.5 for stem in stems[key])
-        return number > _LEADING, -weight, number, place
-
-    chosen: set[tuple[int, int]] = set()
-    by_rank = sorted(sentences, key=rank)
-    for key in by_rank:
-        length = len(sentences[key])
-        if length <= left and (seen or stems[key] or key[1] <= _LEADING):
-            left -= length
-            chosen.add(key)
-    # A text without sentences is longer than all that may be shown: its beginning is.
-    return chosen or set(by_rank[:1])
+def _choose_of_long(
+    text: Sequence[_Sentence],
+    unseen: Collection[int],
+    weights: Sequence[float],
+    limit: int,
+    *,
+    is_again: bool,
+) -> set[int]:
+    """The first time, the ends of the page and what bears on the question with its neighbours; then whatever is left."""
+    by_weight = sorted(unseen, key=lambda index: (-weights[index], index))
+    if is_again:
+        wanted = by_weight
+    else:
+        in_order = sorted(unseen)
+        wanted = in_order[:_EDGE] + in_order[-_EDGE:]
+        for index in by_weight:
+            if weights[index]:
+                wanted += [index, index - 1, index + 1]
+    chosen = set[int]()
+    for index in wanted:
+        if index in unseen and index not in chosen and len(text[index].text) <= limit:
+            limit -= len(text[index].text)
+            chosen.add(index)
+    return chosen
 
 
 def _stems(text: str) -> set[str]:
@@ -151,9 +321,14 @@ def fill_in(document: str, pages: Sequence[NumberedPage], headings: Sequence[str
     missing = {
         str(number): heading
         for number, (page, heading) in enumerate(zip(pages, headings, strict=False), 1)
-        if page.url not in document
+        if not names_page(document, page)
     }
     return "\n".join(_with_headings(lines, missing)).removeprefix("\n")
+
+
+def names_page(document: str, page: NumberedPage) -> bool:
+    """Whether the document has the address of the page, and not only one that begins with it."""
+    return bool(re.search(rf"{re.escape(page.url)}(?![^\s()<>\[\]\"',;])", document))
 
 
 def _with_headings(lines: Iterable[str], missing: dict[str, str]) -> Iterator[str]:
@@ -162,10 +337,6 @@ def _with_headings(lines: Iterable[str], missing: dict[str, str]) -> Iterator[st
         if match and (heading := missing.pop(match[1], None)) is not None:
             yield f"\n{heading}\n"
         yield line
-
-
-def _page(page: Json) -> NumberedPage:
-    return NumberedPage(str(page["url"]), str(page.get("content") or ""))
 
 
 def _filled(line: str, pages: Sequence[NumberedPage], known: Mapping[str, str]) -> Iterator[str]:
@@ -178,12 +349,12 @@ def _filled(line: str, pages: Sequence[NumberedPage], known: Mapping[str, str]) 
     typed = _CITED.sub("", line)
     words = _LIST_MARK.sub("", typed).strip()
     if not cited:
-        typed_sentences = NumberedPage("", words).sentences
+        typed_sentences = [sentence.text for sentence in _split(words)]
         if any(text in known for text in typed_sentences):
             for text in typed_sentences:
                 yield f"{known[text]} {text}" if text in known else text
-        else:
-            yield line
+        elif words.strip(" .,;:") or not line.strip():
+            yield typed.rstrip()
         return
     if words.strip(" .,;:") and all(words != text for _, text in cited):
         yield typed.rstrip()
@@ -192,11 +363,15 @@ def _filled(line: str, pages: Sequence[NumberedPage], known: Mapping[str, str]) 
 
 
 def _sentences(numbers: str, pages: Sequence[NumberedPage]) -> Iterator[tuple[str, str]]:
-    """Number and words of the sentences that "2.3", "2.3-5" or "2.3, 2.7" cite."""
-    for page, first, last in _RANGE.findall(numbers):
-        if not 1 <= int(page) <= len(pages):
-            continue
-        end = min(int(last or first), int(first) + _MAX_RANGE)
-        for number in range(int(first), end + 1):
-            if (text := pages[int(page) - 1].sentence(number)) is not None:
-                yield f"{page}.{number}", text
+    """Number and words of the sentences that "2.3", "2.3-5" or "2.3, 2.7" cite. Of "2.3-4.1" they are both ends."""
+    for page, first, last_page, last in _RANGE.findall(numbers):
+        cited = [(int(page), int(first))]
+        if last and last_page in ("", page):
+            end = min(int(last), int(first) + _MAX_RANGE)
+            cited = [(int(page), number) for number in range(int(first), end + 1)]
+        elif last:
+            cited.append((int(last_page), int(last)))
+        for number, place in cited:
+            known = pages[number - 1] if 1 <= number <= len(pages) else None
+            if known is not None and (sentence := known.find(place)) is not None:
+                yield f"{number}.{place}", sentence.text

@@ -21,6 +21,8 @@ _CACHED_PAGES: Final = 32
 _MAX_HEADING_CHARS: Final = 100
 _MAX_HEADING_WORDS: Final = 12
 _LINE: Final = re.compile(r"[^\n]+")
+PASSAGE_BREAK: Final = "\n\n* * *\n\n"
+"""Between passages of a page that may have been apart in it. What stands above it is no heading of what follows."""
 _FIGURE: Final = re.compile(r":\s+\d")
 """As in "Airports: 48", which is no heading."""
 
@@ -72,7 +74,7 @@ def read_page(text: str) -> PageReading:
             span = Span(start_byte, end_byte)
             offset, place = end_byte, line.start() + end
             sentences.append(span)
-        if len(line_sentences) == 1 and _is_heading(line[0]):
+        if line[0] == PASSAGE_BREAK.strip() or (len(line_sentences) == 1 and _is_heading(line[0])):
             headings.append(sentences[-1])
     return PageReading(
         language, find_decimal_sign(text, language), tuple(headings), tuple(sentences)

@@ -1,11 +1,11 @@
 """Sources: the pages that an agent has read, stored as they were fetched and found again by URL."""
 
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID
 
 from sqlalchemy import bindparam, select
@@ -24,10 +24,13 @@ from shared.database.tables import Source
 from shared.domains import covering_domain, host_of
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import parse_published
-from shared.graph.provenance.page_reading import PageReading, read_page
+from shared.graph.provenance.numbered_pages import NumberedPage
+from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading, read_page
+from shared.graph.provenance.quotes import find_quote
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
+from shared.urls import normalize_url, page_key
 
 MAX_URL_BYTES: Final = 2_000
 """Index limit; pages with longer URLs are not stored."""
@@ -35,6 +38,10 @@ MAX_VERSIONS: Final = 50
 """Newest versions of one page in which a quote is searched."""
 _MAX_RECENT_PAGES: Final = 1_000
 """Number of most recently fetched pages that a differently spelled URL can match."""
+_MAX_COMPARED_VERSIONS: Final = 10
+"""Newest versions of a page in which passages of it are looked for before they are stored."""
+PASSAGES_KEY: Final = "passages"
+"""Key in the reading of a source that has passages of a page, and is no version of it."""
 _MAX_PUBLISHED_AHEAD: Final = timedelta(days=1)
 
 
@@ -63,6 +70,19 @@ _KNOWN_VERSIONS: Final = CompiledStatement(f"""
         and (published is not null or title is not null)
       group by url
     ) known on true
+""")
+_RETRACTED: Final = CompiledStatement(f"""
+    select distinct on (url) url, retraction_reason from sources
+    where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is not null and not exists (
+      select from sources as other
+      where other.agent_id = sources.agent_id and other.url = sources.url and other.retracted_at is null)
+    order by url, retracted_at
+""")
+_TEXTS: Final = CompiledStatement(f"""
+    select url, text from (
+      select url, text, row_number() over (partition by url order by fetched_at desc, id) as place from sources
+      where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[])) and retracted_at is null
+    ) as newest where place <= {_MAX_COMPARED_VERSIONS}
 """)
 # A fixed order: two steps that store the same pages would deadlock otherwise.
 _STORE: Final = CompiledStatement(f"""
@@ -119,39 +139,59 @@ class CachedVersions:
         return [replace(page, looked_up_at=page.looked_up_at + elapsed) for page in self.versions]
 
 
-@dataclass(frozen=True)
-class _FetchedPage:
-    url: str
-    title: str | None
-    published: datetime | None
-    text: str
-
-
 async def page_storing(
-    executor: Executor, scope: GraphScope, answer: Json
+    executor: Executor, scope: GraphScope, pages: Iterable[NumberedPage]
 ) -> Sequence[BoundQuery[None]]:
-    """The query that stores the pages of a search or extract result, if any. Existing versions are not changed.
+    """The query that stores the pages of a run, if any. Existing versions are not changed.
 
-    An extract has no publication date, and may have no title: such a page takes those of its newest version that has one.
+    A whole page is a version of it, stored once. Passages are stored together, as far as no stored text of the page has
+    them. Pages that the owner has retracted are left out: see `retracted_pages`. A version without a publication date or
+    title takes those of the newest version that has one.
     """
-    pages = [
-        page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
+    retracted = await retracted_pages(executor, scope)
+    storable_pages = [
+        page
+        for page in pages
+        if 0 < len(page.url.encode()) <= MAX_URL_BYTES and page_key(page.url) not in retracted
     ]
-    if not pages:
+    if not storable_pages:
         return ()
-    incomplete = [page.url for page in pages if not page.published or not page.title]
-    now, known = await _load_known(executor, scope, incomplete)
-    rows = {row["id"]: row for row in (_source_row(scope, page, known, now) for page in pages)}
-    values = json_text(list(rows.values()))
-    params = {**scope.sql_params, "of_step": scope.step_id, "rows": values}
+    now, known = await _load_known(executor, scope, [page.url for page in storable_pages])
+    stored = await _load_texts(
+        executor, scope, [page.url for page in storable_pages if page.passages]
+    )
+    rows = {}
+    for page in storable_pages:
+        passages = _missing_passages(page, stored.get(page.url, ()))
+        texts = [(text, False) for text in page.reads if text.strip()]
+        texts += [(PASSAGE_BREAK.join(passages), True)] if passages else []
+        for text, has_passages in texts:
+            row = _source_row(scope, page, text, known, now, has_passages=has_passages)
+            rows[row["id"]] = row
+    if not rows:
+        return ()
+    params = {
+        **scope.sql_params,
+        "of_step": scope.step_id,
+        "rows": json_text(list(rows.values())),
+    }
     return (BoundQuery(_STORE, params, lambda _: None),)
 
 
 async def store_pages(session: InTransaction, scope: GraphScope, answer: Json) -> None:
-    """Store the pages of an answer at once; see `page_storing`."""
+    """Store the pages of an extract's answer at once; see `page_storing`."""
     transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
-    for query in await page_storing(session, scope, answer):
+    pages = [
+        page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
+    ]
+    for query in await page_storing(session, scope, pages):
         await query.answer(session)
+
+
+async def retracted_pages(executor: Executor, scope: GraphScope) -> Mapping[str, str]:
+    """The pages of which each stored version is retracted, by `page_key`, with the reason. They are not stored again."""
+    rows = await _RETRACTED.rows(executor, scope.sql_params)
+    return {page_key(row.url): row.retraction_reason or "" for row in rows}
 
 
 async def find_pages(
@@ -241,15 +281,6 @@ def page_reading(page: Page, text: str) -> PageReading:
     return PageReading.from_json({**page.stored_reading, "sentences": []})
 
 
-def normalize_url(url: str) -> str:
-    """`url` without fragment and trailing slash, its host in lower case; unchanged if it cannot be parsed."""
-    try:
-        scheme, host, path, query, _ = urlsplit(url.strip())
-    except ValueError:
-        return url
-    return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), query, ""))
-
-
 async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
     """Versions of any page, the most recently fetched first."""
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
@@ -268,44 +299,72 @@ async def _load_known(
     return rows[0].now, known
 
 
-def _parse_result(result: Json) -> _FetchedPage | None:
-    """None if there is no text to quote, or the URL cannot be stored."""
-    url, text = result.get("url"), result.get("content")
-    if not isinstance(url, str) or not isinstance(text, str) or not text.strip():
-        return None
-    if not url or len(url.encode()) > MAX_URL_BYTES:
-        return None
-    title, date = result.get("title"), result.get("published_date")
-    return _FetchedPage(
-        url,
-        one_line(title) or None if isinstance(title, str) else None,
-        parse_published(date) if isinstance(date, str) else None,
-        text,
+async def _load_texts(
+    executor: Executor, scope: GraphScope, urls: Sequence[str]
+) -> Mapping[str, list[str]]:
+    """The newest texts of the pages at exactly these addresses, where evidence finds them first; without retracted ones."""
+    texts = defaultdict[str, list[str]](list)
+    if urls:
+        for row in await _TEXTS.rows(executor, {**scope.sql_params, "urls": urls}):
+            texts[row.url].append(row.text)
+    return texts
+
+
+def _missing_passages(page: NumberedPage, stored: Sequence[str]) -> list[str]:
+    """The passages with a sentence that is in no other text of the page."""
+    missing: list[str] = []
+    for passage in sorted(page.passages, key=len, reverse=True):
+        texts = [*page.reads, *stored, *missing]
+        if passage.strip() and not any(_has_sentences(text, passage) for text in texts):
+            missing.append(passage)
+    return [passage for passage in page.passages if passage in missing]
+
+
+def _has_sentences(text: str, passage: str) -> bool:
+    sentences = [span.extract(passage).decode() for span in read_page(passage).sentences]
+    return all(
+        find_quote(text, sentence) for sentence in sentences if any(map(str.isalnum, sentence))
     )
 
 
+def _parse_result(result: Json) -> NumberedPage | None:
+    """None if there is no text to quote, or the URL cannot be stored."""
+    url, text = result.get("url"), result.get("content")
+    if not isinstance(url, str) or not isinstance(text, str):
+        return None
+    title, date = result.get("title") or "", result.get("published_date") or ""
+    return NumberedPage(url, str(title), str(date), reads=[text])
+
+
 def _source_row(
-    scope: GraphScope, page: _FetchedPage, known: Mapping[str, _Known], now: datetime
+    scope: GraphScope,
+    page: NumberedPage,
+    text: str,
+    known: Mapping[str, _Known],
+    now: datetime,
+    *,
+    has_passages: bool,
 ) -> dict[str, Any]:
     known_date, known_title = known.get(page.url, (None, None))
-    date = page.published or known_date
+    date = parse_published(page.published) or known_date
     if date is not None and date > now + _MAX_PUBLISHED_AHEAD:
         # With such a date it would supersede everything learned until then.
         date = None
-    text_sha256 = integrity.sha256(page.text)
+    text_sha256 = integrity.sha256(text)
+    reading = read_page(text).as_json()
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "url": page.url,
-        "title": page.title or known_title,
+        "title": one_line(page.title) or known_title,
         "published": date,
         "fetched_at": now,
-        "reading": read_page(page.text).as_json(),
+        "reading": {**reading, PASSAGES_KEY: True} if has_passages else reading,
     }
     source_id = ids.source_id(scope.agent_id, page.url, text_sha256)
     return {
         **sealed,
         "id": source_id,
         "sha256": text_sha256.hex(),
-        "text": page.text,
+        "text": text,
         "seal": integrity.source_seal(source_id=source_id, text_sha256=text_sha256, **sealed).hex(),
     }

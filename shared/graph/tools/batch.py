@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from shared.database import locks
@@ -44,7 +44,7 @@ class FactBatch:
 
     scope: GraphScope
     duplicate_threshold: float
-    pages: tuple[NumberedPage, ...] = ()
+    pages: tuple[NumberedPage, ...] = field(default=(), hash=False)
     """Pages whose sentences are cited by number."""
     short_ids: ShortIds | None = None
 

@@ -128,11 +128,11 @@ def _quotes(
         raise ToolRefusalError(f"{where}.page: there is no page {entry.page}; {known}")
     page = pages[entry.page - 1]
     for number in dict.fromkeys(entry.sentences):
-        if (sentence := page.sentence(number)) is None:
+        if (sentence := page.find(number)) is None:
             raise ToolRefusalError(
-                f"{where}.sentences: page {entry.page} has no sentence {number}; they are 1 to {len(page.sentences)}"
+                f"{where}.sentences: page {entry.page} has no sentence {number}; they are 1 to {len(page.shown)}"
             )
-        yield page.url, sentence, page.spans[number - 1].start_byte
+        yield page.url, sentence.text, sentence.start_byte
 
 
 def _parse_moment(

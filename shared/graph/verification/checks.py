@@ -127,6 +127,8 @@ class QuotedEvidence(NamedTuple):
     """Whether the propagation of the page's retraction or restoration is pending."""
     step_id: UUID | None = None
     """The step that found it."""
+    page: str = ""
+    """The address of its page in one spelling, if the passage is known."""
     passage: Passage | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
@@ -207,7 +209,7 @@ def check_grounding(
         [
             Quoted(
                 quoted.passage,
-                quoted.row.source_id,
+                quoted.page,
                 quoted.row.claims,
                 quoted.row.valid_from,
                 quoted.row.valid_to,

@@ -1,22 +1,18 @@
 """A paid response is stored, whatever fails in between."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import psycopg
 import pytest
 from sqlalchemy import func, select, update
 
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import Agent, Call, Source, Step
+from shared.database.tables import Agent, Call, Step
 from shared.database.text import storable
 from shared.enums import Phase
 from shared.errors import TransientError
-from shared.graph.provenance.sources import page_storing
 from shared.graph.scope import GraphScope
 from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
@@ -162,39 +158,6 @@ async def test_a_retried_step_uses_the_current_prompt_and_graph(
         "Better.",
         "The graph has 3 nodes.",
     ]
-
-
-async def test_the_pages_of_a_response_are_stored_with_it_and_once(
-    phase: PhaseMaker, sandbox_control: Sandbox, database: Database
-) -> None:
-    async def page_texts() -> list[str]:
-        async with database.transaction() as session:
-            return list(await session.scalars(select(Source.text)))
-
-    async def store(answer: Json) -> Sequence[BoundQuery[None]]:
-        pages = [{"url": answer["url"], "content": answer["title"]}]
-        async with database.connection() as connection:
-            queries = await page_storing(connection, scope, {"results": pages})
-        fault = CompiledStatement("select 1 / cast(:divisor as integer)")
-        return [*queries, BoundQuery(fault, {"divisor": 0 if killed else 1}, lambda _: None)]
-
-    scope, killed, shop = phase.scope, True, Shop()
-    note, buy = shop.tools[1], PaidTool("buy", "Costs.", Item, shop.buy, store=store)
-    sandbox_control.script(
-        calls(("buy", {"value": "a"}), ("buy", {"value": "a"})),
-        calls(("note", {"value": "b"})),
-        {"content": "done"},
-    )
-    with pytest.raises(psycopg.errors.DivisionByZero):
-        await phase.loop(buy, note).run()
-    assert await page_texts() == []
-    killed, shop.failing = False, {"b"}
-    with pytest.raises(TransientError, match="pen"):
-        await phase.loop(buy, note).run()
-    assert await page_texts() == ["a"]
-    shop.failing = set()
-    assert await phase.loop(buy, note).run() == "done"
-    assert (await page_texts(), shop.paid) == (["a"], ["a", "a"])
 
 
 async def test_identical_calls_are_paid_once_and_a_failure_loses_no_other_call(

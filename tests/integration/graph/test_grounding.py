@@ -13,13 +13,13 @@ from shared.graph import edges, nodes, tools
 from shared.graph.grounding.evidence import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.provenance.numbered_pages import number_pages
 from shared.graph.provenance.quotes import Span
 from shared.graph.upsert import UpsertResult
 from shared.graph.verification.verifier import check_page
 from shared.schemas.provenance import CheckedCounts, ElementFault
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.shown_pages import shown_pages
 from tests.support.graph.tooling import call, find_tool
 
 URL = "https://press.example/atlantis"
@@ -236,7 +236,7 @@ async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> No
 
 
 async def test_evidence_cites_sentences_by_number(islands: AgentGraph) -> None:
-    pages = number_pages([{"url": URL, "content": TEXT}])
+    pages = shown_pages({"url": URL, "content": TEXT})
     add_node = find_tool(
         tools.graph_construction(islands.scope, islands.validators, pages=pages), "addGraphNode"
     )
@@ -267,7 +267,7 @@ async def test_evidence_cites_sentences_by_number(islands: AgentGraph) -> None:
 async def test_a_sentence_that_does_not_exist_is_refused(
     islands: AgentGraph, entry: Json, reason: str
 ) -> None:
-    pages = number_pages([{"url": URL, "content": TEXT}])
+    pages = shown_pages({"url": URL, "content": TEXT})
     add_node = find_tool(
         tools.graph_construction(islands.scope, islands.validators, pages=pages), "addGraphNode"
     )

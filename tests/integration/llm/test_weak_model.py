@@ -54,7 +54,7 @@ SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 TITLE = f"Ewoyaa: Mine of Ghana Lithium, {', '.join(f'Togo {n}' for n in range(MAX_TOOL_ROUNDS))}"
 """It has the names that are written."""
 PAGE = HostilePage("found", "en", "none", TITLE, SENTENCE, ())
-ACQUIRED = Acquired(SENTENCE, f"- {PAGE.url}", sentences=[Sentence(PAGE.url, SENTENCE)])
+ACQUIRED = Acquired(SENTENCE, f"- {PAGE.url}", sentences=[Sentence(1, 1, SENTENCE)])
 QUERY = Query(
     objective="Who digs lithium in Ghana",
     reasoning="Unknown.",
@@ -102,7 +102,7 @@ class ModelCase:
         )
 
     async def construct(self, situation: QueryContext, acquired: Acquired = ACQUIRED) -> Any:
-        tools = graph_construction(situation.scope)
+        tools = graph_construction(situation.scope, pages=acquired.pages)
         _, written = await construct(self.model, situation, acquired, tools)
         return written
 
@@ -366,8 +366,7 @@ async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
     assert acquired.document.splitlines()[-1] == f"[1.1] {SENTENCE}"
-    tools = graph_construction(situation.scope, pages=acquired.pages)
-    _, written = await construct(case.model, situation, acquired, tools)
+    written = await case.construct(situation, acquired)
     assert (len(written.nodes), len(written.edges)) == (2, 1)
     assert len(case.recording.asked) == 3
 
@@ -396,8 +395,7 @@ async def test_sentences_that_do_not_exist_are_refused(
     )
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
-    tools = graph_construction(situation.scope, pages=acquired.pages)
-    _, written = await construct(case.model, situation, acquired, tools)
+    written = await case.construct(situation, acquired)
     assert written.nodes == []
     assert refusal in case.recording.asked[3].messages[-2]["content"]
 
@@ -433,8 +431,7 @@ async def test_construction_ends_after_its_last_round(case: ModelCase) -> None:
     case.sandbox_control.script(_acquires(SEARCH), _acquires(content=SENTENCE), *adding)
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
-    tools = graph_construction(situation.scope)
-    _, written = await construct(case.model, situation, acquired, tools)
+    written = await case.construct(situation, acquired)
     assert len(written.nodes) == MAX_TOOL_ROUNDS
     assert len(case.recording.asked) == 2 + MAX_TOOL_ROUNDS
     assert await case.completed_runs(Phase.GRAPH_CONSTRUCTION) == 1
@@ -757,8 +754,7 @@ async def test_an_empty_list_of_properties_stands_for_all(case: ModelCase) -> No
     )
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
-    tools = graph_construction(situation.scope)
-    _, written = await construct(case.model, situation, acquired, tools)
+    written = await case.construct(situation, acquired)
     assert len(written.nodes) == 1
 
 

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from shared.tools import Json
+from shared.tools import Json, Refusal
 from shared.web_search.tools import TavilyExtract, refuse_unnamed
 
 PROMPT = "Read https://given.example/report. Also (https://given.example/list?page=2)!"
@@ -14,7 +14,7 @@ EARLIER_RESULTS: list[Json] = [
 ]
 
 
-def refusal(*urls: str) -> str | None:
+def refusal(*urls: str) -> Refusal | None:
     return refuse_unnamed(TavilyExtract(urls=list(urls)), PROMPT, EARLIER_RESULTS)
 
 
@@ -63,14 +63,22 @@ def test_a_named_page_may_be_read(url: str) -> None:
     ],
 )
 def test_any_other_page_is_refused(url: str) -> None:
-    assert "Read only pages" in (refusal("https://found.example/a", url) or "")
+    alone = refusal(url)
+    assert alone is not None
+    assert "Read only pages" in alone.reason
+    assert alone.remaining is None
 
 
-def test_the_refusal_names_only_the_refused_pages() -> None:
-    message = refusal("https://found.example/a", "https://evil.example/?q=1")
-    assert message is not None
-    assert "evil.example/?q=1" in message
-    assert "found.example/a" not in message
+def test_the_other_pages_of_a_list_may_be_read() -> None:
+    refused = refusal(
+        "https://found.example/a", "https://evil.example/?q=1", "http://source.example"
+    )
+    assert refused is not None
+    assert "evil.example/?q=1" in refused.reason
+    assert "found.example/a" not in refused.reason
+    assert refused.remaining == TavilyExtract(
+        urls=["https://found.example/a", "http://source.example"]
+    )
 
 
 def test_a_long_list_is_cut_to_its_first_pages() -> None:

@@ -1,0 +1,115 @@
+"""One refused address does not refuse the list: the others are read, and it is named with its reason."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Final, cast
+
+import pytest
+
+from shared.domains import DomainPreferences
+from shared.errors import TransientError, unbilled
+from shared.tools import Json, PaidTool, ToolRefusalError
+from shared.web_search.tools import TavilyExtract, TavilySearch, knowledge_acquisition
+
+GOOD: Final = "https://good.example/1"
+REASONS: Final[Mapping[str, str]] = {
+    "https://barred.example/1": "owner bars barred.example",
+    "https://retracted.example/1": "owner has retracted this page (invented)",
+    "https://malformed.example/1": "the search service refused the request",
+    "https://failing.example/1": "it answered 503",
+    "https://silent.example/1": "the search service has no text of this page",
+    "https://empty.example/1": "the search service has no text of this page",
+    "https://moved.example/1": "owner bars barred.example",
+}
+BARRED: Final = DomainPreferences(barred=("barred.example",))
+
+
+@dataclass
+class Service:
+    """A search service that refuses, fails or forgets the pages whose addresses say so."""
+
+    requests: list[list[str]] = field(default_factory=list)
+    is_away: bool = False
+
+    async def extract(self, urls: list[str]) -> Json:
+        self.requests.append(urls)
+        if self.is_away:
+            raise TransientError("it is away")
+        if any("malformed" in url for url in urls):
+            raise unbilled(ToolRefusalError("the search service refused the request: malformed"))
+        results = [
+            {"url": url, "content": "" if "empty" in url else f"The text of {url}."}
+            for url in urls
+            if "failing" not in url and "silent" not in url
+        ]
+        for page in results:
+            page["url"] = page["url"].replace("moved.example", "barred.example")
+        failed = [{"url": url, "error": "it answered 503"} for url in urls if "failing" in url]
+        return {"results": results, "failed": failed}
+
+    async def search(self, _: str, **__: Any) -> Json:
+        return {"results": [{"url": url, "content": "A passage."} for url in (GOOD, *REASONS)]}
+
+
+async def retracted(urls: Sequence[str]) -> Mapping[str, str]:
+    return {url: "invented" for url in urls if "retracted" in url}
+
+
+def tools(service: Service) -> list[PaidTool[Any]]:
+    found = knowledge_acquisition(cast(Any, service), domains=BARRED, retracted=retracted)
+    return cast(list[PaidTool[Any]], found[:2])
+
+
+async def read(service: Service, *urls: str) -> Json:
+    return await tools(service)[1].call(TavilyExtract(urls=list(urls)))
+
+
+@pytest.mark.parametrize(
+    ("url", "place"), [*product(REASONS, (0, 1, 2))], ids=lambda value: str(value)
+)
+async def test_the_other_pages_of_the_list_are_read(url: str, place: int) -> None:
+    urls = [f"{GOOD}/a", f"{GOOD}/b"]
+    urls.insert(place, url)
+    answer = await read(Service(), *urls)
+    assert [page["url"] for page in answer["results"]] == [f"{GOOD}/a", f"{GOOD}/b"]
+    named = {each["url"]: each["error"] for each in answer["failed"]}
+    assert any(REASONS[url] in error for error in named.values()), named
+    assert not {*named} & {f"{GOOD}/a", f"{GOOD}/b"}
+
+
+async def test_each_refused_page_is_named_with_its_reason() -> None:
+    urls = [*REASONS][:4]
+    answer = await read(Service(), GOOD, *urls)
+    assert [page["url"] for page in answer["results"]] == [GOOD]
+    assert {
+        each["url"]: REASONS[each["url"]] in each["error"] for each in answer["failed"]
+    } == dict.fromkeys(urls, True)
+
+
+@pytest.mark.parametrize("urls", [[*REASONS][:1], [*REASONS][:2], [*REASONS][:3], [*REASONS][2:3]])
+async def test_a_list_of_refused_pages_alone_is_refused_and_costs_nothing(urls: list[str]) -> None:
+    with pytest.raises(ToolRefusalError) as refusal:
+        await read(Service(), *urls)
+    assert refusal.value.unbilled
+    assert all(REASONS[url] in str(refusal.value) for url in urls)
+
+
+async def test_a_list_that_nothing_is_wrong_with_is_one_request() -> None:
+    service = Service()
+    await read(service, GOOD, f"{GOOD}/b")
+    assert service.requests == [[GOOD, f"{GOOD}/b"]]
+
+
+async def test_an_outage_is_no_refusal() -> None:
+    with pytest.raises(TransientError, match="away"):
+        await read(Service(is_away=True), GOOD, f"{GOOD}/b")
+
+
+async def test_a_search_leaves_out_what_the_owner_bars_and_names_what_was_retracted() -> None:
+    answer = await tools(Service())[0].call(TavilySearch(query="lithium"))
+    found = {page["url"] for page in answer["results"]}
+    assert found == {GOOD, *REASONS} - {*[*REASONS][:2]}
+    [named] = answer["retracted"]
+    assert named["url"] == "https://retracted.example/1"
+    assert "invented" in named["error"]
