@@ -79,8 +79,15 @@ class Analyze:
             dict.fromkeys([*(item["objective"] for item in requests), *missing])
         )
         lines = parse_missing_lines(answer)
+        made = [item["requestId"] for item in requests if "state" not in item]
+        made += [str(investigations.request_id(lease.agent_id, line)) for line in lines]
         return StepResult(
-            {"analyses": analyses, "missing": missing_objectives, **run.repair_summary},
+            {
+                "analyses": analyses,
+                "missing": missing_objectives,
+                "requests": list(dict.fromkeys(made)),
+                **run.repair_summary,
+            },
             _store_requests(lease, insight, lines),
         )
 

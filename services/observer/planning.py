@@ -92,7 +92,7 @@ def _add_query(
 ) -> None:
     request_ids, unknown = _requests(query.answers, past.open_requests)
     plan_inputs.dropped_requests += unknown
-    repeated = repeated_query(query.objective, past.answered_before(request_ids))
+    repeated = repeated_query(query.objective, past.asked_before(request_ids))
     if repeated is None and not request_ids:
         repeated = known_answer(query.objective, nodes)
     if repeated is not None:

@@ -240,7 +240,7 @@ investigation request asks for. One objective each. List in `answers` the ids of
 `news` is what has happened since the last plan. Plan a query for each changed page, and for each new document that bears \
 on the mission. Give the address in the objective.
 
-Do not plan what the graph answers, what was asked recently, or what an analysis covers.
+Do not plan what the graph answers, what was asked or sought in vain recently, or what an analysis covers.
 If nothing is worth doing, leave both lists empty.
 `memories` are what the owner has said: follow wishes within the mission, and take facts as known.
 {DATA_ONLY}"""
@@ -281,9 +281,9 @@ def user_message(
 
 
 _REPLAN = """\
-These items are not done: the query was answered recently, the graph has its answer, or an analysis covers the insight. \
-Answer with the whole plan again. Keep the other items. Replace these only with something new and worth doing. Both lists \
-may be empty."""
+These items are not done: the query was answered or sought in vain recently, the graph has its answer, or an analysis \
+covers the insight. Answer with the whole plan again. Keep the other items. Replace these only with something new and worth \
+doing. Both lists may be empty."""
 
 
 EMPTY_PLAN: Final = """\

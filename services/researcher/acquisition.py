@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from services.researcher.not_found import find_statements
 from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
@@ -162,6 +163,8 @@ class Acquired:
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
+    not_found: Sequence[str] = ()
+    """What the model says it did not find."""
     pages: Sequence[NumberedPage] = ()
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
 
@@ -211,6 +214,7 @@ async def acquire(
     pages = _pages(loop)
     numbered = number_pages(pages)
     document = fill_in(answer, numbered, headings(pages))
+    not_found = find_statements(document)
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
         document = fill_in(assemble_document(pages), numbered)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
@@ -220,7 +224,7 @@ async def acquire(
     sentences = quotable_sentences(pages, query_context.query.objective)
     names_page = any(page.url in document for page in numbered)
     sources = "" if names_page else describe_sources(pages)
-    return Acquired(document, sources, run.repair_count, sentences, numbered)
+    return Acquired(document, sources, run.repair_count, sentences, not_found, numbered)
 
 
 def _asked(query: Query) -> str:
