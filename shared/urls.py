@@ -4,7 +4,6 @@ import re
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-
 _URL: Final = re.compile(r"https?://[^\s<>\"]+")
 _PUNCTUATION: Final = ".,;:!?)"
 

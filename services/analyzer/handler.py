@@ -39,6 +39,7 @@ class Analyze:
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         now = trip.ask(iterations.CLOCK)
         owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
+        written = trip.ask(context.written_lines(scope))
         describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
@@ -46,7 +47,7 @@ class Analyze:
             )
             nodes = await describe_nodes(connection)
             short_ids = ShortIds(scope)
-            await short_ids.number(connection, [nodes])
+            await short_ids.number(connection, [written.value, nodes])
         agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
         message = user_message(
@@ -54,6 +55,7 @@ class Analyze:
             insight,
             nodes,
             survey.text,
+            written.value,
             now.value,
             objectives,
             shorten=short_ids.shorten,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from services.observer.deduplication import Repeat
+from services.observer.news_items import MAX_OFFERED
 from shared.agents import feedback
 from shared.graph.prompt_format import quote_name
 from shared.graph.validation import one_line
@@ -31,6 +32,7 @@ class _AnswerModel(BaseModel):
 MAX_QUERIES: Final = 20
 MAX_INSIGHTS: Final = 10
 """The prompt asks for a short plan; a longer one is cut, so that its cost is limited."""
+MAX_SKIPPED: Final = sum(MAX_OFFERED.values())
 MAX_HINTS: Final = 5
 MAX_NODES: Final = 30
 MAX_ANSWERS: Final = 10
@@ -81,6 +83,16 @@ class PlannedInsight(_AnswerModel):
     synthesis_direction: str = Field(description="From which angle to analyze it")
 
 
+class SkippedNews(_AnswerModel):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("address", "item", "page", "document", "link", "news"), "url"),
+        **dict.fromkeys(("reasoning", "rationale", "why", "justification"), "reason"),
+    }
+
+    url: str = Field(description="Its address")
+    reason: str = Field(description="Why it does not matter, in a few words")
+
+
 class ObserverPlan(_AnswerModel):
     queries: list[PlannedQuery] = Field(
         description="What to find out",
@@ -90,6 +102,15 @@ class ObserverPlan(_AnswerModel):
         description="What to analyze",
         json_schema_extra={MAX_ITEMS: MAX_INSIGHTS},
     )
+    skipped: list[SkippedNews] = Field(
+        description="News that no query is to read",
+        json_schema_extra={MAX_ITEMS: MAX_SKIPPED},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_skipped(cls, value: Any) -> Any:
+        return {"skipped": [], **value} if isinstance(value, dict) else value
 
 
 MAX_LOOK_UPS: Final = 5
@@ -144,6 +165,9 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
         value = _combine_items([value])
     if value is not original:
         repairs.add("The plan was put together from its parts.")
+    if isinstance(value, dict) and not any(normalize_key(key) == "skipped" for key in value):
+        # Mostly nothing is, and servers that do not enforce the schema omit empty lists.
+        value = {**value, "skipped": []}
     plan = fit_to_schema(ObserverPlan, value, repairs, salvage=True)
     if not isinstance(plan, dict):
         raise ValueError("it is not a JSON object with the lists queries and insights")
@@ -181,6 +205,7 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
                 _bounded(item, {"relevantNodeIds": MAX_NODES}, repairs)
                 for item in cut_list(insights, MAX_INSIGHTS, "insights", repairs)
             ],
+            "skipped": cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs),
         }
     )
 
@@ -196,7 +221,9 @@ def _combine_items(items: Sequence[Any]) -> dict[str, Any]:
         for kind in ("queries", "insights"):
             if kind in keys and isinstance(part := item[keys[kind]], list):
                 plan[kind] += part
-        if not keys.keys() & _KINDS:
+        if "skipped" in keys and isinstance(part := item[keys["skipped"]], list):
+            plan.setdefault("skipped", []).extend(part)
+        elif not keys.keys() & _KINDS:
             is_insight = bool(
                 keys.keys() & {"observation", "synthesisdirection", "relevantnodeids"}
             )
@@ -237,8 +264,9 @@ Look at what the graph holds, how fresh it is, what it lacks, and what connects 
 investigation request asks for. One objective each. List in `answers` the ids of the requests that it answers.
 - insights: patterns across several nodes that no analysis covers. Give the names of the nodes in `relevantNodeIds`.
 
-`news` is what has happened since the last plan. Plan a query for each changed page, and for each new document that bears \
-on the mission. Give the address in the objective.
+`news` is what is new and was not read yet. Plan a query for each changed page, and for each new document that bears on \
+the mission. Give the address in the objective. List in `skipped` what does not bear on it, with the reason in a few words. \
+The rest is offered again.
 
 Do not plan what the graph answers, what was asked or sought in vain recently, or what an analysis covers.
 If nothing is worth doing, leave both lists empty.

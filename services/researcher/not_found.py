@@ -1,7 +1,7 @@
 """The statements of a document about what was not found. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -21,7 +21,7 @@ _LABEL: Final = re.compile(
 _NOT: Final = r"(?:\b(?:not|never|unable to|failed to)\b|n['’]t\b)"
 _OWN_WORDS: Final = re.compile(
     rf"\b(?:i|we)\b.{{0,80}}?{_NOT}.{{0,40}}?\b(?:find|found|locate)"
-    rf"|\b(?:looked|searched|sought|search(?:es)?)\b.{{0,200}}?(?:{_NOT} f(?:i|ou)nd|\b(?:nothing|in vain|without (?:success|result)))"
+    rf"|\b(?:looked|searched|sought|search(?:es)?)\b.{{0,200}}?(?:{_NOT} f(?:i|ou)nd|\b(?:nothing|in vain|without success))"
     r"|\b(?:nothing|none|no (?:page|source|sentence|passage|information|data|figure|evidence|result|document)s?)\b"
     r".{0,120}?\b(?:(?:was|were|be|been) found|found for|settles?|states?|gives?)\b",
     re.IGNORECASE,
@@ -76,7 +76,7 @@ def _of(text: str) -> str:
     return "" if _NOTHING.fullmatch(text.rstrip(" .!")) else text
 
 
-def by_request(statements: list[str], objectives: Mapping[UUID, str]) -> dict[UUID, str]:
+def by_request(statements: Sequence[str], objectives: Mapping[UUID, str]) -> dict[UUID, str]:
     """The requests that the statements are about, with the statements: those that share most words with one; if none
     shares a word, all of them.
     """

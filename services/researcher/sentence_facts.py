@@ -66,6 +66,7 @@ class SentenceFacts:
             self.query_context.query,
             [sentence.text for sentence in self.sentences],
             self.query_context.node_types,
+            self.query_context.now,
         )
         request = run.fresh_request(message, response_format(Facts, NAME))
         try:

@@ -69,6 +69,10 @@ def investigation_request_id(agent: UUID, question_key: str) -> UUID:
     return _derive_id("investigation_request", agent, question_key)
 
 
+def news_item_id(iteration: UUID, kind: str, url: str) -> UUID:
+    return _derive_id("news_item", iteration, kind, url)
+
+
 def inbox_item_id(advice_id: UUID) -> UUID:
     return _derive_id("inbox_item", advice_id)
 

@@ -11,9 +11,8 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, json_text, uuid_array
+from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text, uuid_array
 from shared.database.tables import InvestigationRequest
-from shared.enums import StepKind
 from shared.workflow.questions import question_key
 
 OPEN_FOR_ITERATIONS: Final = 10
@@ -52,6 +51,11 @@ class SoughtRequest:
     sought_at: datetime
     not_found: str | None
     """The sentence of the model; None if it wrote none."""
+
+
+class Outstanding(NamedTuple):
+    open: Sequence[OpenRequest]
+    sought: Sequence[SoughtRequest]
 
 
 class Requested(NamedTuple):
@@ -118,14 +122,23 @@ def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
     )
 
 
-def list_sought_requests(agent_id: UUID) -> BoundQuery[Sequence[SoughtRequest]]:
-    """Requests that were sought in vain, those first that were sought last."""
-    return BoundQuery(
-        _SOUGHT, {"of_agent": agent_id}, lambda rows: [SoughtRequest(*row) for row in rows]
-    )
+def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
+    """What is open, newest first, and what was sought in vain, last first."""
+
+    def read(rows: Sequence[Row]) -> Outstanding:
+        return Outstanding(
+            [OpenRequest(*row[:4]) for row in rows if row.sought_at is None],
+            [
+                SoughtRequest(row.objective, row.sought_at, row.not_found)
+                for row in rows
+                if row.sought_at is not None
+            ],
+        )
+
+    return BoundQuery(_OUTSTANDING, {"of_agent": agent_id}, read)
 
 
-def objectives_of(agent_id: UUID, request_ids: Collection[UUID]) -> BoundQuery[dict[UUID, str]]:
+def objectives_of(agent_id: UUID, request_ids: Collection[UUID]) -> BoundQuery[Mapping[UUID, str]]:
     params = {"of_agent": agent_id, "ids": uuid_array(request_ids)}
     return BoundQuery(_OBJECTIVES, params, lambda rows: {row.id: row.objective for row in rows})
 
@@ -215,17 +228,24 @@ where iteration_id = :of_iteration or id in (
   where steps.iteration_id = :of_iteration and kind = '{StepKind.INSIGHT}')
 order by created_at, id
 """)
-_OPEN: Final = CompiledStatement(f"""
-select id, iteration_number, objective, coalesce(reopened_at, created_at) from investigation_requests
+_OPEN_SQL: Final = f"""
+select id, iteration_number, objective, coalesce(reopened_at, created_at) as opened_at from investigation_requests
 where {_OPEN_OF_AGENT} and iteration_number >
   (select max(number) from iterations where agent_id = :of_agent) - {OPEN_FOR_ITERATIONS}
-order by coalesce(reopened_at, created_at) desc, id limit {MAX_OPEN_SHOWN}
-""")
-_SOUGHT: Final = CompiledStatement(f"""
-select objective, sought_at, not_found from investigation_requests
-where agent_id = :of_agent and answered_at is null and dropped_at is null
-  and sought_at > coalesce(reopened_at, '-infinity')
-order by sought_at desc, id limit {MAX_OPEN_SHOWN}
+order by opened_at desc, id limit {MAX_OPEN_SHOWN}
+"""
+_OPEN: Final = CompiledStatement(_OPEN_SQL)
+_OUTSTANDING: Final = CompiledStatement(f"""
+select id, iteration_number, objective, opened_at, cast(null as timestamptz) as sought_at, null as not_found
+from ({_OPEN_SQL}) as open
+union all
+select * from (
+  select id, iteration_number, objective, created_at, sought_at, not_found from investigation_requests
+  where agent_id = :of_agent and answered_at is null and dropped_at is null
+    and sought_at > coalesce(reopened_at, '-infinity')
+  order by sought_at desc, id limit {MAX_OPEN_SHOWN}
+) as sought
+order by sought_at desc nulls first, opened_at desc, id
 """)
 _OBJECTIVES: Final = CompiledStatement(
     "select id, objective from investigation_requests"
