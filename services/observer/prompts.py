@@ -165,9 +165,6 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
         value = _combine_items([value])
     if value is not original:
         repairs.add("The plan was put together from its parts.")
-    if isinstance(value, dict) and not any(normalize_key(key) == "skipped" for key in value):
-        # Mostly nothing is, and servers that do not enforce the schema omit empty lists.
-        value = {**value, "skipped": []}
     plan = fit_to_schema(ObserverPlan, value, repairs, salvage=True)
     if not isinstance(plan, dict):
         raise ValueError("it is not a JSON object with the lists queries and insights")
@@ -210,20 +207,18 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
     )
 
 
-_KINDS: Final = frozenset({"queries", "insights", "plan"})
+_KINDS: Final = frozenset({"queries", "insights", "skipped", "plan"})
 
 
 def _combine_items(items: Sequence[Any]) -> dict[str, Any]:
     """Separate items or parts of a plan, combined into one plan."""
-    plan: dict[str, Any] = {"queries": [], "insights": []}
+    plan: dict[str, Any] = {"queries": [], "insights": [], "skipped": []}
     for item in items:
         keys = {normalize_key(key): key for key in item}
-        for kind in ("queries", "insights"):
+        for kind in plan:
             if kind in keys and isinstance(part := item[keys[kind]], list):
                 plan[kind] += part
-        if "skipped" in keys and isinstance(part := item[keys["skipped"]], list):
-            plan.setdefault("skipped", []).extend(part)
-        elif not keys.keys() & _KINDS:
+        if not keys.keys() & _KINDS:
             is_insight = bool(
                 keys.keys() & {"observation", "synthesisdirection", "relevantnodeids"}
             )

@@ -42,7 +42,7 @@ of the types above. If no sentence says anything about the query, answer with an
 
 
 def facts_message(
-    mission: str, query: Query, sentences: Sequence[str], node_types: Sequence[str], now: datetime
+    mission: str, query: Query, sentences: Sequence[str], node_types: Sequence[str]
 ) -> str:
     """Asks for facts by the numbers of the sentences, which begin with 1."""
     numbered = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, start=1)]
@@ -53,7 +53,6 @@ def facts_message(
             wrap_section("node_types", "\n".join(f"- {name}" for name in node_types)),
             wrap_section("sentences", "\n".join(numbered)),
             _LIST_FACTS,
-            now_line(now),
         ]
     )
 

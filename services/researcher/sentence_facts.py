@@ -66,7 +66,6 @@ class SentenceFacts:
             self.query_context.query,
             [sentence.text for sentence in self.sentences],
             self.query_context.node_types,
-            self.query_context.now,
         )
         request = run.fresh_request(message, response_format(Facts, NAME))
         try:

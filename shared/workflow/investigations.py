@@ -13,6 +13,7 @@ from uuid import UUID
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text, uuid_array
 from shared.database.tables import InvestigationRequest
+from shared.enums import StepKind
 from shared.workflow.questions import question_key
 
 OPEN_FOR_ITERATIONS: Final = 10

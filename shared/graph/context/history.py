@@ -86,7 +86,7 @@ def _query_lines(queries: Sequence[Row]) -> list[str]:
 def _describe_outcome(step: Row) -> str:
     match step.status:
         case StepStatus.COMPLETED if was_sought_in_vain(step):
-            return f"sought in vain on {step.ended_at:%Y-%m-%d}"
+            return f"sought in vain{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
         case StepStatus.COMPLETED:
             return "answered"
         case StepStatus.FAILED:

@@ -313,9 +313,13 @@ def _type_line(row: Row, *, shows_schema: bool) -> str:
     """`- Country: A state. (summary*: string, …)`; an edge type has the types that its ends are restricted to:
     `(Country|Place -> any)`.
     """
-    ends = (row.source_types, row.target_types) if hasattr(row, "source_types") else ((), ())
+    ends: list[Sequence[str]] = []
+    if hasattr(row, "source_types"):
+        # Conclusions are written by other phases.
+        both = (row.source_types, row.target_types)
+        ends = [[each for each in types if each not in RESERVED_TYPES] for types in both]
     parts = [" -> ".join(map(_end, ends))] if any(ends) else []
-    if shows_schema and (row.properties_schema is not None or not hasattr(row, "source_types")):
+    if shows_schema and (row.properties_schema is not None or not ends):
         parts.append(schema_summary(row.properties_schema or {}))
     details = f" ({'; '.join(parts)})" if parts else ""
     return f"- {row.name}: {truncate_text(row.description)}{details}"
