@@ -35,6 +35,26 @@ class ProbeKind(StrEnum):
     FEED = "feed"
 
 
+class NewsKind(StrEnum):
+    """What is new."""
+
+    PAGE = "page"
+    """A page has changed since it was read."""
+    DOCUMENT = "document"
+    """A feed has an entry of a page that was not read."""
+
+
+class NewsState(StrEnum):
+    """What has become of an item of news. It is offered to each plan while it is open."""
+
+    OPEN = "open"
+    PLANNED = "planned"
+    """A query is to read it. If none does, it is open again."""
+    READ = "read"
+    SKIPPED = "skipped"
+    EXPIRED = "expired"
+
+
 class Stage(StrEnum):
     """The progress of an iteration. Each stage waits for the steps of one kind."""
 

@@ -1,9 +1,17 @@
-"""URLs without credentials, for logs and error messages, and in one spelling, to recognize a page."""
+"""URLs in texts, without credentials for logs and error messages, and in one spelling to recognize a page."""
 
+import re
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
+_URL: Final = re.compile(r"https?://[^\s<>\"]+")
+_PUNCTUATION: Final = ".,;:!?)"
+
+
+def urls_in(text: str) -> list[str]:
+    """The addresses that `text` names, each once, without the punctuation after them."""
+    return list(dict.fromkeys(url.rstrip(_PUNCTUATION) for url in _URL.findall(text)))
 
 
 def strip_secrets(url: str) -> str:

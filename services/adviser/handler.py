@@ -6,11 +6,12 @@ from functools import partial
 from uuid import UUID
 
 from services.adviser.prompts import rules, user_message
-from shared.agents import agents, feedback
+from shared.agents import agents, feedback, memories
 from shared.agents.agents import AgentRow
 from shared.database.statements import RoundTrip
 from shared.enums import Phase, StepKind
 from shared.graph import context
+from shared.graph.prompt_format import truncate_to_budget
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
@@ -24,6 +25,9 @@ from shared.tools import Json
 from shared.workflow import iterations
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
+
+MAX_MEMORIES_TOKENS = 500
+"""Token budget of the owner's memories, newest first."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,23 @@ class Advise:
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         analyses = trip.ask(context.analyses_query(scope, analysis_ids))
         owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
+        owner_memories = trip.ask(memories.list_active(lease.agent_id))
         now = trip.ask(iterations.CLOCK)
         survey = context.ask_survey(trip, scope, StepKind.ADVISE, token_budget=self.context_tokens)
         short_ids = ShortIds(scope)
         async with self.model.database.connection_after(trip) as connection:
-            await short_ids.number(connection, [analyses.value])
+            await short_ids.number(connection, [analyses.value, survey.value])
         agent = loaded_agent.value
+        graph_context = short_ids.shorten(survey.value)
         message = user_message(
             agent.mission,
             short_ids.shorten(analyses.value),
-            survey.value,
+            graph_context,
             now.value,
+            truncate_to_budget(
+                memories.format_lines(owner_memories.value),
+                scope.budget_bytes(MAX_MEMORIES_TOKENS),
+            ),
             feedback.format_lines(owner_feedback.value),
         )
         run = PhaseRun(
@@ -59,7 +69,7 @@ class Advise:
             Phase.ADVICE_GENERATION,
             message,
             rules=rules(from_one_analysis=agent.advice_from_one_analysis),
-            context=survey.value,
+            context=graph_context,
         )
         tools = advice_generation(scope, self.embedding_search, short_ids)
         loop = ToolLoop(run, tools, short_names=short_ids)

@@ -24,6 +24,7 @@ Write advice with addAgentAdviceNode, one for each subject that meets all of thi
 - Set the `confidence` that the analyses allow, a `horizon` after which it is void, and an `invalidation`: what could be \
 seen that would prove it wrong.
 - Ignore what is past its horizon.
+- `memories` are what the owner has said: heed what they hold, want and rule out.
 {data_only}"""
 
 
@@ -37,7 +38,12 @@ def rules(*, from_one_analysis: bool) -> str:
 
 
 def user_message(
-    mission: str, analyses: str, graph_context: str, now: datetime, owner_feedback: str = ""
+    mission: str,
+    analyses: str,
+    graph_context: str,
+    now: datetime,
+    memories: str = "",
+    owner_feedback: str = "",
 ) -> str:
     """`owner_feedback` has a line for each advice that the owner answered."""
     return "\n\n".join(
@@ -45,6 +51,7 @@ def user_message(
             wrap_section("mission", mission),
             wrap_section("graph_context", graph_context),
             wrap_section("analyses", analyses),
+            *([wrap_section("memories", memories)] if memories else []),
             *(
                 [wrap_section("owner_feedback", owner_feedback), feedback.RULE]
                 if owner_feedback

@@ -81,7 +81,7 @@ async def look(
 
 
 def build_state(rows: IterationRows) -> State:
-    missing = _missing_by_step(rows.requests)
+    missing = _missing_by_step(rows)
     return State(
         Stage(rows.iteration.stage),
         tuple(_step_state(row, missing) for row in rows.steps),
@@ -91,12 +91,20 @@ def build_state(rows: IterationRows) -> State:
     )
 
 
-def _missing_by_step(requests: Iterable[InvestigationRequest]) -> MissingByStep:
-    missing: dict[UUID, list[MissingData]] = defaultdict(list)
-    for request in requests:
+def _missing_by_step(rows: IterationRows) -> MissingByStep:
+    """Several insights can lack the same: then the request has the step of the first."""
+    requests = {request.id: request for request in rows.requests}
+    wanted: dict[UUID, dict[UUID, None]] = defaultdict(dict)
+    for request in rows.requests:
         if request.step_id is not None:
-            missing[request.step_id].append(MissingData(request.id, request.objective))
-    return missing
+            wanted[request.step_id][request.id] = None
+    for step in rows.steps:
+        named = (UUID(each) for each in (step.result or {}).get("requests", ()))
+        wanted[step.id].update((each, None) for each in named if each in requests)
+    return {
+        step_id: [MissingData(each, requests[each].objective) for each in ids]
+        for step_id, ids in wanted.items()
+    }
 
 
 def _step_state(step: StepRow, missing: MissingByStep) -> StepState:
@@ -119,7 +127,8 @@ def step_outcome(step: StepRow, missing: MissingByStep | None = None) -> StepOut
             return StepOutcome(
                 analysis_ids=tuple(UUID(analysis_id) for analysis_id in result.get("analyses", [])),
                 missing=tuple((missing or {}).get(step.id, ())),
-                has_results=bool(result.get("nodes") or result.get("edges")),
+                has_results=bool(result.get("nodes") or result.get("edges"))
+                and not result.get("not_found"),
             )
         case StepStatus.FAILED:
             return StepOutcome(error=step.error or "failed")

@@ -39,6 +39,7 @@ class Analyze:
         loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
         now = trip.ask(iterations.CLOCK)
         owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
+        written = trip.ask(context.written_lines(scope))
         describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
@@ -46,7 +47,7 @@ class Analyze:
             )
             nodes = await describe_nodes(connection)
             short_ids = ShortIds(scope)
-            await short_ids.number(connection, [nodes])
+            await short_ids.number(connection, [written.value, nodes])
         agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
         message = user_message(
@@ -54,6 +55,7 @@ class Analyze:
             insight,
             nodes,
             survey.text,
+            written.value,
             now.value,
             objectives,
             shorten=short_ids.shorten,
@@ -79,8 +81,15 @@ class Analyze:
             dict.fromkeys([*(item["objective"] for item in requests), *missing])
         )
         lines = parse_missing_lines(answer)
+        made = [item["requestId"] for item in requests if "state" not in item]
+        made += [str(investigations.request_id(lease.agent_id, line)) for line in lines]
         return StepResult(
-            {"analyses": analyses, "missing": missing_objectives, **run.repair_summary},
+            {
+                "analyses": analyses,
+                "missing": missing_objectives,
+                "requests": list(dict.fromkeys(made)),
+                **run.repair_summary,
+            },
             _store_requests(lease, insight, lines),
         )
 

@@ -23,8 +23,9 @@ If the data supports a conclusion, record it with addAgentAnalysisNode.
 - Do not repeat an analysis of the graph context.
 
 If the data supports none, record none. Request each thing that is missing with requestInvestigation: what, of whom, for \
-when. Do not request what is requested already, or what would only add detail.
+when. Do not request what is requested already, what was sought in vain lately, or what would only add detail.
 
+`written` is what this iteration's queries have written, with the dates of the values.
 `answered` lists what you lacked before in this iteration and what has been researched since: look for it in the graph.
 Call `finish` in the same answer as your last other calls.
 {DATA_ONLY}"""
@@ -35,13 +36,14 @@ def user_message(
     insight: Insight,
     relevant_nodes: str,
     graph_context: str,
+    written: str,
     now: datetime,
     earlier_objectives: Sequence[str] = (),
     shorten: Callable[[str], str] = str,
     owner_feedback: str = "",
 ) -> str:
-    """`earlier_objectives` of this insight have been searched for since. `owner_feedback` has a line for each advice that
-    the owner answered.
+    """`written` has what this iteration's queries wrote. `earlier_objectives` of this insight have been searched for since.
+    `owner_feedback` has a line for each advice that the owner answered.
 
     `shorten` replaces the ids in what belongs to this run alone.
     """
@@ -56,6 +58,7 @@ def user_message(
         [
             wrap_section("mission", mission),
             wrap_section("graph_context", graph_context),
+            *([wrap_section("written", shorten(written))] if written else []),
             wrap_section("insight", insight_text),
             wrap_section("relevant_nodes", shorten(relevant_nodes)),
             *([wrap_section("answered", objectives)] if earlier_objectives else []),

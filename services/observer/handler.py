@@ -5,7 +5,7 @@ from datetime import UTC
 
 from services.observer.history import PlanHistory, ask_history
 from services.observer.look_up import look_up
-from services.observer.outlook import UNCHECKED, Watch, ask_outlook
+from services.observer.outlook import Outlook, Watch, ask_outlook
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
@@ -75,11 +75,11 @@ class Observe:
         async with self.model.database.connection_after(trip) as connection:
             iteration = loaded_iteration.value
             past = await load_history(connection, iteration)
-        outlook = await look(past) if look else UNCHECKED
+        outlook = await look(past) if look else Outlook(scope)
         notices = spending_notices(lease.agent_id, now.value.astimezone(UTC).date())
         if outlook.is_quiet:
             result = {**ResolvedPlan().counts, **outlook.result, iterations.QUIET: True}
-            return StepResult(result, [*outlook.queries, notices])
+            return StepResult(result, [*outlook.storing(), notices])
         if needed is not trip:
             async with self.model.database.connection_after(needed):
                 pass
@@ -104,13 +104,13 @@ class Observe:
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
         )
         plan = await self._plan(run, scope, past, agent.mission, is_folded=is_folded)
-        await outlook.complete(self.model.database, scope, plan, agent.mission)
+        storing = await outlook.complete(self.model.database, plan, agent.mission)
         run.complete()
         return StepResult(
             {**plan.counts, **run.repair_summary, **outlook.result},
             [
                 investigations.drop_expired(lease.agent_id, iteration.number),
-                *outlook.queries,
+                *storing,
                 notices,
                 token_lengths.measuring(lease.agent_id),
             ],
@@ -159,7 +159,7 @@ class Observe:
             ["Nothing was planned for an empty graph; the mission is the first query."]
         )
         await run.record_repairs("plan", repairs, key="first_query")
-        first = ObserverPlan(queries=[first_query(mission)], insights=[])
+        first = ObserverPlan(queries=[first_query(mission)], insights=[], skipped=[])
         return await self._resolve(run, scope, past, first)
 
     async def _request_plan(

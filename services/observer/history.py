@@ -22,7 +22,7 @@ from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
 from shared.graph.conclusions.conclusions import forecast_fields
-from shared.graph.context.history import has_written
+from shared.graph.context.history import was_sought_in_vain
 from shared.graph.scope import (
     IS_OWNED_SQL,
     JOINS_TWO_NODES_SQL,
@@ -37,11 +37,13 @@ MAX_ITERATIONS: Final = 20
 """Number of previous iterations whose queries are considered."""
 MAX_AGE: Final = timedelta(days=7)
 """Queries that were answered longer ago may be asked again."""
+SOUGHT_AGE: Final = timedelta(days=1)
+"""Queries that were sought in vain longer ago may be asked again."""
 MAX_ANALYSES: Final = 100
 """Number of newest analyses that are considered."""
 
-_ANSWERED_QUERIES: Final = CompiledStatement(f"""
-select step.input, step.status, step.result, step.ended_at
+_ASKED_QUERIES: Final = CompiledStatement(f"""
+select step.input, step.status, step.result, step.ended_at, this.started_at
 from iterations as this
 join iterations as earlier on earlier.agent_id = this.agent_id
   and earlier.number < this.number and earlier.number >= this.number - {MAX_ITERATIONS}
@@ -93,7 +95,7 @@ _UPDATED_AT: Final = CompiledStatement(
 
 
 @dataclass(frozen=True)
-class AnsweredQuery:
+class AskedQuery:
     objective: str
     ended_at: datetime
 
@@ -102,26 +104,26 @@ class AnsweredQuery:
 class PlanHistory:
     """The state at the iteration's start, so that a resumed step judges the same plan in the same way."""
 
-    answered: Sequence[AnsweredQuery]
-    """Queries that wrote something, newest first."""
+    asked: Sequence[AskedQuery]
+    """Queries that were answered within MAX_AGE, or sought in vain within SOUGHT_AGE, newest first."""
     analyses: Sequence[CoveringAnalysis]
     """Unexpired analyses whose nodes have not changed since."""
     open_requests: Mapping[UUID, datetime]
-    """Creation time by request id."""
+    """When each was opened, by request id."""
     started_at: datetime
     """Of the iteration."""
     graph_is_empty: bool = False
     """Whether the agent has no nodes."""
 
-    def answered_before(self, request_ids: Sequence[UUID]) -> list[str]:
+    def asked_before(self, request_ids: Sequence[UUID]) -> list[str]:
         """Objectives that a query for these requests must not repeat.
 
-        A query that was answered before a request was made did not satisfy it, so it may be repeated.
+        A query that ended before a request was opened did not satisfy it, so it may be repeated.
         """
         made_at = [self.open_requests[request_id] for request_id in request_ids]
         return [
             query.objective
-            for query in self.answered
+            for query in self.asked
             if all(query.ended_at >= moment for moment in made_at)
         ]
 
@@ -132,7 +134,7 @@ def ask_history(
     """Asks for the history of the scope's iteration. When `trip` has been made, the returned function makes the rest."""
     params = {**scope.sql_params, "of_iteration": scope.iteration_id}
     requests = trip.ask(investigations.list_open_requests(scope.agent_id))
-    queries = trip.ask(BoundQuery(_ANSWERED_QUERIES, params, _answered_queries))
+    queries = trip.ask(BoundQuery(_ASKED_QUERIES, params, _asked_queries))
     analyses = trip.ask(BoundQuery(_ANALYSES, params, list))
     has_nodes = trip.ask(BoundQuery(_HAS_NODES, scope.sql_params, lambda rows: rows[0].has_nodes))
 
@@ -144,7 +146,7 @@ def ask_history(
         return PlanHistory(
             queries.value,
             await _covering_analyses(session, scope, current),
-            {request.id: request.created_at for request in requests.value},
+            {request.id: request.opened_at for request in requests.value},
             iteration.started_at,
             not has_nodes.value,
         )
@@ -152,11 +154,11 @@ def ask_history(
     return load
 
 
-def _answered_queries(rows: Sequence[Row]) -> Sequence[AnsweredQuery]:
+def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
     return [
-        AnsweredQuery(query.input.get("objective", ""), query.ended_at)
+        AskedQuery(query.input.get("objective", ""), query.ended_at)
         for query in rows
-        if has_written(query)
+        if not was_sought_in_vain(query) or query.started_at - query.ended_at < SOUGHT_AGE
     ]
 
 

@@ -2,37 +2,34 @@
 
 import asyncio
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
+from services.observer.news_items import EXPIRES_AFTER, Item
 from services.observer.prompts import MAX_TEXT_CHARS, PlannedQuery
+from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row
-from shared.enums import ProbeKind
+from shared.enums import NewsKind, NewsState, ProbeKind
 from shared.fetch.client import FetchClient, FetchError, Seen
 from shared.fetch.feeds import FeedEntry, parse_feed
 from shared.fetch.pages import page_content
 from shared.graph.prompt_format import truncate_text
+from shared.graph.provenance.sources import normalize_url
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.llm.repair import cut_text
 
 SECONDS: Final = 15.0
 """How long the checks of an iteration may take. What was not reached is checked first the next time."""
-MAX_CHANGED: Final = 10
-"""Changed pages that a plan is given. The others are found again at the next check."""
-MAX_DOCUMENTS: Final = 20
-"""New documents that a plan is given. A feed that has more is one of a busy site, most of which is not of interest."""
 PAGES_PER_QUERY: Final = 5
 MAX_FACTS: Final = 30
 """Nodes and edges that a query for changed pages names."""
 MAX_URLS_CHARS: Final = 1_000
 """Of the addresses in one query, which must not be cut."""
-_URL: Final = re.compile(r"https?://[^\s<>\"]+")
-_PUNCTUATION: Final = ".,;:!?)"
 READ_AGAIN: Final = "Read these changed pages again and find out what they say now"
 MAX_FEEDS: Final = 20
 """Feeds that an agent follows."""
@@ -59,12 +56,18 @@ with pages as (
   union all
   select url, kind, null, null from page_probes
   where agent_id = {OWNED_AGENT_ID_SQL} and kind = '{ProbeKind.FEED}'
+  union all
+  select cast(:own_feed as text), '{ProbeKind.FEED}', null, null
+  where cast(:own_feed as text) is not null
+    and not exists (select from page_probes where agent_id = {OWNED_AGENT_ID_SQL} and url = cast(:own_feed as text))
 )
 select watched.url, watched.kind, watched.fetched_at, watched.title, probe.etag, probe.last_modified, probe.digest,
   probe.entries, coalesce(probe.changes, 0) as changes, coalesce(probe.failures, 0) as failures, probe.changed_at,
   probe.checked_at, count(*) over () as total,
-  (select corpus from agents where id = {OWNED_AGENT_ID_SQL}) as corpus
-from watched left join page_probes as probe on probe.agent_id = {OWNED_AGENT_ID_SQL} and probe.url = watched.url
+  agent.corpus, greatest(agent.created_at, statement_timestamp() - make_interval(secs => {EXPIRES_AFTER.total_seconds()}))
+    as new_since
+from watched join agents as agent on agent.id = {OWNED_AGENT_ID_SQL}
+left join page_probes as probe on probe.agent_id = {OWNED_AGENT_ID_SQL} and probe.url = watched.url
 cross join lateral (
   select greatest(coalesce(probe.failures, 0), coalesce(probe.changes, 0) - {FREE_CHANGES}) as rests
 ) as backoff
@@ -92,6 +95,19 @@ where sources.agent_id = {OWNED_AGENT_ID_SQL} and sources.url = any(cast(:urls a
 group by 1 order by count(*) desc, 1 limit {MAX_FACTS}
 """)
 _STORE: Final = CompiledStatement(f"""
+with news as (
+  insert into news_items as known
+    (id, agent_id, kind, url, title, found_at, state, reason, offers, plans, planned_in, decided_at)
+  select id, {OWNED_AGENT_ID_SQL}, kind, url, title, found_at, state, reason, offers, plans, planned_in,
+    case when state not in ('{NewsState.OPEN}', '{NewsState.PLANNED}') then statement_timestamp() end
+  from jsonb_to_recordset(cast(:items as jsonb)) as item
+    (id uuid, kind text, url text, title text, found_at timestamptz, state text, reason text, offers integer,
+     plans integer, planned_in uuid)
+  on conflict (id) do update set
+    state = excluded.state, reason = excluded.reason, offers = excluded.offers, plans = excluded.plans,
+    planned_in = excluded.planned_in, decided_at = excluded.decided_at
+  where known.decided_at is null
+)
 insert into page_probes
   (agent_id, url, kind, etag, last_modified, digest, entries, changes, failures, error, checked_at, changed_at)
 select distinct on (url)
@@ -170,43 +186,6 @@ class Probe:
         }
 
 
-@dataclass(frozen=True)
-class News:
-    """What the checks of an iteration found."""
-
-    changed: Sequence[Watched] = ()
-    """Pages that have changed since they were read."""
-    documents: Sequence[FeedEntry] = ()
-    """New entries of feeds, of pages that were not read yet."""
-    probes: Sequence[Probe] = ()
-    checked: int = 0
-    failed: int = 0
-
-    def __len__(self) -> int:
-        return len(self.changed) + len(self.documents)
-
-    @property
-    def lines(self) -> list[str]:
-        """For the prompt of the Observer."""
-        return [
-            *(f"- changed page: {_titled(page.title, page.url)}" for page in self.changed),
-            *(f"- new document: {_titled(entry.title, entry.url)}" for entry in self.documents),
-        ]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return {
-            "pages_checked": self.checked,
-            "pages_failed": self.failed,
-            "pages_changed": len(self.changed),
-            "documents_new": len(self.documents),
-        }
-
-
-def _titled(title: str | None, url: str) -> str:
-    return f"{truncate_text(one_line(title))}: {url}" if title else url
-
-
 class Watching(NamedTuple):
     """What is to be checked now."""
 
@@ -215,17 +194,25 @@ class Watching(NamedTuple):
     """All that is to be checked, also what is not among `pages`."""
     corpus: str | None = None
     """The agent's corpus of the sandbox."""
+    new_since: datetime | None = None
+    """Entries of a feed that is checked for the first time are new if they were published after this."""
 
 
-def watched_query(scope: GraphScope, most: int) -> BoundQuery[Watching]:
-    """At most `most` pages and feeds that are to be checked, those first whose last check is longest ago."""
+def watched_query(
+    scope: GraphScope, most: int, own_feed: str | None = None
+) -> BoundQuery[Watching]:
+    """At most `most` pages and feeds that are to be checked, those first whose last check is longest ago. `own_feed` is
+    that of the corpus, which no page needs to declare.
+    """
 
     def read(rows: Sequence[Row]) -> Watching:
         if not rows:
             return Watching([], 0)
-        return Watching([_watched(row) for row in rows], rows[0].total, rows[0].corpus)
+        pages = [_watched(row) for row in rows]
+        return Watching(pages, rows[0].total, rows[0].corpus, rows[0].new_since)
 
-    return BoundQuery(_WATCHED, {**scope.sql_params, "most": most}, read)
+    params = {**scope.sql_params, "most": most, "own_feed": own_feed}
+    return BoundQuery(_WATCHED, params, read)
 
 
 def _watched(row: Row) -> Watched:
@@ -248,25 +235,33 @@ def read_pages_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[set[s
     """Which of these pages were read."""
     return BoundQuery(
         _READ_PAGES,
-        {**scope.sql_params, "urls": list(urls)},
+        {**scope.sql_params, "urls": [*urls, *map(normalize_url, urls)]},
         lambda rows: {row.url for row in rows},
     )
 
 
-def store_query(scope: GraphScope, probes: Sequence[Probe]) -> BoundQuery[None]:
-    content = json.dumps([probe.as_json() for probe in probes])
-    return BoundQuery(_STORE, {**scope.sql_params, "probes": content}, lambda _: None)
+def store_query(
+    scope: GraphScope, probes: Sequence[Probe], items: Sequence[Item]
+) -> BoundQuery[None]:
+    params = {
+        **scope.sql_params,
+        "probes": json.dumps([probe.as_json() for probe in probes]),
+        "items": json.dumps([item.as_json for item in items]),
+    }
+    return BoundQuery(_STORE, params, lambda _: None)
 
 
-async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
-    """Checks pages and feeds, within SECONDS. Those that were not reached in time are left out.
+async def check(
+    client: FetchClient, watched: Sequence[Watched], new_since: datetime | None = None
+) -> list[Probe]:
+    """Checks pages and feeds, within SECONDS. Those that were not reached in time are left out. See `Watching.new_since`.
 
     Feeds that a page declares for the first time are checked too, so that their next entries are new.
     """
     known = {each.url for each in watched}
     room = MAX_FEEDS - sum(each.kind == ProbeKind.FEED for each in watched)
     probes: list[Probe] = []
-    pending = {asyncio.create_task(_check(client, each)) for each in watched}
+    pending = {asyncio.create_task(_check(client, each, new_since)) for each in watched}
     deadline = asyncio.get_running_loop().time() + SECONDS
     try:
         while pending:
@@ -282,7 +277,8 @@ async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
                 for url in [url for url in probe.feeds if url not in known][: max(room, 0)]:
                     known.add(url)
                     room -= 1
-                    pending.add(asyncio.create_task(_check(client, Watched(url, ProbeKind.FEED))))
+                    feed = Watched(url, ProbeKind.FEED)
+                    pending.add(asyncio.create_task(_check(client, feed, new_since)))
     finally:
         for task in pending:
             task.cancel()
@@ -290,7 +286,7 @@ async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
     return sorted(probes, key=lambda probe: probe.watched.url)
 
 
-async def _check(client: FetchClient, watched: Watched) -> Probe:
+async def _check(client: FetchClient, watched: Watched, new_since: datetime | None) -> Probe:
     try:
         fetched = await client.fetch(watched.url, watched.seen)
         if fetched.body is None:
@@ -301,7 +297,7 @@ async def _check(client: FetchClient, watched: Watched) -> Probe:
             return Probe(watched, seen, watched.digest, watched.entries)
         if watched.kind == ProbeKind.FEED:
             entries = await asyncio.to_thread(parse_feed, fetched.body, fetched.url)
-            return _feed_probe(watched, fetched.seen, entries)
+            return _feed_probe(watched, fetched.seen, entries, new_since)
         content = await asyncio.to_thread(page_content, fetched)
     except FetchError as error:
         reason = " ".join(str(error).split())[:MAX_ERROR_CHARS]
@@ -314,13 +310,26 @@ async def _check(client: FetchClient, watched: Watched) -> Probe:
     return Probe(watched, fetched.seen, content.digest, is_changed=is_changed, feeds=content.feeds)
 
 
-def _feed_probe(watched: Watched, seen: Seen, entries: Sequence[FeedEntry]) -> Probe:
-    """At the first check, all entries are known already."""
-    ids = [entry.id for entry in entries]
+def _feed_probe(
+    watched: Watched, seen: Seen, entries: Sequence[FeedEntry], new_since: datetime | None
+) -> Probe:
+    """At the first check, entries are known unless they say that they were published since."""
+    ids_now = [entry.id for entry in entries]
     before = watched.entries
-    fresh = () if before is None else tuple(entry for entry in entries if entry.id not in before)
-    kept = tuple(dict.fromkeys([*ids, *(before or ())]))[:MAX_ENTRIES]
+    fresh = tuple(
+        entry
+        for entry in entries
+        if (_is_since(entry.published, new_since) if before is None else entry.id not in before)
+    )
+    kept = tuple(dict.fromkeys([*ids_now, *(before or ())]))[:MAX_ENTRIES]
     return Probe(watched, seen, entries=kept, is_changed=bool(fresh), new_entries=fresh)
+
+
+def _is_since(published: datetime | None, since: datetime | None) -> bool:
+    if published is None or since is None:
+        return False
+    is_day = published.timetz().replace(tzinfo=None) == time()
+    return published + timedelta(days=1 if is_day else 0) > since
 
 
 def _is_newer(last_modified: str | None, fetched_at: datetime | None) -> bool:
@@ -337,53 +346,39 @@ def _is_newer(last_modified: str | None, fetched_at: datetime | None) -> bool:
     return changed_at > fetched_at + timedelta(seconds=5)
 
 
-def news_of(
-    probes: Sequence[Probe], total: int, read: set[str], unread_since: datetime | None = None
-) -> News:
-    """`total` is the number of pages and feeds that were to be checked, `read` are known pages among the new entries.
-
-    What was found to have changed from `unread_since` on was not read, because the iteration failed in part.
-    """
-    changed = [
-        probe.watched
-        for probe in probes
-        if probe.watched.kind == ProbeKind.PAGE
-        and (probe.is_changed or _is_unread(probe.watched, unread_since))
-    ]
-    entries = {
-        entry.url: entry for probe in probes for entry in probe.new_entries if entry.url not in read
-    }
-    left_out = {page.url for page in changed[MAX_CHANGED:]}
+def worth_storing(probes: Sequence[Probe], total: int) -> list[Probe]:
+    """The probes to store. `total` is the number of pages and feeds that were to be checked."""
     # If all were reached, their order at the next time does not matter.
     is_complete = len(probes) >= total
-    stored = [
-        probe
+    return [probe for probe in probes if probe.is_worth_storing or not is_complete]
+
+
+def found_items(
+    probes: Sequence[Probe], read: Collection[str], iteration_id: UUID, now: datetime
+) -> list[Item]:
+    """The changed pages, and the new entries of feeds whose pages are not among those that were `read`."""
+
+    def item(kind: NewsKind, url: str, title: str | None) -> Item:
+        return Item(ids.news_item_id(iteration_id, kind, url), kind, url, title or None, now)
+
+    found = [
+        item(NewsKind.PAGE, probe.watched.url, probe.watched.title)
         for probe in probes
-        if probe.watched.url not in left_out and (probe.is_worth_storing or not is_complete)
+        if probe.watched.kind == ProbeKind.PAGE and probe.is_changed
     ]
-    return News(
-        changed[:MAX_CHANGED],
-        list(entries.values())[:MAX_DOCUMENTS],
-        stored,
-        len(probes),
-        sum(probe.error is not None for probe in probes),
-    )
+    known = {normalize_url(url) for url in (*read, *(each.url for each in found))}
+    for entry in (entry for probe in probes for entry in probe.new_entries):
+        if normalize_url(entry.url) not in known:
+            known.add(normalize_url(entry.url))
+            found.append(item(NewsKind.DOCUMENT, entry.url, entry.title))
+    return found
 
 
-def _is_unread(page: Watched, since: datetime | None) -> bool:
-    return since is not None and page.changed_at is not None and page.changed_at >= since
-
-
-def pages_not_named(pages: Sequence[Watched], objectives: Sequence[str]) -> list[list[Watched]]:
-    """The pages whose addresses none of the `objectives` has, in groups for one query each."""
-    named = {
-        url.rstrip(_PUNCTUATION) for objective in objectives for url in _URL.findall(objective)
-    }
-    groups: list[list[Watched]] = []
+def groups_to_read(pages: Sequence[Item]) -> list[list[Item]]:
+    """The pages in groups for one query each."""
+    groups: list[list[Item]] = []
     room = 0
     for page in pages:
-        if page.url.rstrip(_PUNCTUATION) in named:
-            continue
         room -= len(page.url) + 2
         if not groups or len(groups[-1]) == PAGES_PER_QUERY or room < 0:
             groups.append([])
@@ -404,7 +399,7 @@ def facts_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[list[str]]
     return BoundQuery(_FACTS, {**scope.sql_params, "urls": list(urls)}, read)
 
 
-def reading_query(pages: Sequence[Watched], facts: Sequence[str]) -> PlannedQuery:
+def reading_query(pages: Sequence[Item], facts: Sequence[str]) -> PlannedQuery:
     """A query that reads changed pages again. `facts` are those that the graph takes from them."""
     urls = ", ".join(page.url for page in pages)
     titles = dict.fromkeys(one_line(page.title or page.url) for page in pages)

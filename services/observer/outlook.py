@@ -1,30 +1,36 @@
 """What an iteration must look at: why it works, what has changed in the world, and what its plan must contain."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from services.observer.history import PlanHistory
 from services.observer.news import (
-    News,
+    Probe,
     check,
     facts_query,
-    news_of,
-    pages_not_named,
+    found_items,
+    groups_to_read,
     read_pages_query,
     reading_query,
     store_query,
     watched_query,
+    worth_storing,
 )
+from services.observer.news_items import Agenda, Item, agenda, decide
 from services.observer.planning import ResolvedPlan
 from services.observer.prompts import search_query
 from services.observer.quiescence import reasons_to_work, shortest_interval, situation_query
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, RoundTrip
-from shared.enums import WorkReason
+from shared.enums import NewsKind, NewsState, WorkReason
 from shared.fetch.client import FetchClient
 from shared.graph.scope import GraphScope
+from shared.urls import urls_in
+
+MAX_FAILURES = 10
+"""Pages that could not be checked whose reasons are told."""
 
 
 @dataclass(frozen=True)
@@ -39,48 +45,92 @@ class Watch:
 
 @dataclass(frozen=True)
 class Outlook:
+    scope: GraphScope
     reasons: Sequence[WorkReason] = ()
-    """Why the iteration works. Empty: it is quiet, unless `news` is None."""
-    news: News | None = None
+    """Why the iteration works. Empty: it is quiet, unless `probes` is None."""
+    probes: Sequence[Probe] | None = None
     """None: nothing is checked, and every iteration works."""
+    total: int = 0
+    """Pages and feeds that were to be checked."""
+    agenda: Agenda = field(default_factory=lambda: Agenda([], []))
     due: Sequence[str] = ()
     queries: Sequence[BoundQuery[None]] = ()
-    """For the transaction that ends the step. They store what the checks have found: until then it is found again."""
+    """For the transaction that ends the step."""
     is_search_due: bool = False
 
     @property
     def is_quiet(self) -> bool:
-        return self.news is not None and not self.reasons
+        return self.probes is not None and not self.reasons
 
     @property
     def lines(self) -> list[str]:
         """For the prompt."""
-        news = [] if self.news is None else self.news.lines
         search = ["- a search is due: plan at least one query"] if self.is_search_due else []
+        news = [item.line for item in self.agenda.offered]
         return [*news, *(f"- {each}" for each in self.due), *search]
 
     @property
     def result(self) -> dict[str, Any]:
         """For the step's result."""
-        if self.news is None:
+        if self.probes is None:
             return {}
-        return {"reasons": list(self.reasons), "due": list(self.due), **self.news.counts}
+        failed = [(probe.watched.url, probe.error) for probe in self.probes if probe.error]
+        found = self.agenda.found
+        counts = {
+            "pages_checked": len(self.probes),
+            "pages_failed": len(failed),
+            "pages_changed": sum(item.kind == NewsKind.PAGE for item in found),
+            "documents_new": sum(item.kind == NewsKind.DOCUMENT for item in found),
+            "news_offered": len(self.agenda.offered),
+            "news_expired": sum(item.state == NewsState.EXPIRED for item in self.agenda.items),
+        }
+        told = [{"url": url, "error": error} for url, error in failed[:MAX_FAILURES]]
+        result = {"reasons": list(self.reasons), "due": list(self.due), **counts}
+        return {**result, "unreachable": told} if told else result
+
+    def storing(self, decided: Sequence[Item] = ()) -> Sequence[BoundQuery[None]]:
+        """For the transaction that ends the step: what the checks have found, and what a plan has decided. Until then it
+        is found again.
+        """
+        items = {item.id: item for item in (*self.agenda.items, *decided)}
+        probes = worth_storing(self.probes or (), self.total)
+        if not items and not probes:
+            return self.queries
+        return [*self.queries, store_query(self.scope, probes, list(items.values()))]
 
     async def complete(
-        self, database: Database, scope: GraphScope, plan: ResolvedPlan, mission: str
-    ) -> None:
-        """Adds what the plan lacks: queries that read changed pages again, and a search that is due."""
-        objectives = [query["objective"] for query in plan.queries]
+        self, database: Database, plan: ResolvedPlan, mission: str
+    ) -> Sequence[BoundQuery[None]]:
+        """Adds what the plan lacks: queries that read changed pages again, and a search that is due. Returns what
+        `storing` returns, with the decisions of the plan.
+        """
+        assert self.scope.iteration_id is not None, "only steps of an iteration plan"
+        skipped = {each["url"]: each["reason"] for each in plan.skipped}
+
+        def decided() -> list[Item]:
+            named = [url for query in plan.queries for url in urls_in(query["objective"])]
+            assert self.scope.iteration_id is not None
+            return decide(self.agenda.offered, named, skipped, self.scope.iteration_id)
+
+        silent = [
+            item
+            for item in decided()
+            if item.kind == NewsKind.PAGE and item.state == NewsState.OPEN
+        ]
         added = []
-        for pages in pages_not_named(self.news.changed if self.news else (), objectives):
-            facts = await database.run(facts_query(scope, [page.url for page in pages]))
+        for pages in groups_to_read(silent):
+            facts = await database.run(facts_query(self.scope, [page.url for page in pages]))
             added.append(reading_query(pages, facts))
         if self.is_search_due and not plan.queries and not added:
             added = [search_query(mission)]
         plan.queries += [query.model_dump() for query in added]
-
-
-UNCHECKED = Outlook()
+        items = decided()
+        plan.skipped = [
+            {"url": item.url, "title": item.title, "reason": item.reason}
+            for item in items
+            if item.state == NewsState.SKIPPED
+        ]
+        return self.storing(items)
 
 
 def ask_outlook(
@@ -88,26 +138,29 @@ def ask_outlook(
 ) -> Callable[[PlanHistory], Awaitable[Outlook]]:
     """Asks for what is known. When `trip` has been made, the returned function checks what has changed since."""
     known = trip.ask(situation_query(scope))
-    watched = trip.ask(watched_query(scope, watch.pages))
+    watched = trip.ask(watched_query(scope, watch.pages, watch.client.own_feed))
 
     async def look(past: PlanHistory) -> Outlook:
-        probes = await check(watch.client.of_corpus(watched.value.corpus), watched.value.pages)
+        assert scope.iteration_id is not None, "only steps of an iteration plan"
+        watching = watched.value
+        client = watch.client.of_corpus(watching.corpus)
+        probes = await check(client, watching.pages, watching.new_since)
         urls = [entry.url for probe in probes for entry in probe.new_entries]
         read = await database.run(read_pages_query(scope, urls)) if urls else set()
+        now = known.value.now
+        news = agenda(known.value.news, found_items(probes, read, scope.iteration_id, now), now)
         last = known.value.past[0] if known.value.past else None
-        unread_since = last.started_at if last is not None and last.is_flawed else None
-        news = news_of(probes, watched.value.total, read, unread_since)
         situation = replace(
             known.value,
             graph_is_empty=past.graph_is_empty,
             has_new_requests=last is not None
             and any(made_at > last.started_at for made_at in past.open_requests.values()),
         )
-        reasons = reasons_to_work(situation, search_every=watch.search_every, news=len(news))
-        queries = [store_query(scope, news.probes)] if news.probes else []
-        if reasons and situation.interval_grows:
-            queries.append(shortest_interval(scope))
+        reasons = reasons_to_work(situation, search_every=watch.search_every, news=news.wakes)
+        shortest = [shortest_interval(scope)] if reasons and situation.interval_grows else []
         is_search_due = last is not None and situation.is_search_due(watch.search_every)
-        return Outlook(reasons, news, situation.due, queries, is_search_due)
+        return Outlook(
+            scope, reasons, probes, watching.total, news, situation.due, shortest, is_search_due
+        )
 
     return look

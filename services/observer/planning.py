@@ -27,6 +27,8 @@ class ResolvedPlan:
     repeats: list[Repeat] = field(default_factory=list)
     dropped_references: list[str] = field(default_factory=list)
     dropped_requests: list[str] = field(default_factory=list)
+    skipped: list[Input] = field(default_factory=list)
+    """Items of news that no query is to read, each with the reason."""
 
     @property
     def is_empty(self) -> bool:
@@ -35,11 +37,12 @@ class ResolvedPlan:
     @property
     def as_json(self) -> Input:
         """As stored with the iteration; `dropped` counts repeats."""
-        return {
+        plan = {
             "queries": self.queries,
             "insights": self.insights,
             "dropped": len(self.repeats),
         }
+        return {**plan, "skipped": self.skipped} if self.skipped else plan
 
     @property
     def counts(self) -> Input:
@@ -59,7 +62,7 @@ async def resolve_plan(
     plan: ObserverPlan,
 ) -> ResolvedPlan:
     """Resolves references to nodes and requests into ids; unknown ones are dropped and reported."""
-    plan_inputs = ResolvedPlan()
+    plan_inputs = ResolvedPlan(skipped=[each.model_dump() for each in plan.skipped])
     nodes: Sequence[FreshNode] = ()
     if plan.queries and not past.graph_is_empty:
         objectives = ".\n".join(query.objective for query in plan.queries)
@@ -92,7 +95,7 @@ def _add_query(
 ) -> None:
     request_ids, unknown = _requests(query.answers, past.open_requests)
     plan_inputs.dropped_requests += unknown
-    repeated = repeated_query(query.objective, past.answered_before(request_ids))
+    repeated = repeated_query(query.objective, past.asked_before(request_ids))
     if repeated is None and not request_ids:
         repeated = known_answer(query.objective, nodes)
     if repeated is not None:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from services.observer.deduplication import Repeat
+from services.observer.news_items import MAX_OFFERED
 from shared.agents import feedback
 from shared.graph.prompt_format import quote_name
 from shared.graph.validation import one_line
@@ -31,6 +32,7 @@ class _AnswerModel(BaseModel):
 MAX_QUERIES: Final = 20
 MAX_INSIGHTS: Final = 10
 """The prompt asks for a short plan; a longer one is cut, so that its cost is limited."""
+MAX_SKIPPED: Final = sum(MAX_OFFERED.values())
 MAX_HINTS: Final = 5
 MAX_NODES: Final = 30
 MAX_ANSWERS: Final = 10
@@ -81,6 +83,16 @@ class PlannedInsight(_AnswerModel):
     synthesis_direction: str = Field(description="From which angle to analyze it")
 
 
+class SkippedNews(_AnswerModel):
+    synonyms: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("address", "item", "page", "document", "link", "news"), "url"),
+        **dict.fromkeys(("reasoning", "rationale", "why", "justification"), "reason"),
+    }
+
+    url: str = Field(description="Its address")
+    reason: str = Field(description="Why it does not matter, in a few words")
+
+
 class ObserverPlan(_AnswerModel):
     queries: list[PlannedQuery] = Field(
         description="What to find out",
@@ -90,6 +102,15 @@ class ObserverPlan(_AnswerModel):
         description="What to analyze",
         json_schema_extra={MAX_ITEMS: MAX_INSIGHTS},
     )
+    skipped: list[SkippedNews] = Field(
+        description="News that no query is to read",
+        json_schema_extra={MAX_ITEMS: MAX_SKIPPED},
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_skipped(cls, value: Any) -> Any:
+        return {"skipped": [], **value} if isinstance(value, dict) else value
 
 
 MAX_LOOK_UPS: Final = 5
@@ -181,19 +202,20 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
                 _bounded(item, {"relevantNodeIds": MAX_NODES}, repairs)
                 for item in cut_list(insights, MAX_INSIGHTS, "insights", repairs)
             ],
+            "skipped": cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs),
         }
     )
 
 
-_KINDS: Final = frozenset({"queries", "insights", "plan"})
+_KINDS: Final = frozenset({"queries", "insights", "skipped", "plan"})
 
 
 def _combine_items(items: Sequence[Any]) -> dict[str, Any]:
     """Separate items or parts of a plan, combined into one plan."""
-    plan: dict[str, Any] = {"queries": [], "insights": []}
+    plan: dict[str, Any] = {"queries": [], "insights": [], "skipped": []}
     for item in items:
         keys = {normalize_key(key): key for key in item}
-        for kind in ("queries", "insights"):
+        for kind in plan:
             if kind in keys and isinstance(part := item[keys[kind]], list):
                 plan[kind] += part
         if not keys.keys() & _KINDS:
@@ -237,10 +259,11 @@ Look at what the graph holds, how fresh it is, what it lacks, and what connects 
 investigation request asks for. One objective each. List in `answers` the ids of the requests that it answers.
 - insights: patterns across several nodes that no analysis covers. Give the names of the nodes in `relevantNodeIds`.
 
-`news` is what has happened since the last plan. Plan a query for each changed page, and for each new document that bears \
-on the mission. Give the address in the objective.
+`news` is what is new and was not read yet. Plan a query for each changed page, and for each new document that bears on \
+the mission. Give the address in the objective. List in `skipped` what does not bear on it, with the reason in a few words. \
+The rest is offered again.
 
-Do not plan what the graph answers, what was asked recently, or what an analysis covers.
+Do not plan what the graph answers, what was asked or sought in vain recently, or what an analysis covers.
 If nothing is worth doing, leave both lists empty.
 `memories` are what the owner has said: follow wishes within the mission, and take facts as known.
 {DATA_ONLY}"""
@@ -281,9 +304,9 @@ def user_message(
 
 
 _REPLAN = """\
-These items are not done: the query was answered recently, the graph has its answer, or an analysis covers the insight. \
-Answer with the whole plan again. Keep the other items. Replace these only with something new and worth doing. Both lists \
-may be empty."""
+These items are not done: the query was answered or sought in vain recently, the graph has its answer, or an analysis \
+covers the insight. Answer with the whole plan again. Keep the other items. Replace these only with something new and worth \
+doing. Both lists may be empty."""
 
 
 EMPTY_PLAN: Final = """\

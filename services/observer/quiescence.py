@@ -5,12 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
+from services.observer.news_items import Item, StoredItem
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.enums import (
     ADVICE_TYPE,
     ANALYSIS_TYPE,
     IterationStatus,
+    NewsKind,
+    NewsState,
     StepKind,
     StepStatus,
     WorkReason,
@@ -81,7 +85,18 @@ select statement_timestamp() as now, this.why, this.number,
       and not starts_with(coalesce(entry.writer, ''), 'vigil-scheduler')
   ) as owner_acted,
   (select max_interval_seconds > interval_seconds from agents where id = {OWNED_AGENT_ID_SQL}) is true as interval_grows,
-  exists (select from llm_interactions where step_id = :of_step) as is_resumed
+  exists (select from llm_interactions where step_id = :of_step) as is_resumed,
+  coalesce((select jsonb_agg(item) from (
+    select id, kind, url, title, found_at, state, reason, offers, plans, planned_in,
+      exists (
+        select from steps where iteration_id = planned_in and steps.kind = '{StepKind.QUERY}'
+          and status = '{StepStatus.COMPLETED}' and jsonb_exists(result -> 'read', url)
+      ) or exists (
+        select from sources where sources.agent_id = news_items.agent_id
+          and sources.url in (news_items.url, rtrim(news_items.url, '/')) and fetched_at > found_at
+      ) as was_read
+    from news_items where agent_id = {OWNED_AGENT_ID_SQL} and decided_at is null
+  ) as item), '[]') as news
 from iterations as this where id = :of_iteration
 """)
 
@@ -140,6 +155,8 @@ class Situation:
     """What has come due since then, in words."""
     interval_grows: bool = False
     """The interval may have grown, since earlier iterations were quiet."""
+    news: Sequence[StoredItem] = ()
+    """Those that are not decided."""
     is_resumed: bool = False
     """An interrupted worker has called the model for this iteration already."""
 
@@ -164,11 +181,26 @@ def situation_query(scope: GraphScope) -> BoundQuery[Situation]:
             owner_acted=row.owner_acted,
             due=[*due, *expired],
             interval_grows=row.interval_grows,
+            news=[_stored_item(each) for each in row.news],
             is_resumed=row.is_resumed,
         )
 
     params = {**scope.sql_params, "of_iteration": scope.iteration_id, "of_step": scope.step_id}
     return BoundQuery(_SITUATION, params, read)
+
+
+def _stored_item(row: dict[str, Any]) -> StoredItem:
+    planned_in = row["planned_in"]
+    values = {
+        **row,
+        "id": UUID(row["id"]),
+        "kind": NewsKind(row["kind"]),
+        "state": NewsState(row["state"]),
+        "found_at": datetime.fromisoformat(row["found_at"]),
+        "planned_in": None if planned_in is None else UUID(planned_in),
+    }
+    was_read = values.pop("was_read")
+    return StoredItem(Item(**values), was_read)
 
 
 def shortest_interval(scope: GraphScope) -> BoundQuery[None]:
@@ -197,7 +229,8 @@ def reasons_to_work(
     """Why the model is asked for a plan. Empty: the iteration is quiet.
 
     The graph, the mission and the world are as the last plan saw them, and that plan found nothing new: then another plan
-    finds nothing either. `news` is the number of changed pages and new documents.
+    finds nothing either. `news` is the number of changed pages and new documents that no plan has seen, or that were
+    planned and not read.
 
     Reasons in the agent's own work count ever more rarely while nothing else happens: an agent always finds more to learn,
     and the later it is found, the less it matters to the mission.

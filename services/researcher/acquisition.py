@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from services.researcher.not_found import find_statements
 from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
@@ -143,6 +144,8 @@ class Acquired:
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
+    not_found: Sequence[str] = ()
+    """What the model says it did not find."""
     pages: Sequence[NumberedPage] = ()
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
 
@@ -193,6 +196,7 @@ async def acquire(
     pages = shown.pages
     await _store(run, model.database, query_context.scope, pages)
     document = fill_in(answer, pages, headings(pages))
+    not_found = find_statements(document)
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
         document = assemble_document(pages)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
@@ -202,7 +206,7 @@ async def acquire(
     sentences = quotable_sentences(pages, query_context.query.objective)
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
-    return Acquired(document, sources, run.repair_count, sentences, pages)
+    return Acquired(document, sources, run.repair_count, sentences, not_found, pages)
 
 
 def _asked(query: Query) -> str:

@@ -6,16 +6,18 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from services.researcher.acquisition import acquire
-from services.researcher.construction import construct, embed_nodes
+from services.researcher.acquisition import Acquired, acquire
+from services.researcher.construction import WrittenElements, construct, embed_nodes
+from services.researcher.not_found import by_request
 from services.researcher.query_context import QueryContext
 from shared.agents import agents
-from shared.database.statements import RoundTrip
+from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import Phase
 from shared.events.models import Query
 from shared.graph import context, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import entailment
+from shared.graph.provenance.sources import normalize_url
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
@@ -26,6 +28,7 @@ from shared.llm.entailment import check_entailment, is_on
 from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
+from shared.urls import urls_in
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 from shared.workflow import investigations, iterations
@@ -55,7 +58,9 @@ class Research:
         )
         if not acquired.pages:
             # Evidence can only cite pages, so construction could write nothing.
-            return StepResult(_result(0, 0, repairs=acquired.repairs))
+            nothing = WrittenElements((), ())
+            result = _result(acquired, nothing, query_context.query)
+            return StepResult(result, await self._close_requests(step, acquired, nothing))
         short_ids = ShortIds(query_context.scope)
         tools = graph_construction(
             query_context.scope,
@@ -73,15 +78,39 @@ class Research:
             written.nodes,
             sweeps=step.index == 0,
         )
-        result = _result(
-            len(written.nodes), len(written.edges), repairs=acquired.repairs + written.repairs
-        ) | await self._check_evidence(query_context)
-        answers = [UUID(request_id) for request_id in step.input.get("answers", [])]
+        result = _result(acquired, written, query_context.query)
+        result |= await self._check_evidence(query_context)
+        return StepResult(result, await self._close_requests(step, acquired, written))
 
-        if not answers or not (written.nodes or written.edges):
-            return StepResult(result)
-        answering = investigations.mark_answered(lease.agent_id, answers, by=lease.step_id)
-        return StepResult(result, [answering])
+    async def _close_requests(
+        self, step: StepRow, acquired: Acquired, written: WrittenElements
+    ) -> list[BoundQuery[None]]:
+        """What records the outcome of the requests that the query is for.
+
+        A request is answered by what was written, unless the document says that it was not found.
+        """
+        requests = [UUID(request_id) for request_id in step.input.get("answers", [])]
+        if not requests:
+            return []
+        not_found: dict[UUID, str | None] = {}
+        if not (written.nodes or written.edges):
+            not_found = dict.fromkeys(requests)
+        if acquired.not_found and len(requests) == 1:
+            not_found = {requests[0]: " ".join(acquired.not_found)}
+        elif acquired.not_found:
+            objectives = investigations.objectives_of(step.agent_id, requests)
+            not_found |= by_request(acquired.not_found, await self.model.database.run(objectives))
+        answered = [each for each in requests if each not in not_found]
+        closing = []
+        if answered:
+            closing.append(
+                investigations.mark_answered(
+                    step.agent_id, answered, by=step.id, nodes=written.nodes, edges=written.edges
+                )
+            )
+        if not_found:
+            closing.append(investigations.mark_sought(step.agent_id, not_found))
+        return closing
 
     def _memory(self, agent_id: UUID) -> SearchMemory | None:
         if not self.search_ttl:
@@ -116,9 +145,17 @@ class Research:
         )
 
 
-def _result(nodes: int, edges: int, *, repairs: int) -> Json:
-    counts = {"nodes": nodes, "edges": edges}
-    return {**counts, "repairs": repairs} if repairs else counts
+def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
+    """`read` has the addresses in the objective whose pages were read."""
+    result: Json = {"nodes": len(written.nodes), "edges": len(written.edges)}
+    if repairs := acquired.repairs + written.repairs:
+        result["repairs"] = repairs
+    if acquired.not_found:
+        result["not_found"] = acquired.not_found
+    pages = {normalize_url(page.url) for page in acquired.pages}
+    if read := [url for url in urls_in(query.objective) if normalize_url(url) in pages]:
+        result["read"] = read
+    return result
 
 
 def _own_type_names(node_types: Sequence[NodeType]) -> list[str]:

@@ -14,8 +14,8 @@ only where many pages must be weighed. Prefer primary and recent sources. Find a
 Then answer with the numbers of the sentences that bear on the objective, and of those that name what a figure is about. \
 Write one line for each page, the best page first:
 [2.1] [2.4] [2.6-8]
-Do not type the sentences: their words, titles and addresses are filled in. Say at the end in one sentence what you looked \
-for and did not find. Add nothing from memory.
+Do not type the sentences: their words, titles and addresses are filled in. Add nothing from memory. If the pages do \
+not settle the objective, end with a line `Not found: ` that says what of it is missing; otherwise write no such line.
 {DATA_ONLY}"""
 
 CONSTRUCTION_RULES: Final = f"""\

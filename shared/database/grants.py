@@ -364,7 +364,9 @@ _PRUNES: Final = {
         delete=True,
         deletes=RowFilter("kind", (InboxKind.NOTICE,)),
     ),
-    "investigation_requests": Grant(("id", "created_at", "answered_at", "dropped_at"), delete=True),
+    "investigation_requests": Grant(
+        ("id", "created_at", "answered_at", "sought_at", "reopened_at", "dropped_at"), delete=True
+    ),
     "call_days": Grant(ALL, insert=ALL, update=_SUMMED_COLUMNS),
     "pruned_iterations": Grant(
         ALL, insert=ALL, update=("numbers", "transcripts", "calls", "updated_at")
@@ -480,6 +482,16 @@ _PROBE_RESULT: Final = (
     "changed_at",
 )
 
+_REOPENED_COLUMNS: Final = (
+    "iteration_id",
+    "iteration_number",
+    "step_id",
+    "reasoning",
+    "search_hints",
+    "dropped_at",
+    "reopened_at",
+)
+
 GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     "scheduler": {
         "agents": Grant(ALL, update=("next_run_at", "run_requested_at", "iterations_started")),
@@ -515,6 +527,11 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_CONTEXTS,
         "inbox_items": replace(_PAYMENTS["inbox_items"], select=_FEEDBACK_COLUMNS),
         "page_probes": Grant(ALL, insert=ALL, update=_PROBE_RESULT),
+        "news_items": Grant(
+            ALL,
+            insert=ALL,
+            update=("state", "reason", "offers", "plans", "planned_in", "decided_at"),
+        ),
         # An iteration that works ends the growth of the interval.
         "agents": Grant(ALL, update=("suspended_until", "next_run_at", "bytes_per_token")),
         **_dead_letters("observer"),
@@ -523,7 +540,9 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_AGENT_READS,
         **TYPES,
         **FACT_WRITES,
-        "investigation_requests": Grant(ALL, update=("answered_at", "answered_by")),
+        "investigation_requests": Grant(
+            ALL, update=("answered_at", "answered_by", "answered_with", "sought_at", "not_found")
+        ),
         **_steps(StepKind.QUERY),
         "page_probes": READ_ALL,
         **CHECKS_EVIDENCE,
@@ -573,7 +592,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_AGENT_READS,
         **EDGES,
         **conclusion_grants(ANALYSIS_TYPE),
-        "investigation_requests": Grant(ALL, insert=ALL),
+        # A repeated request may open the existing one again.
+        "investigation_requests": Grant(ALL, insert=ALL, update=_REOPENED_COLUMNS),
         **_steps(StepKind.INSIGHT),
         **_calls_model(Phase.ANALYSIS_GENERATION),
         "inbox_items": replace(_PAYMENTS["inbox_items"], select=_FEEDBACK_COLUMNS),
@@ -583,6 +603,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "adviser": {
         **_AGENT_READS,
+        "memories": READ_ALL,
         **conclusion_grants(ADVICE_TYPE),
         # What its advice rests on is checked.
         "citations": Grant(ALL, insert=ALL),

@@ -65,8 +65,12 @@ def evidence_id(
     return _derive_id("evidence", element_id, source_id, start_byte, end_byte, content)
 
 
-def investigation_request_id(step: UUID, objective: str) -> UUID:
-    return _derive_id("investigation_request", step, objective)
+def investigation_request_id(agent: UUID, question_key: str) -> UUID:
+    return _derive_id("investigation_request", agent, question_key)
+
+
+def news_item_id(iteration: UUID, kind: str, url: str) -> UUID:
+    return _derive_id("news_item", iteration, kind, url)
 
 
 def inbox_item_id(advice_id: UUID) -> UUID:

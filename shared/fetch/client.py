@@ -105,6 +105,8 @@ class Gateway:
     key: str | None = None
     corpus: str | None = None
     """Also named in requests, if given: which of the sandbox's corpora the page is of."""
+    feed: str | None = None
+    """The feed of all documents that it serves, if it has one."""
 
     def address_of(self, url: str) -> str:
         corpus = "" if self.corpus is None else f"&corpus={quote(self.corpus, safe='')}"
@@ -167,6 +169,10 @@ class FetchClient:
         client = copy(self)
         client._gateway = replace(self._gateway, corpus=corpus)
         return client
+
+    @property
+    def own_feed(self) -> str | None:
+        return None if self._gateway is None else self._gateway.feed
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -1,6 +1,8 @@
 """Entries of RSS (0.9 to 2.0) and Atom feeds."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 from xml.etree.ElementTree import Element, ParseError
 
@@ -9,6 +11,8 @@ from defusedxml.ElementTree import fromstring
 
 from shared.fetch.client import FetchError, web_address
 
+_DATES: Final = ("published", "pubDate", "issued", "date", "updated", "modified")
+"""Elements with the date of an entry, the best first."""
 MAX_ENTRIES: Final = 200
 """Of a feed, the first ones, which are mostly the newest."""
 MAX_ID_CHARS: Final = 500
@@ -20,6 +24,8 @@ class FeedEntry(NamedTuple):
     """What the feed identifies it by: `guid`, `id`, or its address."""
     url: str
     title: str
+    published: datetime | None = None
+    """None if it does not say, or not in a form that is known."""
 
 
 def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
@@ -53,7 +59,25 @@ def _entry(element: Element, feed_url: str) -> FeedEntry | None:
     address = link or web_address(feed_url, identity if identity.startswith("http") else "")
     if not address:
         return None
-    return FeedEntry(identity[:MAX_ID_CHARS], address, texts.get("title", "")[:MAX_TITLE_CHARS])
+    dates = (_date(texts[name]) for name in _DATES if name in texts)
+    return FeedEntry(
+        identity[:MAX_ID_CHARS],
+        address,
+        texts.get("title", "")[:MAX_TITLE_CHARS],
+        next((date for date in dates if date is not None), None),
+    )
+
+
+def _date(text: str) -> datetime | None:
+    """A date of ISO 8601 or RFC 2822; without a zone, it is in UTC."""
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            date = parsedate_to_datetime(text)
+        except (TypeError, ValueError):
+            return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def _name(element: Element) -> str:

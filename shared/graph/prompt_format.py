@@ -25,14 +25,14 @@ def format_utc(moment: datetime) -> str:
 def node_line(
     node_id: UUID | None, type_name: str, name: str, properties: Json | None = None
 ) -> str:
-    suffix = "" if properties is None else f" {_json(properties)}"
+    suffix = "" if properties is None else f" {json_line(properties)}"
     return f"- {_mark('node', node_id)}{type_name} {quote_name(name)}{suffix}"
 
 
 def edge_line(
     edge_id: UUID | None, type_name: str, source: str, target: str, properties: Json | None = None
 ) -> str:
-    suffix = "" if properties is None else f" {_json(properties)}"
+    suffix = "" if properties is None else f" {json_line(properties)}"
     return f"- {_mark('edge', edge_id)}{quote_name(source)} -{type_name}-> {quote_name(target)}{suffix}"
 
 
@@ -47,7 +47,7 @@ def _mark(kind: str, element_id: UUID | None) -> str:
 
 
 def quote_name(name: str) -> str:
-    return _json(name)
+    return json_line(name)
 
 
 def schema_summary(schema: Mapping[str, Any]) -> str:
@@ -81,7 +81,7 @@ def shorten_properties(properties: Mapping[str, Any], text_chars: int = SHORT_TE
     """Shorten properties for an overview: the summary first, texts cut to `text_chars`, limited to a few lines."""
     ordered = sorted(properties.items(), key=lambda item: item[0] != "summary")
     cut = {key: _shorten_value(value, text_chars) for key, value in ordered}
-    return cut if len(_json(cut)) <= _SHORT_PROPERTIES_CHARS else _first_properties(cut)
+    return cut if len(json_line(cut)) <= _SHORT_PROPERTIES_CHARS else _first_properties(cut)
 
 
 def _first_properties(properties: Json) -> Json:
@@ -89,7 +89,7 @@ def _first_properties(properties: Json) -> Json:
     characters = 0
     for key, value in properties.items():
         # The braces of the single entry count for the comma before it.
-        characters += len(_json({key: value}))
+        characters += len(json_line({key: value}))
         if characters > _SHORT_PROPERTIES_CHARS:
             break
         visible[key] = value
@@ -121,7 +121,8 @@ def _shorten_value(value: Any, text_chars: int) -> Any:
     return value
 
 
-def _json(value: Any) -> str:
+def json_line(value: Any) -> str:
+    """The value as JSON without line ends."""
     text = _ENCODER.encode(value)
     # Translating is slow, and ASCII text has no such characters.
     return text if text.isascii() else text.translate(_LINE_SEPARATORS)
@@ -143,6 +144,8 @@ class Section:
     lines: Sequence[str]
     rank: int
     keep: int = 3
+    share: float = 1.0
+    """Of the budget: it gets no more, so that others grow with the graph too."""
     oldest_first: bool = False
     """`lines` have the newest first. They are shown in the other order, so that the text grows at its end."""
 
@@ -158,15 +161,17 @@ def fit_sections(sections: Sequence[Section], budget_bytes: int) -> str:
     """
     left = budget_bytes
     shown = dict.fromkeys((section.title for section in sections), 0)
+    room = {section.title: int(section.share * budget_bytes) for section in sections}
     by_rank = sorted(sections, key=lambda section: section.rank)
     first_lines = [(section, section.keep) for section in by_rank]
     for section, up_to in (*first_lines, *((section, None) for section in by_rank)):
         for line in section.lines[shown[section.title] : up_to]:
             heading = 0 if shown[section.title] else byte_length(section.heading) + 1
             cost = byte_length(line) + 1 + heading
-            if cost > left:
+            if cost > min(left, room[section.title]):
                 break
             left -= cost
+            room[section.title] -= cost
             shown[section.title] += 1
     parts: list[str] = []
     for section in sections:

@@ -186,13 +186,18 @@ def _provider(api: Literal["chat", "background"], server: ModelServer) -> Provid
             return BackgroundProvider(server)
 
 
+SANDBOX_FEED: Final = "https://corpus.local/feed.xml"
+"""The feed that lists the documents of a corpus of the sandbox."""
+
+
 def create_fetch_client(settings: Settings) -> FetchClient:
     """The client that fetches pages itself: through the gateway of the settings, or of the sandbox if that searches."""
-    url, key = settings.fetch_gateway, settings.fetch_gateway_key
+    url, key, feed = settings.fetch_gateway, settings.fetch_gateway_key, None
     if url is None and settings.search_is_sandbox and settings.tavily_base_url is not None:
         url, key = f"{settings.tavily_base_url.rstrip('/')}/page", settings.tavily_api_key
+        feed = SANDBOX_FEED
     if url is not None:
-        gateway = Gateway(url, key.get_secret_value() if key else None)
+        gateway = Gateway(url, key.get_secret_value() if key else None, feed=feed)
         return FetchClient(httpx.AsyncHTTPTransport(verify=tls_context()), gateway=gateway)
     transport = CheckedTransport(
         resolver(CONCURRENCY), private=settings.fetch_private, setting="VIGIL_FETCH_PRIVATE"

@@ -1,18 +1,28 @@
-"""Investigation requests: created by Analyzers, open until a query answers them or they expire."""
+"""Investigation requests: created by Analyzers, open until a query answers them, seeks them in vain, or they expire.
 
-from collections.abc import Collection, Iterable, Sequence
+An agent has one request for equal questions. A repeated one refers to it, and opens it again if it expired, or if it was
+sought in vain a day ago or longer and the agent has stored a page since.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text, uuid_array
 from shared.database.tables import InvestigationRequest
+from shared.enums import StepKind
+from shared.workflow.questions import question_key
 
 OPEN_FOR_ITERATIONS: Final = 10
 """Requests that are open for longer are dropped: they cannot be answered, or do not matter."""
 MAX_OPEN_SHOWN: Final = 20
+MAX_ELEMENTS: Final = 50
+"""Nodes, and edges, that are recorded as an answer."""
+RETRY_AFTER: Final = timedelta(days=1)
+"""How long what was sought in vain is not sought again."""
 
 
 @dataclass(frozen=True)
@@ -31,19 +41,45 @@ class OpenRequest:
     id: UUID
     iteration_number: int
     objective: str
-    created_at: datetime
+    opened_at: datetime
 
 
-def create_request(
+@dataclass(frozen=True)
+class SoughtRequest:
+    """A request that was sought in vain."""
+
+    objective: str
+    sought_at: datetime
+    not_found: str | None
+    """The sentence of the model; None if it wrote none."""
+
+
+class Outstanding(NamedTuple):
+    open: Sequence[OpenRequest]
+    sought: Sequence[SoughtRequest]
+
+
+class Requested(NamedTuple):
+    """The state of a request after it was made."""
+
+    id: UUID
+    answered_at: datetime | None
+    answered_with: dict[str, list[str]] | None
+    sought_at: datetime | None
+    not_found: str | None
+    is_open: bool
+
+
+def request(
     agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
-) -> BoundQuery[UUID]:
-    """Inserts a request and returns its id, which is derived from the step and the objective: repeating it has no
-    effect.
+) -> BoundQuery[Requested]:
+    """Makes a request, or refers to the agent's request for the same question.
+
+    Repeating it has no effect.
     """
     objective = " ".join(missing.objective.split())
-    request_id = ids.investigation_request_id(step_id, objective.casefold())
     params = {
-        "id": request_id,
+        "id": request_id(agent_id, objective),
         "agent_id": agent_id,
         "iteration_id": iteration_id,
         "step_id": step_id,
@@ -51,7 +87,20 @@ def create_request(
         "reasoning": missing.reasoning,
         "search_hints": json_text(missing.search_hints),
     }
-    return BoundQuery(_CREATE, params, lambda _: request_id)
+    return BoundQuery(_REQUEST, params, lambda rows: Requested(*rows[0]))
+
+
+def request_id(agent_id: UUID, objective: str) -> UUID:
+    """The id of the agent's request for this question."""
+    return ids.investigation_request_id(agent_id, question_key(objective))
+
+
+def create_request(
+    agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
+) -> BoundQuery[UUID]:
+    """`request`, without the state of the request."""
+    query = request(agent_id, iteration_id, step_id, missing)
+    return BoundQuery(query.statement, query.params, lambda rows: query.read(rows).id)
 
 
 def count_requests(step_id: UUID) -> BoundQuery[int]:
@@ -68,24 +117,66 @@ def list_requests(iteration_id: UUID) -> BoundQuery[Sequence[InvestigationReques
 
 
 def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
-    """Open requests, newest first; only the newest of several with the same objective."""
-    return BoundQuery(_OPEN, {"of_agent": agent_id}, _newest)
+    """Open requests, newest first."""
+    return BoundQuery(
+        _OPEN, {"of_agent": agent_id}, lambda rows: [OpenRequest(*row) for row in rows]
+    )
 
 
-def _newest(rows: Iterable[Row]) -> Sequence[OpenRequest]:
-    by_objective: dict[str, OpenRequest] = {}
-    for row in rows:
-        by_objective.setdefault(row.objective.casefold(), OpenRequest(*row))
-    return list(by_objective.values())[:MAX_OPEN_SHOWN]
+def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
+    """What is open, newest first, and what was sought in vain, last first."""
+
+    def read(rows: Sequence[Row]) -> Outstanding:
+        return Outstanding(
+            [OpenRequest(*row[:4]) for row in rows if row.sought_at is None],
+            [
+                SoughtRequest(row.objective, row.sought_at, row.not_found)
+                for row in rows
+                if row.sought_at is not None
+            ],
+        )
+
+    return BoundQuery(_OUTSTANDING, {"of_agent": agent_id}, read)
 
 
-def mark_answered(agent_id: UUID, request_ids: Collection[UUID], *, by: UUID) -> BoundQuery[None]:
-    """Records that the query step `by` answered the requests, and all open ones with the same objective.
+def objectives_of(agent_id: UUID, request_ids: Collection[UUID]) -> BoundQuery[Mapping[UUID, str]]:
+    params = {"of_agent": agent_id, "ids": uuid_array(request_ids)}
+    return BoundQuery(_OBJECTIVES, params, lambda rows: {row.id: row.objective for row in rows})
+
+
+def mark_answered(
+    agent_id: UUID,
+    request_ids: Collection[UUID],
+    *,
+    by: UUID,
+    nodes: Sequence[UUID] = (),
+    edges: Sequence[UUID] = (),
+) -> BoundQuery[None]:
+    """Records that the query step `by` answered the requests with these elements.
 
     Rows are locked in id order, since two queries may answer the same requests.
     """
-    params = {"of_agent": agent_id, "ids": uuid_array(request_ids), "by": by}
+    answer = {
+        "nodes": [str(each) for each in nodes[:MAX_ELEMENTS]],
+        "edges": [str(each) for each in edges[:MAX_ELEMENTS]],
+    }
+    params = {
+        "of_agent": agent_id,
+        "ids": uuid_array(request_ids),
+        "by": by,
+        "answer": json_text(answer),
+    }
     return BoundQuery(_MARK_ANSWERED, params, lambda _: None)
+
+
+def mark_sought(agent_id: UUID, not_found: Mapping[UUID, str | None]) -> BoundQuery[None]:
+    """Records that the requests were sought in vain, each with the sentence of the model that says so, if it wrote one.
+
+    Another query that answers them is not overruled. Rows are locked in id order, as in `mark_answered`.
+    """
+    outcomes = [{"id": each.hex, "not_found": text} for each, text in not_found.items()]
+    params = {"of_agent": agent_id, "outcomes": json_text(outcomes)}
+    return BoundQuery(_MARK_SOUGHT, params, lambda _: None)
 
 
 def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
@@ -97,12 +188,33 @@ def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
     return BoundQuery(_DROP_OLD, params, lambda _: None)
 
 
-_CREATE: Final = CompiledStatement("""
-insert into investigation_requests
-  (id, agent_id, iteration_id, iteration_number, step_id, objective, reasoning, search_hints)
-values (:id, :agent_id, :iteration_id, (select number from iterations where id = :iteration_id),
-  :step_id, :objective, :reasoning, cast(:search_hints as jsonb))
-on conflict do nothing
+_STATE: Final = "id, answered_at, answered_with, sought_at, not_found"
+_IS_OPEN: Final = (
+    "answered_at is null and dropped_at is null and (sought_at is null or reopened_at > sought_at)"
+)
+_OPEN_OF_AGENT: Final = f"agent_id = :of_agent and {_IS_OPEN}"
+_REQUEST: Final = CompiledStatement(f"""
+with made as (
+  insert into investigation_requests as known
+    (id, agent_id, iteration_id, iteration_number, step_id, objective, reasoning, search_hints)
+  values (:id, :agent_id, :iteration_id, (select number from iterations where id = :iteration_id),
+    :step_id, :objective, :reasoning, cast(:search_hints as jsonb))
+  on conflict (id) do update set
+    iteration_id = excluded.iteration_id, iteration_number = excluded.iteration_number, step_id = excluded.step_id,
+    reasoning = excluded.reasoning, search_hints = excluded.search_hints, dropped_at = null,
+    reopened_at = clock_timestamp()
+  where known.answered_at is null and (
+    known.dropped_at is not null
+    or known.sought_at > coalesce(known.reopened_at, '-infinity')
+      and known.sought_at < statement_timestamp() - make_interval(secs => {RETRY_AFTER.total_seconds()})
+      and exists (
+        select from sources where agent_id = excluded.agent_id and fetched_at > known.sought_at))
+  returning {_STATE}, true as is_open
+)
+select {_STATE}, is_open from made
+union all
+select {_STATE}, {_IS_OPEN} is true from investigation_requests
+where id = :id and not exists (select from made)
 """)
 _COUNT: Final = CompiledStatement(
     "select count(*) from investigation_requests where step_id = :of_step"
@@ -111,31 +223,60 @@ _COUNT: Final = CompiledStatement(
 _COLUMNS: Final = ", ".join(InvestigationRequest.__table__.columns.keys())
 _OF_ITERATION: Final = CompiledStatement(f"""
 select {_COLUMNS} from investigation_requests
-where iteration_id = :of_iteration order by created_at, id
+where iteration_id = :of_iteration or id in (
+  select cast(request as uuid) from steps
+  cross join lateral jsonb_array_elements_text(coalesce(result -> 'requests', '[]')) as request
+  where steps.iteration_id = :of_iteration and kind = '{StepKind.INSIGHT}')
+order by created_at, id
 """)
-_IS_OPEN: Final = "agent_id = :of_agent and answered_at is null and dropped_at is null"
-# The limit is twice as many as are shown, since some may have the same objective.
-_OPEN: Final = CompiledStatement(f"""
-select id, iteration_number, objective, created_at from investigation_requests
-where {_IS_OPEN} and iteration_number >
+_OPEN_SQL: Final = f"""
+select id, iteration_number, objective, coalesce(reopened_at, created_at) as opened_at from investigation_requests
+where {_OPEN_OF_AGENT} and iteration_number >
   (select max(number) from iterations where agent_id = :of_agent) - {OPEN_FOR_ITERATIONS}
-order by created_at desc, id limit {2 * MAX_OPEN_SHOWN}
+order by opened_at desc, id limit {MAX_OPEN_SHOWN}
+"""
+_OPEN: Final = CompiledStatement(_OPEN_SQL)
+_OUTSTANDING: Final = CompiledStatement(f"""
+select id, iteration_number, objective, opened_at, cast(null as timestamptz) as sought_at, null as not_found
+from ({_OPEN_SQL}) as open
+union all
+select * from (
+  select id, iteration_number, objective, created_at, sought_at, not_found from investigation_requests
+  where agent_id = :of_agent and answered_at is null and dropped_at is null
+    and sought_at > coalesce(reopened_at, '-infinity')
+  order by sought_at desc, id limit {MAX_OPEN_SHOWN}
+) as sought
+order by sought_at desc nulls first, opened_at desc, id
 """)
+_OBJECTIVES: Final = CompiledStatement(
+    "select id, objective from investigation_requests"
+    " where agent_id = :of_agent and id = any(cast(:ids as uuid[]))"
+)
 _DROP_OLD: Final = CompiledStatement(f"""
 with old as (
   select id from investigation_requests
-  where {_IS_OPEN} and iteration_number <= :last order by id for update
+  where {_OPEN_OF_AGENT} and iteration_number <= :last order by id for update
 )
 update investigation_requests set dropped_at = clock_timestamp() where id in (select id from old)
 """)
-_MARK_ANSWERED: Final = CompiledStatement(f"""
-with same as (
+_MARK_ANSWERED: Final = CompiledStatement("""
+with open as (
   select id from investigation_requests
-  where {_IS_OPEN} and lower(objective) in (
-    select lower(objective) from investigation_requests
-    where agent_id = :of_agent and id = any(cast(:ids as uuid[])))
+  where agent_id = :of_agent and answered_at is null and dropped_at is null and id = any(cast(:ids as uuid[]))
   order by id for update
 )
-update investigation_requests set answered_at = clock_timestamp(), answered_by = :by
-where id in (select id from same)
+update investigation_requests
+set answered_at = clock_timestamp(), answered_by = :by, answered_with = cast(:answer as jsonb)
+where id in (select id from open)
+""")
+_MARK_SOUGHT: Final = CompiledStatement("""
+with outcome as (
+  select id, not_found from jsonb_to_recordset(cast(:outcomes as jsonb)) as each (id uuid, not_found text)
+), open as (
+  select id from investigation_requests
+  where agent_id = :of_agent and answered_at is null and dropped_at is null and id in (select id from outcome)
+  order by id for update
+)
+update investigation_requests set sought_at = clock_timestamp(), not_found = outcome.not_found
+from outcome where investigation_requests.id = outcome.id and outcome.id in (select id from open)
 """)

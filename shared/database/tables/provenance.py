@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
-from shared.enums import Entailment, ProbeKind
+from shared.enums import Entailment, NewsKind, NewsState, ProbeKind
 
 
 class Source(Base):
@@ -77,6 +77,39 @@ class PageProbe(Base):
     checked_at: Mapped[datetime]
     changed_at: Mapped[datetime | None]
     """When a change was last found; None: never."""
+
+
+class NewsItem(Base):
+    """A changed page or a new document, and what has become of it. Written by the Observer.
+
+    The transaction that stores the check which found it inserts it, so that it is found once.
+    """
+
+    __tablename__ = "news_items"
+    __table_args__ = (
+        one_of("kind", NewsKind),
+        one_of("state", NewsState),
+        Index("news_items_agent_idx", "agent_id", "found_at", "id"),
+        Index("news_items_waiting_idx", "agent_id", postgresql_where=text("decided_at is null")),
+    )
+
+    id: Mapped[Id]
+    agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
+    kind: Mapped[str]
+    url: Mapped[str]
+    title: Mapped[str | None]
+    state: Mapped[str]
+    reason: Mapped[str | None]
+    """Why it was skipped, or has expired."""
+    offers: Mapped[int] = mapped_column(server_default="0")
+    """Plans that it was offered to."""
+    plans: Mapped[int] = mapped_column(server_default="0")
+    """Plans that had a query to read it."""
+    planned_in: Mapped[UUID | None]
+    """The iteration of the last such plan."""
+    found_at: Mapped[datetime]
+    decided_at: Mapped[datetime | None]
+    """When it was read or skipped, or has expired; None while it is open or planned."""
 
 
 class Evidence(Base):

@@ -128,9 +128,9 @@ class Step(Base):
 
 
 class InvestigationRequest(Base):
-    """Data that an Analyzer lacked, specific enough to become a query.
+    """Data that an Analyzer lacked, specific enough to become a query. An agent has one for equal questions.
 
-    Written by the Analyzer; answered by the Researcher; dropped by the Observer.
+    Written by the Analyzer; answered or sought in vain by the Researcher; dropped by the Observer.
     """
 
     __tablename__ = "investigation_requests"
@@ -166,6 +166,14 @@ class InvestigationRequest(Base):
         ForeignKey("steps.id", ondelete="SET NULL"), index=True
     )
     """The query step that answered it and wrote something."""
+    answered_with: Mapped[Json | None]
+    """`{nodes, edges}`: the ids of what that step wrote."""
+    sought_at: Mapped[datetime | None]
+    """When a query last sought it in vain."""
+    not_found: Mapped[str | None]
+    """The sentence of the model that says what was not found; None if it wrote none."""
+    reopened_at: Mapped[datetime | None]
+    """When a repeated request last opened it again."""
     dropped_at: Mapped[datetime | None]
     """When it was dropped because it had been open for too long."""
 

@@ -4,6 +4,7 @@ from shared.graph.context.history import analyses_query, ask_nodes, resolve_refe
 from shared.graph.context.named import FreshNode, fresh_nodes, named_nodes
 from shared.graph.context.pinned import PinnedSurveys, Survey
 from shared.graph.context.survey import FOLDED, ask_survey, build_survey
+from shared.graph.context.written import written_lines
 
 __all__ = [
     "FOLDED",
@@ -17,4 +18,5 @@ __all__ = [
     "fresh_nodes",
     "named_nodes",
     "resolve_references",
+    "written_lines",
 ]

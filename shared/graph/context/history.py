@@ -33,11 +33,20 @@ from shared.graph.retrieval import traversal
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
-from shared.workflow.investigations import OpenRequest
+from shared.workflow.investigations import OpenRequest, SoughtRequest
 
 _MAX_QUERIES: Final = 60
 _MAX_AGE_DAYS: Final = 7
 """A query that was answered longer ago may be asked again."""
+
+
+def sought_lines(requests: Sequence[SoughtRequest]) -> list[str]:
+    """Requests that were sought in vain, each with the date and what was not found."""
+    return [
+        f"- {request.sought_at:%Y-%m-%d}: {truncate_text(request.objective)}"
+        + (f" (not found: {truncate_text(request.not_found)})" if request.not_found else "")
+        for request in requests
+    ]
 
 
 def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
@@ -49,7 +58,7 @@ def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
 
 
 _NEWEST_QUERIES: Final = CompiledStatement(f"""
-    select newest.number, steps.input, steps.status, steps.result
+    select newest.number, steps.input, steps.status, steps.result, steps.ended_at
     from steps join (
         select id, number from iterations
         where agent_id = {OWNED_AGENT_ID_SQL} order by number desc limit :most
@@ -69,25 +78,32 @@ def recent_query_lines(scope: GraphScope, iterations: int) -> BoundQuery[list[st
 def _query_lines(queries: Sequence[Row]) -> list[str]:
     return [
         f"- iteration {query.number}, {_describe_outcome(query)}:"
-        f" {truncate_text(one_line(query.input.get('objective', '')))}"
+        f" {truncate_text(one_line(query.input.get('objective', '')))}{_not_found(query)}"
         for query in queries
     ]
 
 
 def _describe_outcome(step: Row) -> str:
     match step.status:
+        case StepStatus.COMPLETED if was_sought_in_vain(step):
+            return f"sought in vain{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
         case StepStatus.COMPLETED:
-            return "answered" if has_written(step) else "nothing found"
+            return "answered"
         case StepStatus.FAILED:
             return "failed"
         case _:
             return "under way"
 
 
-def has_written(query: Row) -> bool:
-    """Whether the query has written anything to the graph."""
+def _not_found(step: Row) -> str:
+    statements = (step.result or {}).get("not_found")
+    return f" (not found: {truncate_text(one_line(' '.join(statements)))})" if statements else ""
+
+
+def was_sought_in_vain(query: Row) -> bool:
+    """Whether the completed query wrote nothing, or its document says what it did not find."""
     result = query.result or {}
-    return query.status == StepStatus.COMPLETED and bool(result.get("nodes") or result.get("edges"))
+    return bool(result.get("not_found")) or not (result.get("nodes") or result.get("edges"))
 
 
 def request_id_in(text: str) -> UUID | None:

@@ -69,15 +69,18 @@ _STALEST_FACTS: Final = CompiledStatement(f"""
     where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
     order by updated_at limit :most
     """)
-# Of a large graph, the names that were updated last: the index has that order.
-_NAMES: Final = CompiledStatement(f"""
+# Of a large graph, the names that were updated last, or first: the index has that order.
+_NAMES, _SETTLED_NAMES = (
+    CompiledStatement(f"""
     select type, name from (
         select id, type, name, created_at from graph_nodes
         where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
-        order by updated_at desc limit :most
-    ) as newest
+        order by updated_at {order} limit :most
+    ) as chosen
     order by created_at, name, id
     """)
+    for order in ("desc", "asc")
+)
 # Groups of names that begin with the same letter, for a graph with too many names to show.
 _GROUPS: Final = CompiledStatement(f"""
     select type, upper(left(name, 1)) as initial, count(*) as nodes, min(name) as first_name
@@ -127,6 +130,13 @@ def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
     Of more than `limit` nodes, those that were updated last.
     """
     return BoundQuery(_NAMES, {**scope.sql_params, "most": limit}, lambda rows: rows)
+
+
+def settled_names(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
+    """Like `names_in_order`. Of more than `limit` nodes, those that were not updated for the longest time: they stay the
+    same while the graph grows.
+    """
+    return BoundQuery(_SETTLED_NAMES, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
 
 def name_groups(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:

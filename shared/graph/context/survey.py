@@ -24,6 +24,7 @@ from shared.graph.context.recent import NodeFacts
 from shared.graph.prompt_format import (
     SHORT_TEXT_CHARS,
     Section,
+    byte_length,
     conclusion_line,
     edge_line,
     fit_sections,
@@ -101,25 +102,26 @@ def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNo
 
 
 STALE_AFTER = timedelta(days=7)
-_NEWEST_NODES = 40
 _BEST_CONNECTED = 15
 _PLAN_TEXT_CHARS = 100
 """Of a property of a new node, for plans."""
-_STALE_NODES = 10
 _NAMES = 1_000
 _NAMES_IN_LINE = 20
-_INDEX_CHARS = 8_000
-"""Of the names of all nodes. A longer index is folded: it names groups of nodes."""
+_INDEX_SHARE = 0.45
+"""Of the budget, for names of nodes. If there are more, groups of nodes are named too."""
+_GROUPS_SHARE = 0.12
+_MIN_NAME_BYTES = 8
+_MIN_LINE_BYTES = 40
+"""Of a node, an edge or a stale node: so many lines can fit."""
 _FOLDED_NODES = 10_000
 """Nodes that a folded index covers. The others are found by their names."""
-_GROUPS = 400
 _GROUPS_OF_TYPE = 40
 _GROUP_NAME_CHARS = 30
+_GROUP_BYTES = 45
 FOLDED: Final = "Nodes by type and first letter"
 """Title of an index that is folded."""
 _PAGES = 60
-_MAX_ENDS = 3
-_NEWEST_EDGES = 30
+_MAX_ENDS = 12
 _ANALYSES = 20
 _ADVICE = 10
 _QUERY_ITERATIONS = 20
@@ -148,7 +150,7 @@ def ask_survey(
 ) -> PendingResult[str]:
     """Like `build_survey`, as a part of `trip`."""
     budget = scope.budget_bytes(min(token_budget, TOKENS_OF_KIND.get(kind, token_budget)))
-    sections = _SECTIONS_OF_KIND[kind](trip, scope)
+    sections = _SECTIONS_OF_KIND[kind](trip, scope, budget)
     return trip.then(lambda: fit_sections([section() for section in sections], budget) or EMPTY)
 
 
@@ -156,34 +158,33 @@ EMPTY: Final = "The graph is empty."
 _Sections = Sequence[Callable[[], Section]]
 
 
-def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
-    """An overview of the whole graph, for plans and conversations. `shows_ids`: for phases that cite its elements."""
+def _ask_overview(
+    trip: RoundTrip, scope: GraphScope, budget: int, *, shows_ids: bool = False
+) -> _Sections:
+    """An overview of the whole graph, for plans and conversations. `shows_ids`: for phases that cite its elements.
+
+    It shows more of a larger graph until the budget is used up, and not less of one that is larger still.
+    """
 
     def mark(element_id: UUID) -> UUID | None:
         return element_id if shows_ids else None
 
     # A plan needs what is known of a node, and not its words.
     text_chars = SHORT_TEXT_CHARS if shows_ids else _PLAN_TEXT_CHARS
+    most = budget // _MIN_LINE_BYTES
     clock = trip.ask(CLOCK)
-    names = trip.ask(recent.names_in_order(scope, _NAMES))
-    nodes = trip.ask(recent.newest_facts(scope, _NEWEST_NODES))
-    stale = trip.ask(recent.stalest_facts(scope, _STALE_NODES))
-    edges = trip.ask(recent.newest_edges(scope, _NEWEST_EDGES))
+    nodes = trip.ask(recent.newest_facts(scope, most))
+    stale = trip.ask(recent.stalest_facts(scope, most // 10))
+    edges = trip.ask(recent.newest_edges(scope, most // 3))
     connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
     queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
-    groups = None if shows_ids else trip.ask(recent.name_groups(scope, _FOLDED_NODES))
-
-    def index() -> Section:
-        lines = _name_lines(names.value)
-        if groups is not None and _is_long(names.value, lines):
-            return Section(FOLDED, _group_lines(groups.value), rank=1, keep=_GROUPS)
-        return Section("Nodes by type", lines, rank=1, keep=40)
-
     return [
         *_ask_types(trip, scope),
-        index,
+        *_ask_index(trip, scope, budget, is_folded=not shows_ids),
         *_ask_conclusions(trip, scope, shows_ids=shows_ids),
-        lambda: Section("Stale nodes", _stale_lines(stale.value, clock.value), rank=6, keep=5),
+        lambda: Section(
+            "Stale nodes", _stale_lines(stale.value, clock.value), rank=6, keep=5, share=0.08
+        ),
         lambda: Section(
             "Best connected nodes",
             [
@@ -197,6 +198,7 @@ def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
             [edge_line(mark(e.id), e.type, e.source, e.target) for e in edges.value],
             rank=7,
             keep=5,
+            share=0.25,
             oldest_first=True,
         ),
         lambda: Section(
@@ -209,12 +211,42 @@ def _ask_overview(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
             keep=10,
             oldest_first=True,
         ),
-        _ask_requests(trip, scope),
-        lambda: Section("Recently asked", queries.value, rank=3, keep=60, oldest_first=True),
+        *_ask_requests(trip, scope),
+        lambda: Section(
+            "Recently asked", queries.value, rank=3, keep=60, share=0.2, oldest_first=True
+        ),
     ]
 
 
-def _ask_research_sections(trip: RoundTrip, scope: GraphScope) -> _Sections:
+def _ask_index(trip: RoundTrip, scope: GraphScope, budget: int, *, is_folded: bool) -> _Sections:
+    """The names of nodes, as many as fit its share of the budget, and if there are more, groups of nodes by their first
+    letters. Names that were not updated for the longest time come first: the newest nodes have a section of their own.
+    """
+    room = int(budget * _INDEX_SHARE)
+    names = trip.ask(recent.settled_names(scope, room // _MIN_NAME_BYTES))
+    groups = trip.ask(recent.name_groups(scope, _FOLDED_NODES)) if is_folded else None
+
+    def fitting() -> Sequence[Row]:
+        left = room
+        for place, row in enumerate(names.value):
+            left -= byte_length(quote_name(row.name)) + 2
+            if left < 0:
+                return names.value[:place]
+        return names.value
+
+    def folded() -> Section:
+        is_whole = len(fitting()) == len(names.value) < room // _MIN_NAME_BYTES
+        lines = [] if groups is None or is_whole else _group_lines(groups.value, budget)
+        return Section(FOLDED, lines, rank=1, keep=len(lines), share=_GROUPS_SHARE)
+
+    def named() -> Section:
+        lines = _name_lines(fitting())
+        return Section("Nodes by type", lines, rank=1, keep=len(lines))
+
+    return [named, folded]
+
+
+def _ask_research_sections(trip: RoundTrip, scope: GraphScope, _: int) -> _Sections:
     """Types and names to use, and pages that were read."""
     names = trip.ask(recent.names_in_order(scope, _NAMES))
     pages = trip.ask(recent.newest_pages(scope, _PAGES))
@@ -230,91 +262,121 @@ def _ask_research_sections(trip: RoundTrip, scope: GraphScope) -> _Sections:
     ]
 
 
-def _ask_analysis_sections(trip: RoundTrip, scope: GraphScope) -> _Sections:
+def _ask_analysis_sections(trip: RoundTrip, scope: GraphScope, _: int) -> _Sections:
     """What has been concluded and asked for already."""
-    _, edge_types = _ask_types(trip, scope)
-    analyses, _ = _ask_conclusions(trip, scope)
-    return [edge_types, analyses, _ask_requests(trip, scope)]
+    return [_ask_edge_types(trip, scope), _ask_analyses(trip, scope), *_ask_requests(trip, scope)]
 
 
-_SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[RoundTrip, GraphScope], _Sections]]] = {
+_SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[RoundTrip, GraphScope, int], _Sections]]] = {
     StepKind.OBSERVE: _ask_overview,
-    StepKind.CONVERSE: lambda trip, scope: _ask_overview(trip, scope, shows_ids=True),
+    StepKind.CONVERSE: lambda trip, scope, budget: _ask_overview(
+        trip, scope, budget, shows_ids=True
+    ),
     StepKind.QUERY: _ask_research_sections,
     StepKind.INSIGHT: _ask_analysis_sections,
-    StepKind.ADVISE: lambda trip, scope: _ask_conclusions(trip, scope),
+    StepKind.ADVISE: lambda trip, scope, _: _ask_conclusions(trip, scope, shows_ids=True),
 }
 
 
 def _ask_types(trip: RoundTrip, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
-    """`shows_schemas`: also the properties of nodes and the ends of edges, for phases that write them."""
+    """`shows_schemas`: also the properties, for phases that write them."""
     node_types = trip.ask(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
-    edge_types = trip.ask(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
     return [
         lambda: Section("Node types", node_types.value, rank=0, keep=30),
-        lambda: Section("Edge types", edge_types.value, rank=1 if shows_schemas else 4, keep=20),
+        _ask_edge_types(trip, scope, shows_schemas=shows_schemas),
     ]
+
+
+def _ask_edge_types(
+    trip: RoundTrip, scope: GraphScope, *, shows_schemas: bool = False
+) -> Callable[[], Section]:
+    edge_types = trip.ask(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
+    rank = 1 if shows_schemas else 4
+    return lambda: Section("Edge types", edge_types.value, rank=rank, keep=20)
 
 
 def _types_query(
     statement: CompiledStatement, scope: GraphScope, *, shows_schemas: bool
 ) -> BoundQuery[list[str]]:
-    describe = _type_with_schema if shows_schemas else _type_line
     return BoundQuery(
         statement,
         scope.sql_params,
-        lambda rows: [describe(row) for row in rows if row.name not in RESERVED_TYPES],
+        lambda rows: [
+            _type_line(row, shows_schema=shows_schemas)
+            for row in rows
+            if row.name not in RESERVED_TYPES
+        ],
     )
 
 
-def _type_line(row: Row) -> str:
-    return f"- {row.name}: {truncate_text(row.description)}"
-
-
-def _type_with_schema(row: Row) -> str:
-    """`- Country: A state. (summary*: string, …)`; an edge type has the types of its ends: `(Country|Place -> any)`."""
-    schema = schema_summary(row.properties_schema or {})
+def _type_line(row: Row, *, shows_schema: bool) -> str:
+    """`- Country: A state. (summary*: string, …)`; an edge type has the types that its ends are restricted to:
+    `(Country|Place -> any)`.
+    """
+    ends: list[Sequence[str]] = []
     if hasattr(row, "source_types"):
-        ends = " -> ".join(map(_end, (row.source_types, row.target_types)))
-        schema = ends if row.properties_schema is None else f"{ends}; {schema}"
-        if schema == "any -> any":
-            return _type_line(row)
-    return f"{_type_line(row)} ({schema})"
+        # Conclusions are written by other phases.
+        both = (row.source_types, row.target_types)
+        ends = [[each for each in types if each not in RESERVED_TYPES] for types in both]
+    parts = [" -> ".join(map(_end, ends))] if any(ends) else []
+    if shows_schema and (row.properties_schema is not None or not ends):
+        parts.append(schema_summary(row.properties_schema or {}))
+    details = f" ({'; '.join(parts)})" if parts else ""
+    return f"- {row.name}: {truncate_text(row.description)}{details}"
 
 
 def _end(types: Sequence[str]) -> str:
-    """The types, if they are few enough to be worth their words: an edge to another is refused with an explanation."""
-    return "|".join(types) if 0 < len(types) <= _MAX_ENDS else "any"
+    more = len(types) - _MAX_ENDS
+    shown = types if more <= 0 else [*types[:_MAX_ENDS], f"{more} more"]
+    return "|".join(shown) or "any"
 
 
 def _ask_conclusions(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
-    analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
     advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
-
-    def lines(nodes: Sequence[NodeFacts], verdict: str) -> list[str]:
-        return [
-            conclusion_line(
-                node.id if shows_ids else None,
-                node.properties[verdict],
-                node.name,
-                node.properties["summary"],
-            )
-            for node in nodes
-        ]
-
     return [
+        _ask_analyses(trip, scope, shows_ids=shows_ids),
         lambda: Section(
-            "Analyses", lines(analyses.value, "type"), rank=1, keep=10, oldest_first=True
+            "Advice",
+            _conclusion_lines(advice.value, "action", shows_ids=shows_ids),
+            rank=9,
+            oldest_first=True,
         ),
-        lambda: Section("Advice", lines(advice.value, "action"), rank=9, oldest_first=True),
     ]
 
 
-def _ask_requests(trip: RoundTrip, scope: GraphScope) -> Callable[[], Section]:
-    requests = trip.ask(investigations.list_open_requests(scope.agent_id))
+def _ask_analyses(
+    trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
+) -> Callable[[], Section]:
+    analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
     return lambda: Section(
-        "Open investigation requests", history.request_lines(requests.value), rank=2
+        "Analyses",
+        _conclusion_lines(analyses.value, "type", shows_ids=shows_ids),
+        rank=1,
+        keep=10,
+        oldest_first=True,
     )
+
+
+def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bool) -> list[str]:
+    return [
+        conclusion_line(
+            node.id if shows_ids else None,
+            node.properties[verdict],
+            node.name,
+            node.properties["summary"],
+        )
+        for node in nodes
+    ]
+
+
+def _ask_requests(trip: RoundTrip, scope: GraphScope) -> _Sections:
+    requests = trip.ask(investigations.list_outstanding(scope.agent_id))
+    return [
+        lambda: Section(
+            "Open investigation requests", history.request_lines(requests.value.open), rank=2
+        ),
+        lambda: Section("Sought in vain", history.sought_lines(requests.value.sought), rank=2),
+    ]
 
 
 def _format_degree(edges: int) -> str:
@@ -333,22 +395,20 @@ def _name_lines(names: Sequence[Row]) -> list[str]:
     ]
 
 
-def _is_long(names: Sequence[Row], lines: Sequence[str]) -> bool:
-    return len(names) >= _NAMES or sum(map(len, lines)) > _INDEX_CHARS
-
-
-def _group_lines(groups: Sequence[Row]) -> list[str]:
-    """A line for each type: how many nodes begin with which letter, and the first of them."""
+def _group_lines(groups: Sequence[Row], budget: int) -> list[str]:
+    """A line for each type: how many nodes begin with which letter, and the first of them. Of many types, few letters."""
     by_type: dict[str, list[Row]] = {}
     for group in groups:
         by_type.setdefault(group.type, []).append(group)
+    fitting = int(budget * _GROUPS_SHARE) // (_GROUP_BYTES * max(len(by_type), 1))
+    most = min(max(fitting, 1), _GROUPS_OF_TYPE)
     lines = []
     for type_name, of_type in by_type.items():
         counts = ", ".join(
             f"{group.initial} {group.nodes} ({quote_name(truncate_text(group.first_name, _GROUP_NAME_CHARS))})"
-            for group in of_type[:_GROUPS_OF_TYPE]
+            for group in of_type[:most]
         )
-        more = len(of_type) - _GROUPS_OF_TYPE
+        more = len(of_type) - most
         lines.append(f"- {type_name}: {counts}{f', and {more} more letters' if more > 0 else ''}")
     return lines
 

@@ -126,6 +126,22 @@ class RequestInvestigation(Arguments):
     search_hints: list[str] = Field(max_length=5, description="Searches to begin with.")
 
 
+def _settled(made: investigations.Requested) -> Json:
+    """What has become of an earlier request for the same; nothing if it is open."""
+    if made.is_open:
+        return {}
+    if made.answered_at is not None:
+        ids = made.answered_with or {}
+        cited = [f"[node:{each}]" for each in ids.get("nodes", ())]
+        cited += [f"[edge:{each}]" for each in ids.get("edges", ())]
+        shown = ", ".join(cited[:_MAX_LISTED]) or "the graph"
+        return {"state": f"answered on {made.answered_at:%Y-%m-%d}: see {shown}"}
+    said = f": {made.not_found}" if made.not_found else ""
+    return {
+        "state": f"sought in vain on {made.sought_at:%Y-%m-%d}, not searched for again now{said}"
+    }
+
+
 def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
     async def run(session: InTransaction, arguments: RequestInvestigation) -> Json:
         refuse_unstorable(arguments.model_dump(), "the request")
@@ -148,10 +164,10 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         request = investigations.MissingData(
             objective, arguments.reasoning, tuple(arguments.search_hints)
         )
-        request_id = await investigations.create_request(
+        made = await investigations.request(
             scope.agent_id, scope.iteration_id, scope.step_id, request
         ).answer(session)
-        return {"requestId": str(request_id), "objective": objective}
+        return {"requestId": str(made.id), "objective": objective, **_settled(made)}
 
     return StateTool(
         "requestInvestigation",

@@ -9,6 +9,7 @@ from shared.enums import StepKind
 from shared.graph import context
 from shared.graph.conclusions import conclusions
 from shared.graph.prompt_format import byte_length
+from shared.workflow import investigations
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.descriptions import describe_analyses, describe_nodes, resolve_references
@@ -87,7 +88,7 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
         "## Recently asked",
     ]
     assert "- Country: A Country of the world" in _section(text, "Node types")
-    assert "- borders: what borders says" in _section(text, "Edge types")
+    assert "- borders: what borders says (Country -> Country)" in _section(text, "Edge types")
     assert _section(text, "Nodes by type") == [
         '- Country: "Ghana", "To\\"go"',
         '- Regulation: "Old rule"',
@@ -107,11 +108,41 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     assert _section(text, "Advice") == ['- HOLD "Wait": Wait.']
     (request,) = _section(text, "Open investigation requests")
     assert re.fullmatch(r"- \[request:[0-9a-f-]{36}\] figures of 2025 \(lacking .* 1\)", request)
-    assert _section(text, "Recently asked") == ["- iteration 1, nothing found: What grows? Where?"]
+    assert _section(text, "Recently asked") == ["- iteration 1, sought in vain: What grows? Where?"]
     in_conversation = await _build(agent_graph, kind=StepKind.CONVERSE)
     assert f'- [node:{ghana}] Country "Ghana" {{' in in_conversation
     assert f'- [edge:{border}] "Ghana"' in in_conversation
     assert f'- [node:{advice}] HOLD "Wait": Wait.' in in_conversation
+
+
+async def test_types_of_edges_are_shown_as_they_are_restricted(agent_graph: AgentGraph) -> None:
+    kinds = ["Event", "Measure", "Project", "Person", "Place"]
+    for kind in kinds:
+        await agent_graph.node_type(kind)
+    ends = {"source_types": kinds[:2], "target_types": ["Project"]}
+    await agent_graph.edge_type("affects", **ends)
+    await agent_graph.edge_type("names", target_types=kinds)
+    for kind in (StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT, StepKind.CONVERSE):
+        lines = _section(await _build(agent_graph, kind=kind), "Edge types")
+        assert any("affects" in line and "(Event|Measure -> Project" in line for line in lines)
+        assert any("(any -> Event|Measure|Project|Person|Place" in line for line in lines)
+        assert not any("any -> any" in line for line in lines)
+
+
+async def test_what_was_sought_in_vain_is_shown_with_its_date(agent_graph: AgentGraph) -> None:
+    await agent_graph.iteration(1, queries=[], missing=["figures of 2025", "figures of 2026"])
+    request = investigations.request_id(agent_graph.scope.agent_id, "figures of 2025")
+    async with agent_graph.database.transaction() as session:
+        sought = {request: "No page has them."}
+        await investigations.mark_sought(agent_graph.scope.agent_id, sought).answer(session)
+    for kind in (StepKind.OBSERVE, StepKind.INSIGHT, StepKind.CONVERSE):
+        text = await _build(agent_graph, kind=kind)
+        (line,) = _section(text, "Sought in vain")
+        assert re.fullmatch(
+            r"- 20\d\d-\d\d-\d\d: figures of 2025 \(not found: No page has them.\)", line
+        )
+        (still_open,) = _section(text, "Open investigation requests")
+        assert "figures of 2026" in still_open
 
 
 async def test_a_node_is_stale_however_fresh_its_type_is(agent_graph: AgentGraph) -> None:
@@ -193,7 +224,7 @@ async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: A
     assert len(_section(text, "Analyses")) == 8
     assert 0 < len(_section(text, "Newest nodes")) < 40
     long_text = await _build(agent_graph, token_budget=100_000)
-    assert len(_section(long_text, "Newest nodes")) == 40, "the list is bounded even with room"
+    assert len(_section(long_text, "Newest nodes")) == 60
     assert "x" * 99 + "…" in long_text
     assert "x" * 240 not in long_text
 
@@ -217,7 +248,7 @@ async def test_only_the_last_iterations_are_listed(agent_graph: AgentGraph) -> N
     await agent_graph.iteration(26, queries=[], missing=["Data 25"])
     text = await _build(agent_graph)
     assert _section(text, "Recently asked") == [
-        f"- iteration {number}, nothing found: objective {number}" for number in range(6, 26)
+        f"- iteration {number}, sought in vain: objective {number}" for number in range(6, 26)
     ], "as many as a new plan must not repeat, the newest at the end"
     requests = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
     assert requests == [

@@ -63,9 +63,10 @@ class Loop:
             assert isinstance(claim, Claimed)
             for objective in missing_objectives:
                 missing_data = MissingData(objective, "It is lacking.", (objective,))
-                await investigations.create_request(
+                request_id = await investigations.create_request(
                     step.agent_id, self.iteration.id, step.id, missing_data
                 ).answer(session)
+                result.setdefault("requests", []).append(str(request_id))
             if step.kind == StepKind.QUERY and (result["nodes"] or result["edges"]):
                 ids = [UUID(request_id) for request_id in step.input["answers"]]
                 await investigations.mark_answered(step.agent_id, ids, by=step.id).answer(session)

@@ -1,5 +1,6 @@
 """An Observer of 10,000 nodes: its request stays within its budget, and any node is within its reach."""
 
+from itertools import pairwise
 from random import Random
 from typing import Any
 
@@ -25,6 +26,30 @@ insert into graph_nodes (id, agent_id, type, name, properties, seal)
 select gen_random_uuid(), :agent, 'Metal', initcap(translate(md5(number::text), '0123456789', 'ghijklmnop')),
   jsonb_build_object('summary', 'The metal of number ' || number), ''
 from generate_series(1, :nodes) as number
+"""
+
+
+_TYPES = """
+with kinds as (
+  insert into graph_node_types (agent_id, name, description, properties_schema, created_by)
+  select :agent, name, 'A kind', '{}', 'test' from unnest(array['Company', 'Person', 'Place']) as name
+)
+insert into graph_edge_types (agent_id, name, description, source_types, target_types, created_by)
+values (:agent, 'knows', 'who knows whom', '[]', '[]', 'test')
+"""
+_GROW = """
+insert into graph_nodes (id, agent_id, type, name, properties, seal, created_at, updated_at)
+select gen_random_uuid(), :agent, (array['Company', 'Person', 'Place'])[1 + number % 3], {name},
+  jsonb_build_object('summary', 'What is known of number ' || number || '.', 'size', number), '',
+  clock_timestamp(), clock_timestamp()
+from generate_series(1 + :before, :nodes) as number
+"""
+_JOIN = """
+insert into graph_edges (id, agent_id, type, source_id, target_id, properties, seal)
+select gen_random_uuid(), :agent, 'knows', node.id, next.id, '{}', '' from (
+  select id, lead(id) over (order by created_at) as next_id from graph_nodes where agent_id = :agent
+) as node join graph_nodes as next on next.id = node.next_id
+on conflict do nothing
 """
 
 
@@ -60,6 +85,41 @@ async def test_the_index_is_folded_and_within_the_budget(database: Database, age
     letters = {name[0] for name in await names_of(database, agent)}
     line = survey.partition(context.FOLDED)[2].splitlines()[1]
     assert {part.split()[0] for part in line.removeprefix("- Metal: ").split("), ")} == letters
+
+
+FILLS = {
+    "names": "'Node ' || number",
+    "long names": "'The quite long name of a company ' || md5(number::text)",
+}
+
+
+@pytest.mark.parametrize("name", FILLS.values(), ids=FILLS.keys())
+@pytest.mark.parametrize("has_edges", [False, True])
+async def test_a_larger_graph_is_not_shown_less(
+    database: Database, name: str, *, has_edges: bool
+) -> None:
+    """The text uses its budget from 500 nodes on, and names more of a larger graph until it is used up."""
+    agent = await make_agent(database)
+    async with database.transaction() as session:
+        await session.execute(text(_TYPES), {"agent": agent.id})
+    shown, budget = 0, scope_of(agent).budget_bytes(TOKENS)
+    for before, nodes in pairwise((0, 50, 100, 250, 350, 500, 1_000, 2_000, 5_000)):
+        async with database.transaction() as session:
+            params = {"agent": agent.id, "before": before, "nodes": nodes}
+            await session.execute(text(_GROW.format(name=name)), params)
+            if has_edges:
+                await session.execute(text(_JOIN), params)
+        async with database.connection() as connection:
+            survey = await context.build_survey(
+                connection, scope_of(agent), StepKind.OBSERVE, token_budget=TOKENS
+            )
+        if nodes >= 500:
+            assert 0.85 <= byte_length(survey) / budget <= 1, nodes
+        named = {each for each in await names_of(database, agent) if f'"{each}"' in survey}
+        assert len(named) >= shown, nodes
+        shown = len(named)
+    assert shown >= (500 if "Node" in name else 150)
+    assert context.FOLDED in survey
 
 
 async def test_a_small_graph_names_all_its_nodes(database: Database) -> None:

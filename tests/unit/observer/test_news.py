@@ -1,26 +1,28 @@
 """What the checks of pages and feeds find, and what is remembered of them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
+from uuid import UUID
 
 import pytest
 
 from services.observer import news
 from services.observer.news import (
-    MAX_CHANGED,
     MAX_FEEDS,
     READ_AGAIN,
     Probe,
     Watched,
     check,
-    news_of,
-    pages_not_named,
+    found_items,
+    groups_to_read,
     reading_query,
+    worth_storing,
 )
-from shared.enums import ProbeKind
+from services.observer.news_items import Item
+from shared.enums import NewsKind, ProbeKind
 from shared.fetch.client import UNSEEN, FetchClient, Fetched, FetchError, Seen
 
 READ_AT = datetime(2026, 11, 27, 9, tzinfo=UTC)
@@ -61,6 +63,14 @@ class Site(FetchClient):
 def page(name: str, **values: object) -> Watched:
     watched = Watched(f"https://example.org/{name}", ProbeKind.PAGE, READ_AT, name.title())
     return replace(watched, **values)  # type: ignore[arg-type]
+
+
+def changed(name: str) -> Item:
+    return Item(UUID(int=0), NewsKind.PAGE, f"https://example.org/{name}", name.title(), READ_AT)
+
+
+def found(probes: Sequence[Probe], read: Set[str] = frozenset()) -> list[Item]:
+    return found_items(probes, read, UUID(int=1), READ_AT)
 
 
 def after(probe: Probe) -> Watched:
@@ -155,31 +165,20 @@ async def test_what_is_not_reached_in_time_is_left_out(monkeypatch: pytest.Monke
     assert [probe.watched.url for probe in probes] == ["https://example.org/a"]
 
 
-async def test_what_is_not_reported_is_found_again() -> None:
-    names = [f"p{number:02}" for number in range(MAX_CHANGED + 3)]
-    site = Site({f"https://example.org/{name}": "New" for name in names})
-    watched = [page(name, digest=b"old", is_known=True) for name in names]
-    found = news_of(await check(site, watched), len(watched), set())
-    assert len(found.changed) == MAX_CHANGED
-    stored = {probe.watched.url for probe in found.probes}
-    assert stored == {each.url for each in found.changed}
-
-
 async def test_entries_that_were_read_are_no_news() -> None:
     entries = ["https://example.org/a", "https://example.org/b"]
     feed = Watched(FEED, ProbeKind.FEED, entries=("x",), is_known=True)
     probes = await check(Site(feed=entries), [feed])
-    found = news_of(probes, 1, {"https://example.org/a"})
-    assert [entry.url for entry in found.documents] == ["https://example.org/b"]
-    assert found.lines == ["- new document: b: https://example.org/b"]
+    (item,) = found(probes, {"https://example.org/a"})
+    assert item.line == "- new document: b: https://example.org/b"
 
 
 async def test_unchanged_pages_are_stored_only_if_some_were_not_reached() -> None:
     site = Site({"https://example.org/a": "One"})
     (first,) = await check(site, [page("a")])
     probes = await check(site, [after(first)])
-    assert news_of(probes, 1, set()).probes == []
-    assert len(news_of(probes, 2, set()).probes) == 1
+    assert worth_storing(probes, 1) == []
+    assert len(worth_storing(probes, 2)) == 1
 
 
 async def test_a_feed_that_could_not_be_read_at_first_has_no_new_entries() -> None:
@@ -213,26 +212,16 @@ async def test_changes_in_a_row_are_counted() -> None:
     assert probe.is_worth_storing
 
 
-async def test_what_a_failed_iteration_was_to_read_is_found_again() -> None:
-    site = Site({"https://example.org/a": "One"})
-    (first,) = await check(site, [page("a")])
-    watched = replace(after(first), changed_at=READ_AT)
-    probes = await check(site, [watched])
-    assert news_of(probes, 1, set()).changed == []
-    assert news_of(probes, 1, set(), READ_AT).changed == [watched]
+def test_pages_are_read_in_groups_whose_addresses_are_not_cut() -> None:
+    def groups(names: Sequence[str]) -> list[int]:
+        return [len(each) for each in groups_to_read([changed(name) for name in names])]
 
-
-def test_a_page_counts_as_named_only_by_its_own_address() -> None:
-    pages = [page("a"), page("ab"), page("c")]
-    (group,) = pages_not_named(pages, ["Read https://example.org/ab, and https://example.org/c."])
-    assert group == [pages[0]]
-    long = [page(letter + "x" * 600) for letter in "abc"]
-    assert [len(each) for each in pages_not_named(long, [])] == [1, 1, 1]
-    assert [len(each) for each in pages_not_named([page(str(n)) for n in range(7)], [])] == [5, 2]
+    assert groups([letter + "x" * 600 for letter in "abc"]) == [1, 1, 1]
+    assert groups(list("abcdefg")) == [5, 2]
 
 
 def test_a_query_for_changed_pages_names_them_and_what_rests_on_them() -> None:
-    query = reading_query([page("a"), page("b")], ["Chile (area)"])
+    query = reading_query([changed("a"), changed("b")], ["Chile (area)"])
     assert query.objective == (
         f"{READ_AGAIN}: https://example.org/a, https://example.org/b. The graph takes from them: Chile (area)"
     )
@@ -262,12 +251,46 @@ async def test_a_walk_of_changes_reports_each_once(seed: int) -> None:
         if random.random() < 0.1:
             site.entries.insert(0, f"https://example.org/new{version}")
             announced = {site.entries[0]} if FEED in watched else set()
-        found = news_of(await check(site, list(watched.values())), len(watched), read)
-        changed = {
+        probes = await check(site, list(watched.values()))
+        items = found(probes, read)
+        differing = {
             url for url in urls if site.pages.get(url, texts.get(url)) != texts.get(url)
         } & texts.keys()
-        assert {each.url for each in found.changed} == changed
-        assert {entry.url for entry in found.documents} == announced
+        assert {each.url for each in items if each.kind == NewsKind.PAGE} == differing
+        assert {each.url for each in items if each.kind == NewsKind.DOCUMENT} == announced
         texts |= {url: site.pages[url] for url in urls if url in site.pages}
-        for probe in found.probes:
+        for probe in worth_storing(probes, len(watched)):
             watched[probe.watched.url] = after(probe)
+
+
+@pytest.mark.parametrize(
+    ("element", "is_new"),
+    [
+        ("<pubDate>Fri, 27 Nov 2026 09:00:01 GMT</pubDate>", True),
+        ("<pubDate>Fri, 27 Nov 2026 08:59:59 GMT</pubDate>", False),
+        ("<pubDate>Fri, 27 Nov 2026 10:30:00 +0200</pubDate>", False),
+        ("<published>2026-11-27T09:00:01Z</published>", True),
+        (
+            "<published>2026-11-20T09:00:01Z</published><updated>2026-11-27T10:00:00Z</updated>",
+            False,
+        ),
+        ("<updated>2026-11-27T10:00:00Z</updated>", True),
+        ("<dc:date xmlns:dc='http://purl.org/dc/elements/1.1/'>2026-11-28</dc:date>", True),
+        ("<pubDate>2026-11-27</pubDate>", True),
+        ("<pubDate>2026-11-26</pubDate>", False),
+        ("<pubDate>yesterday</pubDate>", False),
+        ("", False),
+    ],
+)
+async def test_the_first_check_of_a_feed_finds_what_was_published_since_creation(
+    element: str, *, is_new: bool
+) -> None:
+    class Dated(Site):
+        async def fetch(self, url: str, seen: Seen = UNSEEN) -> Fetched:
+            item = f"<item><link>https://example.org/a</link>{element}</item>"
+            return self._answer(url, f"<rss><channel>{item}</channel></rss>", "text/xml", seen)
+
+    (probe,) = await check(Dated(), [Watched(FEED, ProbeKind.FEED)], READ_AT)
+    assert bool(found([probe])) == is_new
+    (probe,) = await check(Dated(), [replace(after(probe), seen=UNSEEN)], READ_AT)
+    assert not found([probe]), "once"

@@ -67,6 +67,21 @@ def test_other_forms_are_parsed_as_the_same_plan(value: Any) -> None:
     assert repairs.all_notes
 
 
+@pytest.mark.parametrize(
+    "skipped",
+    [
+        [{"url": "https://example.org/a", "reason": "Old."}],
+        [{"address": "https://example.org/a", "why": "Old."}],
+        {"URL": "https://example.org/a", "rationale": "Old."},
+    ],
+)
+def test_skipped_news_is_read_in_its_forms(skipped: Any) -> None:
+    plan = parse_plan({**PLAN, "skipped": skipped}, Repairs())
+    assert [(each.url, each.reason) for each in plan.skipped] == [("https://example.org/a", "Old.")]
+    alone = parse_plan({"skipped": skipped}, Repairs())
+    assert (alone.queries, alone.skipped) == ([], plan.skipped)
+
+
 def test_a_text_in_place_of_a_query_is_its_objective() -> None:
     plan = parse_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
     assert [query.objective for query in plan.queries] == ["Who digs?"]

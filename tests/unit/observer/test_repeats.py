@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from services.observer.deduplication import (
     CoveringAnalysis,
     Words,
-    is_same_question,
-    normalize_letters,
     repeated_insight,
     repeated_query,
-    split_words,
 )
+from shared.workflow.questions import is_same_question, normalize_letters, split_words
 
 A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
 

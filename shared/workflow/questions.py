@@ -1,0 +1,128 @@
+"""Questions in words: whether two ask the same. Pure; no model is called.
+
+A false match is worse than a repeated query: any difference in a number, a name, a date, the order of words, or a word
+that changes the question makes it another question.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+_WORD: Final = re.compile(r"(?:(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*%?")
+
+
+def _word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+_STOP_WORDS: Final = _word_set(
+    """
+    a about an and any are at be been being can could current currently did do does exactly for had has have in is it
+    its latest now of on please precisely recent recently that the their there these they this those today was were
+    what which whose will with would
+    """
+)
+"""Stop words. Words that change a question are not among them: from and to, before and after, or, not, without, how,
+who.
+"""
+_REQUEST_VERBS: Final = _word_set(
+    """
+    check collect determine establish explore find get identify investigate learn list look name out report research
+    say search show tell up
+    """
+)
+"""Verbs at the beginning that only ask to find something out."""
+_MIN_STEM_CHARS: Final = 5
+_ENDINGS: Final = ("s", "es", "d", "ed")
+_SENTENCE_END: Final = re.compile(r"\s*[.?!:;]\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """`is_name` is None at the beginning of a sentence, where every word is capitalized."""
+
+    text: str
+    is_name: bool | None = False
+
+    @property
+    def has_figure(self) -> bool:
+        return any(map(str.isdigit, self.text))
+
+    @property
+    def is_fixed(self) -> bool:
+        """It identifies one thing: a name, a number, a date."""
+        return self.is_name is True or self.has_figure
+
+    def is_like(self, other: "Word") -> bool:
+        """The same word, up to a plural or past ending."""
+        if self.text == other.text:
+            return {self.is_name, other.is_name} != {True, False}
+        if self.is_fixed or other.is_fixed:
+            return False
+        shorter, longer = sorted((self.text, other.text), key=len)
+        ending = longer.removeprefix(shorter)
+        return len(shorter) >= _MIN_STEM_CHARS and ending in _ENDINGS
+
+    @property
+    def like_texts(self) -> Iterator[str]:
+        """A superset of the texts of words like this one."""
+        yield self.text
+        if not self.is_fixed:
+            yield from (self.text + ending for ending in _ENDINGS)
+            yield from (self.text.removesuffix(ending) for ending in _ENDINGS)
+
+
+def normalize_letters(text: str) -> str:
+    """The normalized text, which contains all its words as substrings. A cheap filter before `split_words`."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+@lru_cache(maxsize=1024)
+def split_question(text: str) -> tuple[Word, ...]:
+    """Cached `split_words`: each question of a plan is compared with the same earlier questions."""
+    return split_words(text)
+
+
+def split_words(text: str) -> tuple[Word, ...]:
+    """The words in order, without stop words."""
+    words = list(_words(unicodedata.normalize("NFKC", text)))
+    while words and words[0].text in _REQUEST_VERBS and words[0].is_name is not True:
+        words.pop(0)
+    return tuple(words)
+
+
+def _words(text: str) -> Iterator[Word]:
+    begins = True
+    for match in _WORD.finditer(text):
+        word = match[0].removesuffix("'s").removesuffix("’s")
+        has_capital = word != word.lower()
+        is_first = begins and word[1:] == word[1:].lower()
+        begins = _SENTENCE_END.match(text, match.end()) is not None
+        is_name = (None if is_first else True) if has_capital else (None if is_first else False)
+        folded = word.casefold()
+        if is_name is True or folded not in _STOP_WORDS:
+            yield Word(folded, is_name)
+
+
+MIN_WORDS: Final = 2
+"""Shorter questions are too vague to be compared."""
+
+
+def question_key(question: str) -> str:
+    """The same text for questions that differ only in capitals, punctuation, stop words and request verbs."""
+    return " ".join(word.text for word in split_words(question)) or normalize_letters(question)
+
+
+def is_same_question(question: str, other_question: str) -> bool:
+    """Whether both ask the same in nearly the same words and order."""
+    words, other_letters = split_question(question), normalize_letters(other_question)
+    # Most questions differ in a name or figure, which takes less time than to split them.
+    if any(word.is_fixed and word.text not in other_letters for word in words):
+        return False
+    other_words = split_question(other_question)
+    return MIN_WORDS <= len(words) == len(other_words) and all(
+        word.is_like(other_word) for word, other_word in zip(words, other_words, strict=True)
+    )
