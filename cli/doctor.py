@@ -140,6 +140,7 @@ def _running(
                     outage_sentence(outage),
                     "nothing is lost; see whether its address and its account work",
                 )
+    yield from check_agents(agents)
     local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
@@ -251,6 +252,17 @@ def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
     skipped = f", skipped: {checked.skipped}" if checked.skipped else ""
     used = f", {use}" if use else ""
     return good(name, f"{corpus}{documents}{skipped}{used}")
+
+
+def check_agents(agents: Iterable[AgentResponse]) -> Iterator[Finding]:
+    """The agents whose iterations fail or have no result."""
+    for agent in agents:
+        if agent.attention is not None:
+            yield bad(
+                "agent",
+                f"{agent.name} needs attention: {agent.attention.reason}",
+                agent.attention.advice,
+            )
 
 
 def check_agent_corpora(

@@ -535,8 +535,26 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_dead_letters("researcher"),
     },
     "aggregator": {
-        # Whether and how often it may start another round for missing data.
-        "agents": Grant(("id", "feedback_rounds", "suspended_until")),
+        # Whether and how often it may start another round for missing data; and when an agent that does not work runs next.
+        "agents": Grant(
+            (
+                "id",
+                "owner_id",
+                "name",
+                "interval_seconds",
+                "next_run_at",
+                "feedback_rounds",
+                "suspended_until",
+            ),
+            update=("next_run_at",),
+        ),
+        "graph_nodes": Grant(("agent_id",)),
+        "inbox_items": Grant(
+            ("agent_id", "cause", "read_at", "resolved_at"),
+            insert=ALL,
+            update=("read_at", "resolved_at"),
+            inserts=RowFilter("kind", (InboxKind.NOTICE,)),
+        ),
         "investigation_requests": READ_ALL,
         "iterations": Grant(
             ALL,
@@ -613,7 +631,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_CONTEXTS,
         **_NUMBERS,
         **_calls_model(Phase.CONFIGURATION, Phase.CONVERSATION),
-        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "suspended_until")),
+        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "suspended_until", "next_run_at")),
         **_dead_letters("assistant"),
     },
     "notifier": {
