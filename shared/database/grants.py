@@ -636,8 +636,11 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
     },
     "notifier": {
         "inbox_items": Grant(ALL, update=("dispatched_at",)),
-        "agents": Grant(("id", "name")),
+        "agents": Grant(("id", "name", "owner_id")),
+        # The names of what an item cites.
         "graph_nodes": READ_ALL,
+        "graph_edges": READ_ALL,
+        "graph_redirects": READ_ALL,
         "destinations": Grant(ALL, update=_DESTINATION_STATE),
         "webhook_secrets": READ_ALL,
         "deliveries": Grant(ALL, insert=ALL, update=_DELIVERY_RESULT),

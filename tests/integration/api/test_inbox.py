@@ -197,8 +197,7 @@ async def test_what_the_owner_says_about_advice_starts_the_next_iteration_soon(
     await change(database, agent, next_run_at=later)
     [item] = await listed(api, "open")
     for _ in range(2):
-        method = "put" if action == "feedback" else "post"
-        response = await api.request(method, f"/inbox/{item['id']}/{action}", json=body)
+        response = await api.post(f"/inbox/{item['id']}/{action}", json=body)
         assert response.is_success, response.text
         row = await get_agent(database, agent.name)
         is_soon = row.next_run_at < datetime.now(UTC) + timedelta(seconds=agents.WAKE_SECONDS + 1)

@@ -21,6 +21,7 @@ from shared.database.tables import (
     Agent,
     Call,
     GraphNode,
+    InboxItem,
     InvestigationRequest,
     Iteration,
     PageProbe,
@@ -253,6 +254,24 @@ async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:
     async with watcher.database.transaction() as session:
         await memories.remember(session, watcher.agent.id, MemoryKind.WISH, "Look at Bolivia too")
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
+    assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
+
+
+async def test_feedback_on_advice_is_a_reason_to_work(watcher: Watcher) -> None:
+    await watcher.until_quiet()
+    async with watcher.database.transaction() as session:
+        session.add(
+            InboxItem(
+                id=uuid4(),
+                owner_id=watcher.agent.owner_id,
+                agent_id=watcher.agent.id,
+                title="HOLD: Wait",
+                summary="",
+                useful=False,
+                answered_at=func.clock_timestamp(),
+            )
+        )
+    assert (await watcher.tick()).status != IterationStatus.QUIET
     assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
 
 
