@@ -134,6 +134,8 @@ def _running(
         if providers is not None:
             embedding_model = providers.embedding_model
             yield _providers(providers)
+            if providers.mail_server is not None:
+                yield note("mail", f"sent through {providers.mail_server}")
             for outage in providers.outages:
                 yield bad(
                     outage.kind,

@@ -440,6 +440,8 @@ class ProvidersResponse(ResponseModel):
     """Whether the sandbox answers in place of a model. Its calls cost nothing."""
     search_is_sandbox: bool = False
     outages: list[ProviderOutage] = Field(default_factory=list)
+    mail_server: str | None = None
+    """Its host and port; None if no email can be sent."""
 
 
 PAGE_SIZE: Final = 50
