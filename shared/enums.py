@@ -158,6 +158,14 @@ class InboxKind(StrEnum):
     """A message about the agent itself, which its owner may want to act on."""
 
 
+class CheckFailure(StrEnum):
+    """Why a page or feed could not be checked."""
+
+    NOT_REACHED = "not reached"
+    UNREADABLE = "unreadable"
+    UNSUPPORTED = "unsupported type"
+
+
 class NoticeCause(StrEnum):
     """Why an agent has a notice that is open until its cause ends."""
 

@@ -44,6 +44,8 @@ FREE_CHANGES: Final = 2
 """Changes in a row after which a page rests: it varies from visit to visit, or is better left to searches."""
 MAX_DOUBLINGS: Final = 6
 MAX_ERROR_CHARS: Final = 300
+MAX_FAILURES: Final = 20
+"""Failed checks that the result of the observe step names."""
 
 # A page is watched if something in the graph rests on it.
 _WATCHED: Final = CompiledStatement(f"""
@@ -180,7 +182,7 @@ class News:
     """New entries of feeds, of pages that were not read yet."""
     probes: Sequence[Probe] = ()
     checked: int = 0
-    failed: int = 0
+    failed: Sequence[Probe] = ()
 
     def __len__(self) -> int:
         return len(self.changed) + len(self.documents)
@@ -194,10 +196,15 @@ class News:
         ]
 
     @property
-    def counts(self) -> dict[str, int]:
+    def result(self) -> dict[str, Any]:
+        """For the step's result: counts, and what could not be checked."""
         return {
             "pages_checked": self.checked,
-            "pages_failed": self.failed,
+            "pages_failed": len(self.failed),
+            "failures": [
+                {"url": probe.watched.url, "error": probe.error}
+                for probe in self.failed[:MAX_FAILURES]
+            ],
             "pages_changed": len(self.changed),
             "documents_new": len(self.documents),
         }
@@ -304,7 +311,7 @@ async def _check(client: FetchClient, watched: Watched) -> Probe:
             return _feed_probe(watched, fetched.seen, entries)
         content = await asyncio.to_thread(page_content, fetched)
     except FetchError as error:
-        reason = " ".join(str(error).split())[:MAX_ERROR_CHARS]
+        reason = " ".join(f"{error.failure}: {error}".split())[:MAX_ERROR_CHARS]
         return Probe(watched, watched.seen, watched.digest, watched.entries, error=reason)
     is_changed = (
         _is_newer(fetched.seen.last_modified, watched.fetched_at)
@@ -366,7 +373,7 @@ def news_of(
         list(entries.values())[:MAX_DOCUMENTS],
         stored,
         len(probes),
-        sum(probe.error is not None for probe in probes),
+        [probe for probe in probes if probe.error is not None],
     )
 
 

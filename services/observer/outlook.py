@@ -64,7 +64,7 @@ class Outlook:
         """For the step's result."""
         if self.news is None:
             return {}
-        return {"reasons": list(self.reasons), "due": list(self.due), **self.news.counts}
+        return {"reasons": list(self.reasons), "due": list(self.due), **self.news.result}
 
     async def complete(
         self, database: Database, scope: GraphScope, plan: ResolvedPlan, mission: str

@@ -660,6 +660,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "steps": Grant(
             ALL, ALL, ("retry_requested_at",), inserts=RowFilter("kind", _USER_REQUESTED_KINDS)
         ),
+        "page_probes": READ_ALL,
         "calls": READ_ALL,
         "call_days": READ_ALL,
         "pruned_iterations": READ_ALL,
