@@ -153,7 +153,10 @@ def _running(
         if providers is not None:
             embedding_model = providers.embedding_model
             yield _providers(providers)
+            if providers.mail_server is not None:
+                yield note("mail", f"sent through {providers.mail_server}")
             yield from map(_outage, providers.outages)
+    yield from check_agents(agents)
     local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
@@ -275,6 +278,17 @@ def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
     skipped = f", skipped: {checked.skipped}" if checked.skipped else ""
     used = f", {use}" if use else ""
     return good(name, f"{corpus}{documents}{skipped}{used}")
+
+
+def check_agents(agents: Iterable[AgentResponse]) -> Iterator[Finding]:
+    """The agents whose iterations fail or have no result."""
+    for agent in agents:
+        if agent.attention is not None:
+            yield bad(
+                "agent",
+                f"{agent.name} needs attention: {agent.attention.reason}",
+                agent.attention.advice,
+            )
 
 
 def check_agent_corpora(

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from uuid import UUID
 
+from cli.client.http import NotFoundError
 from cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -99,10 +100,10 @@ def is_id_prefix(reference: str) -> bool:
 
 
 def find_node(client: "Client", agent: str, reference: str, *types: str) -> UUID:
-    """The node of the agent, of one of these types if any are given. Raises CommandError."""
+    """The node of the agent, of one of these types if any are given; of advice also the inbox item. Raises CommandError."""
     node_id = as_uuid(reference)
     if node_id is not None:
-        return node_id
+        return _advice_of_item(client, node_id) if ADVICE_TYPE in types else node_id
     nodes = _nodes(client, agent, reference, types)
     kind = {ANALYSIS_TYPE: "analysis", ADVICE_TYPE: "advice"}.get(types[0] if types else "", "node")
     if nodes or not types:
@@ -113,10 +114,19 @@ def find_node(client: "Client", agent: str, reference: str, *types: str) -> UUID
 
 
 def find_conclusion(client: "Client", agent: str | None, reference: str) -> UUID:
-    """The analysis or advice of that agent, or of any agent. Raises CommandError."""
+    """The analysis or advice of that agent, or of any agent; or the advice of an inbox item. Raises CommandError."""
     conclusion_id = as_uuid(reference)
     if conclusion_id is not None:
-        return conclusion_id
+        return _advice_of_item(client, conclusion_id)
+    if is_id_prefix(reference):
+        digits = reference.strip().lower()
+        advice = {
+            each.node_id
+            for each in client.inbox(unread=False, limit=None)
+            if each.node_id is not None and str(each.id).startswith(digits)
+        }
+        if len(advice) == 1:
+            return advice.pop()
     names = [agent] if agent is not None else [each.name for each in client.agents()]
     types = (ADVICE_TYPE, ANALYSIS_TYPE)
     candidates = [each for name in names for each in _nodes(client, name, reference, types)]
@@ -130,6 +140,17 @@ def find_conclusion(client: "Client", agent: str | None, reference: str) -> UUID
     return find(
         "analysis or advice", reference, candidates, name_of_node, see="vigil advice AGENT"
     ).id
+
+
+def _advice_of_item(client: "Client", id_: UUID) -> UUID:
+    """The advice of the inbox item with this id; the id itself if there is none. Raises CommandError for a notice."""
+    try:
+        item = client.inbox_item(id_)
+    except NotFoundError:
+        return id_
+    if item.node_id is None:
+        raise CommandError(f"{item.title!r} is a notice, which is not a conclusion")
+    return item.node_id
 
 
 def find_edge(client: "Client", agent: str, reference: str) -> UUID:

@@ -178,6 +178,21 @@ class InboxKind(StrEnum):
     """A message about the agent itself, which its owner may want to act on."""
 
 
+class CheckFailure(StrEnum):
+    """Why a page or feed could not be checked."""
+
+    NOT_REACHED = "not reached"
+    UNREADABLE = "unreadable"
+    UNSUPPORTED = "unsupported type"
+
+
+class NoticeCause(StrEnum):
+    """Why an agent has a notice that is open until its cause ends."""
+
+    ATTENTION = "attention"
+    """Its iterations fail or have no result."""
+
+
 class InboxOutcome(StrEnum):
     """What the owner decided about an inbox item."""
 

@@ -72,6 +72,7 @@ from shared.schemas.operations import (
     ServiceLoadsResponse,
 )
 from shared.schemas.provenance import (
+    PageCheckResponse,
     RetractionResponse,
     SourceDetails,
     SourceResponse,
@@ -516,6 +517,12 @@ class Sources(Agents):
         """Most recently fetched first."""
         path = f"{self.agent_path(agent)}/sources"
         return self._pages(SourceResponse, path, limit, url=page_url, retracted=retracted)
+
+    def failed_checks(self, agent: str, limit: int | None) -> Iterable[PageCheckResponse]:
+        """Pages and feeds that could not be watched at the last check, by address."""
+        return self._pages(
+            PageCheckResponse, f"{self.agent_path(agent)}/checks", limit, failed=True
+        )
 
     def source(self, agent: str, source_id: UUID) -> SourceDetails:
         return self._ask(SourceDetails, "GET", f"{self.agent_path(agent)}/sources/{source_id}")

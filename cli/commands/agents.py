@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final
 
 import click
 import typer
+from rich.console import Console
 
 from cli.client.client import Client
 from cli.command import Result, api_command, command_group
@@ -18,6 +19,7 @@ from cli.prompts import confirm
 from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
 from cli.render.console import counted, err, out, quoted
 from cli.render.costs import describe_forecast
+from cli.render.provenance import MAX_FAILED_CHECKS, show_failed_checks
 from cli.watch import (
     INTERRUPTED,
     EventListener,
@@ -201,17 +203,20 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
     counts = client.graph(agent, limit=0).counts
     totals = client.calls(agent).totals
     providers = client.providers()
-    return Result(
-        details,
-        lambda console: show_agent(
+    failed = list(client.failed_checks(agent, MAX_FAILED_CHECKS + 1))
+
+    def show_all(console: Console) -> None:
+        show_agent(
             console,
             details,
             counts,
             totals,
             sandbox=providers.model_is_sandbox and providers.search_is_sandbox,
             outages=[each for each in providers.outages if details.id in each.agent_ids],
-        ),
-    )
+        )
+        show_failed_checks(console, failed)
+
+    return Result(details, show_all)
 
 
 @agent_commands.command("edit")

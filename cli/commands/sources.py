@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from uuid import UUID
 
 import typer
+from rich.console import Console
 
 from cli.client.client import Client
 from cli.command import Result, api_command, command_group
@@ -16,9 +17,11 @@ from cli.references import Named, as_uuid, find, find_conclusion
 from cli.render.console import counted, err, out, print_json, quoted
 from cli.render.operations import Activity
 from cli.render.provenance import (
+    MAX_FAILED_CHECKS,
     show_breaks,
     show_chain,
     show_doubts,
+    show_failed_checks,
     show_retractions,
     show_source,
     show_sources,
@@ -57,7 +60,13 @@ def list_sources(
 ) -> Result:
     """List the pages that an agent has read, most recently fetched first."""
     sources = list(client.sources(agent, limit, page_url=of, retracted=retracted or None))
-    return Result(sources, lambda console: show_sources(console, sources, limit=limit))
+    failed = [] if of or retracted else list(client.failed_checks(agent, MAX_FAILED_CHECKS + 1))
+
+    def show_all(console: Console) -> None:
+        show_sources(console, sources, limit=limit)
+        show_failed_checks(console, failed)
+
+    return Result(sources, show_all)
 
 
 @source_commands.command("show")

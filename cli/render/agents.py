@@ -113,7 +113,12 @@ def show_agent(
         if last.waiting_since is not None:
             state = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
         console.print(f"  [warn]![/] It is {escape(state)}", soft_wrap=True)
-    if agent.last_iteration:
+    if agent.attention:
+        console.print(
+            f"  [bad]✗[/] {escape(agent.attention.reason)} {escape(agent.attention.advice)}",
+            soft_wrap=True,
+        )
+    elif agent.last_iteration:
         _errors(console, agent.last_iteration)
     for outage in outages:
         console.print(f"  [warn]![/] {escape(outage_sentence(outage))}", soft_wrap=True)
@@ -185,7 +190,8 @@ def _last(agent: AgentResponse) -> str:
     if last.ended_at is None:
         state = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
         return f"{state} [warn]has problems[/]" if agent.trouble else state
-    return f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
+    state = f"[{style}]#{last.number} {last.status}[/] [quiet]{ago(last.ended_at)}[/]"
+    return f"{state} [bad]needs attention[/]" if agent.attention else state
 
 
 def _errors(console: Console, iteration: IterationSummary) -> None:

@@ -22,6 +22,7 @@ from shared.schemas.provenance import (
     EvidenceLink,
     EvidenceResponse,
     LinkFault,
+    PageCheckResponse,
     RetractionResponse,
     SourceDetails,
     SourceLink,
@@ -53,6 +54,24 @@ def show_sources(console: Console, sources: Sequence[SourceResponse], *, limit: 
         console.print(
             f"[quiet]Only the {limit} most recently fetched are shown; raise --limit to see more.[/]"
         )
+
+
+MAX_FAILED_CHECKS: Final = 20
+
+
+def show_failed_checks(console: Console, checks: Sequence[PageCheckResponse]) -> None:
+    """The pages and feeds that cannot be watched, and why."""
+    for check in checks[:MAX_FAILED_CHECKS]:
+        checked = f"checked {ago(check.checked_at)}"
+        if check.failures > 1:
+            checked += f", {check.failures} failures in a row"
+        console.print(
+            f"  [warn]![/] The {check.kind} [link]{escape(check.url)}[/] cannot be watched: "
+            f"{escape(check.error or '')} [quiet]({checked})[/]",
+            soft_wrap=True,
+        )
+    if len(checks) > MAX_FAILED_CHECKS:
+        console.print("  [quiet]More cannot be watched: the web UI lists all.[/]")
 
 
 def show_source(console: Console, source: SourceDetails) -> None:

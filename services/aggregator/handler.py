@@ -22,7 +22,7 @@ from shared.errors import TransientError
 from shared.events import models as events
 from shared.events.envelope import Event
 from shared.telemetry import metrics, tracing
-from shared.workflow import steps
+from shared.workflow import attention, steps
 from shared.workflow.iterations import IterationRow, StepRow
 
 _Position = tuple[int, int]
@@ -80,10 +80,19 @@ class Aggregate:
             if _is_ended(transition.rows):
                 totals = trip.ask(derived_events.iteration_totals(iteration_id))
             if await self._write(trip, transition):
+                if event is not None and _is_after_end(event, rows.iteration):
+                    await self._record_retry(rows.iteration)
                 _count_end(transition)
                 return _implied_events(transition.rows, event, totals)
             was_moved = True
         return []
+
+    async def _record_retry(self, ended: IterationRow) -> None:
+        """Records that a step was retried after the end: it may have ended the failures of the agent."""
+        trip = RoundTrip()
+        trip.ask(attention.lock_agent(ended.agent_id))
+        trip.ask(attention.record_end(ended.agent_id, ended.errors))
+        await self._database.write(trip)
 
     async def _write(self, trip: RoundTrip, transition: Transition) -> bool:
         """Makes `trip`. False, and nothing is written, if the iteration has moved on since it was seen."""

@@ -30,7 +30,7 @@ from shared.database.statements import PendingResult, RoundTrip
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
-from shared.workflow import investigations, iterations, steps
+from shared.workflow import attention, investigations, iterations, steps
 from shared.workflow.iterations import IterationRow, IterationSteps, StepChanges, StepRow
 
 MissingByStep = Mapping[UUID, Sequence[MissingData]]
@@ -200,9 +200,13 @@ def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Transition:
         abandoned=[step for each in changes for step in each.abandoned],
     )
     moved = _moved(rows, next_state, commands)
+    if moved.ended_at is not None:
+        trip.ask(attention.lock_agent(moved.agent_id))
     is_written = trip.ask(iterations.move(rows.iteration, moved, step_changes))
     if step_changes.abandoned:
         trip.ask(reservations.step_write_off(*[step.id for step in step_changes.abandoned]))
+    if moved.ended_at is not None:
+        trip.ask(attention.record_end(moved.agent_id, moved.errors))
     failpoint(Failpoint.STATE_WRITTEN)
     changed_by_id = {step.id: step for step in step_changes.rows}
     steps_in_order = [changed_by_id.pop(step.id, step) for step in rows.steps]

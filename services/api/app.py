@@ -53,7 +53,7 @@ def middleware_stack(parts: ApplicationState, window: WebUi) -> list[Middleware]
         Middleware(MetricsMiddleware, metrics=parts.metrics),
         Middleware(CompressionMiddleware),
         Middleware(HtmlErrorMiddleware, pages=window.pages),
-        Middleware(HostGuard, hosts=hosts),
+        Middleware(HostGuard, hosts=hosts, public_url=settings.base_url),
         Middleware(
             AuthenticationMiddleware,
             owner=parts.owner,

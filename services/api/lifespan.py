@@ -70,6 +70,7 @@ class ApplicationState:
             OwnerCache(database),
             ReplayBuffer(settings.event_window, settings.event_window_bytes),
             settings.event_listeners,
+            settings.event_listeners_per_user,
         )
         return cls(
             settings,

@@ -7,6 +7,9 @@ from starlette.types import Scope
 
 ASSETS: Final = "/assets"
 SIGN_IN: Final = "/sign-in"
+PREFIX: Final = "/api/v1"
+SIGN_IN_LINK: Final = f"{PREFIX}/sign-in/link"
+"""The page behind a sign-in link, at an address of the API."""
 HOME: Final = "/agents"
 _PROGRAM_PATHS: Final = ("/api/", "/health/", "/metrics")
 
@@ -15,7 +18,8 @@ def is_web_page(scope: Scope) -> bool:
     """Returns whether the response is a web page, or a part of one that a page asks for; all others are JSON."""
     headers = Headers(scope=scope)
     is_asked_for = "text/html" in headers.get("accept", "") or headers.get("hx-request") == "true"
-    return is_asked_for and not is_for_programs(scope["path"])
+    is_page = scope["path"] == SIGN_IN_LINK or not is_for_programs(scope["path"])
+    return is_asked_for and is_page
 
 
 def is_for_programs(path: str) -> bool:
@@ -28,14 +32,13 @@ def is_public_page(path: str) -> bool:
     return path == SIGN_IN or path.startswith(f"{ASSETS}/")
 
 
-PREFIX: Final = "/api/v1"
 PUBLIC_PATHS: Final = (
     "/health/live",
     "/health/ready",
     f"{PREFIX}/about",
     f"{PREFIX}/openapi.json",
     f"{PREFIX}/sign-in",
-    f"{PREFIX}/sign-in/link",
+    SIGN_IN_LINK,
 )
 """All public paths."""
 

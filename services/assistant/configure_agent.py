@@ -204,6 +204,7 @@ async def _write_configuration(
     agent.fault = configuration_result.fault
     agent.updated_at = func.clock_timestamp()
     await session.flush()
+    await agents.end_backoff(agent.id).answer(session)
 
 
 async def _set_name(session: AsyncSession, agent: Agent, preferred: str) -> str:

@@ -1,9 +1,9 @@
 """The content of a delivery: an inbox item with all that its receiver should know, or a test."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -11,10 +11,14 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Agent, Destination, GraphNode, InboxItem
+from shared.graph import labels
+from shared.graph.conclusions.citations import Citation, parse_citations, replace_citations
+from shared.graph.scope import GraphScope
 from shared.notifications import destinations
 from shared.notifications.deliveries import DeliveryLease
 from shared.workflow.iterations import database_time
 
+_UNKNOWN: Final = "no longer in the graph"
 MessageType = Literal["advice.created", "notice.created", "destination.test"]
 
 
@@ -35,6 +39,7 @@ class ItemData(BaseModel):
     advice_id: UUID | None = None
     content: str | None = None
     link: str | None = None
+    """The page of the web UI that shows the item with its proof."""
 
 
 class TrialData(BaseModel):
@@ -74,7 +79,8 @@ async def pack(
         if row is None:
             return None
         item, agent_name, advice = row
-        message = build_message(item, agent_name, advice, public_url)
+        names = await _names_of_cited(session, item, advice)
+        message = build_message(item, agent_name, advice, names, public_url)
         iteration_id = None if advice is None else advice.iteration_id
     secrets = await destinations.secrets(session, destination.id)
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
@@ -100,18 +106,41 @@ async def _load_item(
     return None if row is None else (row[0], row[1], row[2])
 
 
+async def _names_of_cited(
+    session: AsyncSession, item: InboxItem, advice: GraphNode | None
+) -> Mapping[UUID, labels.Label]:
+    """Labels of what the texts of the item cite, by id."""
+    texts = [item.title, item.summary, *({} if advice is None else advice.properties).values()]
+    cited = parse_citations(*(text for text in texts if isinstance(text, str))).ids()
+    if not cited:
+        return {}
+    return await labels.load_labels(session, GraphScope(item.owner_id, item.agent_id), cited)
+
+
 def build_message(
-    item: InboxItem, agent_name: str, advice: GraphNode | None, public_url: str | None
+    item: InboxItem,
+    agent_name: str,
+    advice: GraphNode | None,
+    names: Mapping[UUID, labels.Label],
+    public_url: str | None,
 ) -> Message:
-    """The message for an inbox item; without `advice` it is a notice."""
-    link = f"{public_url.rstrip('/')}/api/v1/inbox/{item.id}" if public_url else None
-    properties = {} if advice is None else advice.properties
+    """The message for an inbox item; without `advice` it is a notice. `names` stand in place of the ids in its texts."""
+
+    def name_of(citation: Citation) -> str:
+        label = names.get(citation.id)
+        return f"[{label.name if label else _UNKNOWN}]"
+
+    link = f"{public_url.rstrip('/')}/inbox?item={item.id}" if public_url else None
+    properties = {
+        key: replace_citations(value, name_of) if isinstance(value, str) else value
+        for key, value in ({} if advice is None else advice.properties).items()
+    }
     data = ItemData(
         inbox_item_id=item.id,
         agent_id=item.agent_id,
         agent_name=agent_name,
-        title=item.title,
-        summary=item.summary,
+        title=replace_citations(item.title, name_of),
+        summary=replace_citations(item.summary, name_of),
         action=properties.get("action"),
         confidence=properties.get("confidence"),
         horizon=properties.get("horizon"),

@@ -300,7 +300,7 @@ async def _check(client: FetchClient, watched: Watched, new_since: datetime | No
             return _feed_probe(watched, fetched.seen, entries, new_since)
         content = await asyncio.to_thread(page_content, fetched)
     except FetchError as error:
-        reason = " ".join(str(error).split())[:MAX_ERROR_CHARS]
+        reason = " ".join(f"{error.failure}: {error}".split())[:MAX_ERROR_CHARS]
         return Probe(watched, watched.seen, watched.digest, watched.entries, error=reason)
     is_changed = (
         _is_newer(fetched.seen.last_modified, watched.fetched_at)

@@ -29,7 +29,7 @@ from shared.fetch.client import FetchClient
 from shared.graph.scope import GraphScope
 from shared.urls import urls_in
 
-MAX_FAILURES = 10
+MAX_FAILURES = 20
 """Pages that could not be checked whose reasons are told."""
 
 
@@ -84,9 +84,13 @@ class Outlook:
             "news_offered": len(self.agenda.offered),
             "news_expired": sum(item.state == NewsState.EXPIRED for item in self.agenda.items),
         }
-        told = [{"url": url, "error": error} for url, error in failed[:MAX_FAILURES]]
-        result = {"reasons": list(self.reasons), "due": list(self.due), **counts}
-        return {**result, "unreachable": told} if told else result
+        failures = [{"url": url, "error": error} for url, error in failed[:MAX_FAILURES]]
+        return {
+            "reasons": list(self.reasons),
+            "due": list(self.due),
+            **counts,
+            "failures": failures,
+        }
 
     def storing(self, decided: Sequence[Item] = ()) -> Sequence[BoundQuery[None]]:
         """For the transaction that ends the step: what the checks have found, and what a plan has decided. Until then it

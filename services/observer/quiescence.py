@@ -12,6 +12,7 @@ from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.enums import (
     ADVICE_TYPE,
     ANALYSIS_TYPE,
+    InboxKind,
     IterationStatus,
     NewsKind,
     NewsState,
@@ -74,6 +75,9 @@ select statement_timestamp() as now, this.why, this.number,
   ) or exists (
     select from memories, since where agent_id = {OWNED_AGENT_ID_SQL}
       and (created_at > since.at or forgotten_at > since.at)
+  ) or exists (
+    select from inbox_items, since where agent_id = {OWNED_AGENT_ID_SQL} and kind = '{InboxKind.ADVICE}'
+      and answered_at > since.at
   ) or exists (
     select from since, (
       select written_at, step_id, writer from graph_journal
@@ -150,7 +154,7 @@ class Situation:
     has_new_requests: bool = False
     """An analysis has asked for data since the newest of `past` began."""
     owner_acted: bool = False
-    """The owner has changed the agent, its memories or its graph since the newest of `past` began."""
+    """The owner has changed the agent, its memories or its graph, or answered advice, since the newest of `past` began."""
     due: Sequence[str] = ()
     """What has come due since then, in words."""
     interval_grows: bool = False

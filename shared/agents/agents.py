@@ -18,6 +18,7 @@ from shared.database.text import refuse_nul
 from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import DeletedError
+from shared.workflow.attention import NEEDS_ATTENTION
 from shared.workflow.iterations import DueAgent
 
 _SELECT: Final = CompiledStatement("""
@@ -38,6 +39,17 @@ where (active and next_run_at <= statement_timestamp() or run_requested_at is no
   and not exists (
     select from iterations where agent_id = agents.id and status = '{IterationStatus.RUNNING}')
 order by next_run_at limit :most
+""")
+
+
+WAKE_SECONDS: Final = 10
+"""Until the next run of an agent whose owner gave feedback, so that several decisions in a row are read by one iteration."""
+_WAKE: Final = CompiledStatement(f"""
+update agents set next_run_at = least(next_run_at, clock_timestamp() + make_interval(secs => {WAKE_SECONDS}))
+where id = :of_agent
+""")
+_END_BACKOFF: Final = CompiledStatement(f"""
+update agents set next_run_at = least(next_run_at, clock_timestamp()) where id = :of_agent and {NEEDS_ATTENTION}
 """)
 
 
@@ -105,6 +117,16 @@ async def lock_agent(session: AsyncSession, agent_id: UUID) -> Agent:
 def list_due(limit: int) -> BoundQuery[list[DueAgent]]:
     """Agents whose next run is due or whose run was requested, without suspended ones."""
     return BoundQuery(_DUE, {"most": limit}, lambda rows: [DueAgent(*row) for row in rows])
+
+
+def wake(agent_id: UUID) -> BoundQuery[None]:
+    """Lets the next iteration of an agent that is not paused start soon, not at its interval."""
+    return BoundQuery(_WAKE, {"of_agent": agent_id}, lambda _: None)
+
+
+def end_backoff(agent_id: UUID) -> BoundQuery[None]:
+    """Lets an agent that runs less often, because its iterations do not work, run now. For changes of its settings."""
+    return BoundQuery(_END_BACKOFF, {"of_agent": agent_id}, lambda _: None)
 
 
 async def delete_agent(session: AsyncSession, agent_id: UUID) -> None:

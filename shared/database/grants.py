@@ -554,8 +554,26 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_dead_letters("researcher"),
     },
     "aggregator": {
-        # Whether and how often it may start another round for missing data.
-        "agents": Grant(("id", "feedback_rounds", "suspended_until")),
+        # Whether and how often it may start another round for missing data; and when an agent that does not work runs next.
+        "agents": Grant(
+            (
+                "id",
+                "owner_id",
+                "name",
+                "interval_seconds",
+                "next_run_at",
+                "feedback_rounds",
+                "suspended_until",
+            ),
+            update=("next_run_at",),
+        ),
+        "graph_nodes": Grant(("agent_id",)),
+        "inbox_items": Grant(
+            ("agent_id", "cause", "read_at", "resolved_at"),
+            insert=ALL,
+            update=("read_at", "resolved_at"),
+            inserts=RowFilter("kind", (InboxKind.NOTICE,)),
+        ),
         "investigation_requests": READ_ALL,
         "iterations": Grant(
             ALL,
@@ -634,13 +652,16 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **_CONTEXTS,
         **_NUMBERS,
         **_calls_model(Phase.CONFIGURATION, Phase.CONVERSATION),
-        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "suspended_until")),
+        "agents": Grant(ALL, update=(*_CONFIGURATION_COLUMNS, "suspended_until", "next_run_at")),
         **_dead_letters("assistant"),
     },
     "notifier": {
         "inbox_items": Grant(ALL, update=("dispatched_at",)),
-        "agents": Grant(("id", "name")),
+        "agents": Grant(("id", "name", "owner_id")),
+        # The names of what an item cites.
         "graph_nodes": READ_ALL,
+        "graph_edges": READ_ALL,
+        "graph_redirects": READ_ALL,
         "destinations": Grant(ALL, update=_DESTINATION_STATE),
         "webhook_secrets": READ_ALL,
         "deliveries": Grant(ALL, insert=ALL, update=_DELIVERY_RESULT),
@@ -660,6 +681,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "steps": Grant(
             ALL, ALL, ("retry_requested_at",), inserts=RowFilter("kind", _USER_REQUESTED_KINDS)
         ),
+        "page_probes": READ_ALL,
         "calls": READ_ALL,
         "call_days": READ_ALL,
         "pruned_iterations": READ_ALL,

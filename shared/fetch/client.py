@@ -13,12 +13,13 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Final, Self
+from typing import ClassVar, Final, Self
 from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 import httpx
 from protego import Protego
 
+from shared.enums import CheckFailure
 from shared.errors import VigilError
 from shared.fetch.transport import RefusedAddressError
 from shared.retry_after import retry_after_seconds
@@ -67,6 +68,20 @@ _ENCODINGS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS}
 
 class FetchError(VigilError):
     """The page was not fetched; the message says why."""
+
+    failure: ClassVar[CheckFailure] = CheckFailure.NOT_REACHED
+
+
+class UnreadableError(FetchError):
+    """The page was fetched, but its content cannot be read."""
+
+    failure = CheckFailure.UNREADABLE
+
+
+class UnsupportedTypeError(FetchError):
+    """The page is of a type that is not read."""
+
+    failure = CheckFailure.UNSUPPORTED
 
 
 @dataclass(frozen=True)
@@ -275,7 +290,7 @@ class FetchClient:
                 raise _StatusError(status, response.headers.get("retry-after"))
             media_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
             if media_type and not is_robots and not media_type.startswith(TYPES):
-                raise FetchError(f"its type {media_type[:80]!r} is not supported")
+                raise UnsupportedTypeError(f"its type {media_type[:80]!r} is not supported")
             body = await _read(
                 response, MAX_ROBOTS_BYTES if is_robots else MAX_BYTES, cut=is_robots
             )
@@ -332,7 +347,7 @@ def _header(response: httpx.Response, name: str) -> str | None:
 async def _read(response: httpx.Response, max_bytes: int, *, cut: bool) -> bytes:
     encoding = response.headers.get("content-encoding", "identity").strip().lower() or "identity"
     if encoding != "identity" and encoding not in _ENCODINGS:
-        raise FetchError(f"it is encoded as {encoding[:40]!r}, which was not requested")
+        raise UnreadableError(f"it is encoded as {encoding[:40]!r}, which was not requested")
     unpacked = zlib.decompressobj(_ENCODINGS[encoding]) if encoding in _ENCODINGS else None
     body = bytearray()
     async for piece in response.aiter_raw():
@@ -340,9 +355,9 @@ async def _read(response: httpx.Response, max_bytes: int, *, cut: bool) -> bytes
         try:
             body += piece[:room] if unpacked is None else unpacked.decompress(piece, room)
         except zlib.error as error:
-            raise FetchError(f"its compression cannot be read: {error}") from error
+            raise UnreadableError(f"its compression cannot be read: {error}") from error
         if len(body) > max_bytes:
             if cut:
                 break
-            raise FetchError(f"it is longer than {max_bytes:,} bytes")
+            raise UnreadableError(f"it is longer than {max_bytes:,} bytes")
     return bytes(body[:max_bytes])

@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element, ParseError
 from defusedxml import DefusedXmlException
 from defusedxml.ElementTree import fromstring
 
-from shared.fetch.client import FetchError, web_address
+from shared.fetch.client import UnreadableError, web_address
 
 _DATES: Final = ("published", "pubDate", "issued", "date", "updated", "modified")
 """Elements with the date of an entry, the best first."""
@@ -33,9 +33,9 @@ def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
     try:
         root = fromstring(body, forbid_dtd=False)
     except (ParseError, DefusedXmlException, ValueError, LookupError, RecursionError) as error:
-        raise FetchError(f"its feed cannot be read: {error}") from error
+        raise UnreadableError(f"its feed cannot be read: {error}") from error
     if _name(root) not in ("rss", "feed", "RDF"):
-        raise FetchError(f"it is XML but not a feed: its root is <{_name(root)[:40]}>")
+        raise UnreadableError(f"it is XML but not a feed: its root is <{_name(root)[:40]}>")
     entries = (_entry(element, url) for element in _entries(root))
     return [entry for entry in entries if entry is not None]
 

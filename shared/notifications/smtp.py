@@ -1,23 +1,21 @@
 """Mail: the message, the server, and which failures are temporary."""
 
 import asyncio
-import ipaddress
 import socket
 import ssl
-from dataclasses import dataclass
 from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, getaddresses, localtime, make_msgid
-from typing import Final, Self
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import Final
 
 import aiosmtplib
 from pydantic import SecretStr
 
 from shared.database.text import error_text
 from shared.errors import PermanentError, TransientError
+from shared.notifications.mail_server import MailServer
 
 MAX_SUBJECT_CHARS = 200
 
@@ -60,66 +58,6 @@ def _one_line(text: str) -> str:
         "".join(character if character.isprintable() else " " for character in text).split()
     )
     return line if len(line) <= MAX_SUBJECT_CHARS else f"{line[: MAX_SUBJECT_CHARS - 1]}…"
-
-
-SMTP_PORT: Final = 587
-SMTPS_PORT: Final = 465
-
-
-@dataclass(frozen=True)
-class MailServer:
-    host: str
-    port: int
-    user: str | None
-    password: str | None
-    tls_first: bool
-    """TLS from the first byte (`smtps`)."""
-
-    @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Parses `smtp://user:password@host:587` or `smtps://…`; user and password are percent-encoded.
-
-        Raises PermanentError, without the URL in its text: it may contain a password.
-        """
-        try:
-            parts = urlsplit(url.strip())
-            return cls._from_parts(parts)
-        except ValueError as error:
-            raise PermanentError(
-                "smtp_settings",
-                "VIGIL_SMTP_URL cannot be read: write smtp://user:password@host:587 or smtps://…, "
-                "with the user and password percent-encoded",
-            ) from error
-
-    @classmethod
-    def _from_parts(cls, parts: SplitResult) -> Self:
-        if parts.scheme not in ("smtp", "smtps") or not parts.hostname:
-            raise ValueError("the scheme is not smtp or smtps, or there is no host")
-        tls_first = parts.scheme == "smtps"
-        return cls(
-            host=parts.hostname,
-            port=parts.port or (SMTPS_PORT if tls_first else SMTP_PORT),
-            user=unquote(parts.username) if parts.username else None,
-            password=unquote(parts.password or "") if parts.username else None,
-            tls_first=tls_first,
-        )
-
-    @property
-    def start_tls(self) -> bool | None:
-        """Whether a plain connection must be upgraded to TLS; None: if the server offers it.
-
-        A password is never sent to another machine without TLS: a man in the middle could remove the offer.
-        """
-        if self.tls_first:
-            return False
-        return True if self.user is not None and not self._is_local else None
-
-    @property
-    def _is_local(self) -> bool:
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
 
 
 ANSWER_SECONDS: Final = 15.0
@@ -189,7 +127,7 @@ class Mailer:
             if isinstance(error.__cause__, ssl.SSLCertVerificationError):
                 raise _untrusted(self._server, error.__cause__) from error
             raise MailServerUnavailableError(
-                f"no answer from the mail server at {self._server.host}:{self._server.port}: "
+                f"no answer from the mail server at {self._server.location}: "
                 f"{error_text(str(error) or repr(error))}"
             ) from error
 

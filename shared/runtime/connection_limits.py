@@ -118,6 +118,11 @@ class _Pool:
     def __len__(self) -> int:
         return sum(map(len, self.by_state.values()))
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether none of its connections can be displaced for another one."""
+        return len(self.by_state[_State.BUSY]) >= self.limit
+
     def oldest_waiting(self) -> "_Connection | None":
         """The connection to displace first; None if all are busy."""
         for state, connections in self.by_state.items():
@@ -162,13 +167,13 @@ class ConnectionLimits:
     def open(self, connection: "_Connection") -> None:
         """Counts a new connection; displaces another for it, or refuses it if all others are busy."""
         address = None if self._is_proxy(connection.host) else address_group(connection.host)
-        # If no half-open connection can be displaced, new connections are accepted only for health checks.
-        all_busy = len(self._total.by_state[_State.BUSY]) >= self._total.limit
-        limits = [(self._total, self._total.limit + (HEALTH_CONNECTIONS if all_busy else 0))]
+        pools = [self._total]
         if address in self._of_address:
-            limits.insert(0, (self._of_address[address], self._per_address))
-        for pool, limit in limits:
-            if len(pool) < limit:
+            pools.insert(0, self._of_address[address])
+        # If no half-open connection can be displaced, new connections are accepted only for health checks.
+        all_busy = any(pool.is_busy for pool in pools)
+        for pool in pools:
+            if len(pool) < pool.limit + (HEALTH_CONNECTIONS if pool.is_busy else 0):
                 continue
             displaced = pool.oldest_waiting()
             if displaced is None:

@@ -2,12 +2,13 @@
 
 import logging
 import os
+import re
 import socket
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AliasChoices,
@@ -31,7 +32,8 @@ from pydantic_settings import (
 
 from shared.agents.model_choice import check_models, first_model
 from shared.enums import Phase, RetentionKind
-from shared.errors import VigilError, describe_invalid_value
+from shared.errors import PermanentError, VigilError, describe_invalid_value
+from shared.notifications.mail_server import MailServer
 from shared.workflow.leases import LEASE_SECONDS
 from shared.workflow.retention import RetentionPolicy, min_days
 
@@ -316,6 +318,8 @@ class Settings(BaseSettings):
     event_window_bytes: int = Field(32 * 1024**2, ge=1)
     event_listeners: int = Field(1000, ge=1)
     """Maximum number of concurrent event streams of one API process."""
+    event_listeners_per_user: int = Field(50, ge=1)
+    """The same of one user: no user can take the streams of the others."""
 
     data_directory: Path | None = None
     """A directory on the file system of the data: the scheduler reports its free space in metrics. `vigil up` sets it."""
@@ -362,11 +366,12 @@ class Settings(BaseSettings):
         "smtp_url",
         "owner_token",
         "fetch_gateway_key",
+        "public_url",
         mode="before",
     )
     @classmethod
     def _empty_is_none(cls, value: Any) -> Any:
-        """An empty secrets file means not set."""
+        """An empty secrets file or variable means not set."""
         return None if isinstance(value, str) and not value.strip() else value
 
     @field_validator("budget_usd_per_day", "budget_calls_per_day", mode="before")
@@ -409,6 +414,25 @@ class Settings(BaseSettings):
     @classmethod
     def _check_models(cls, value: str) -> str:
         return check_models(value)
+
+    @field_validator("public_url")
+    @classmethod
+    def _is_origin(cls, value: str | None) -> str | None:
+        if value is not None and not _ORIGIN.fullmatch(value):
+            raise ValueError(
+                "give only scheme, host and port, as in https://vigil.example: the web UI does not work below a path"
+            )
+        return value
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _is_mail_server(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            try:
+                MailServer.from_url(value.get_secret_value())
+            except PermanentError as error:
+                raise ValueError(str(error)) from None
+        return value
 
     @field_validator("log_level")
     @classmethod
@@ -522,6 +546,11 @@ class Settings(BaseSettings):
     def worker_name(self) -> str:
         """Owner name of leases: machine and process."""
         return f"{socket.gethostname()}:{os.getpid()}"
+
+
+_ORIGIN: Final = re.compile(
+    r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?/?", re.IGNORECASE
+)
 
 
 def _max_of_unit(name: str) -> float:

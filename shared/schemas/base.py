@@ -88,6 +88,18 @@ class ConfigurationResponse(ResponseModel):
     ended_at: datetime | None
 
 
+class AttentionResponse(ResponseModel):
+    """Why an agent needs the attention of its owner: its iterations fail or have no result."""
+
+    iterations: int
+    """How many in a row; at most 20 are counted."""
+    since: datetime
+    """When the first of them started."""
+    reason: str
+    advice: str
+    """What to do."""
+
+
 class AgentResponse(ResponseModel):
     id: UUID
     name: str
@@ -128,6 +140,8 @@ class AgentResponse(ResponseModel):
     budget_calls_per_day: int | None = None
     last_iteration: IterationSummary | None
     trouble: list[Trouble]
+    attention: AttentionResponse | None = None
+    """None while its iterations work."""
 
 
 class AgentDetails(AgentResponse):
@@ -440,6 +454,8 @@ class ProvidersResponse(ResponseModel):
     """Whether the sandbox answers in place of a model. Its calls cost nothing."""
     search_is_sandbox: bool = False
     outages: list[ProviderOutage] = Field(default_factory=list)
+    mail_server: str | None = None
+    """Its host and port; None if no email can be sent."""
 
 
 PAGE_SIZE: Final = 50

@@ -1,5 +1,6 @@
 """Schemas of iterations: lists, progress, phase runs."""
 
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -7,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from shared.enums import WorkReason
+from shared.enums import CheckFailure, WorkReason
 from shared.schemas.base import (
     CallTotals,
     FailedSending,
@@ -43,11 +44,27 @@ def plan_notes(result: Json) -> list[str]:
     if reasons := [*words, *result.get("due", ())]:
         notes.append(f"Why: {'; '.join(reasons)}.")
     if checked := result.get("pages_checked"):
-        failed, changed = result.get("pages_failed", 0), result.get("pages_changed", 0)
-        found = {"not reached": failed, "changed": changed, "new": result.get("documents_new", 0)}
+        failures = result.get("failures", ())
+        kinds = Counter(_kind_of(each["error"]) for each in failures)
+        kinds[CheckFailure.NOT_REACHED] += result.get("pages_failed", 0) - kinds.total()
+        changed, new = result.get("pages_changed", 0), result.get("documents_new", 0)
+        found = {**{kind: kinds[kind] for kind in CheckFailure}, "changed": changed, "new": new}
         counts = ", ".join(f"{count} {what}" for what, count in found.items() if count)
         notes.append(f"Pages checked: {checked}{f' ({counts})' if counts else ''}.")
+        notes.extend(f"{each['url']} is {each['error']}." for each in failures[:MAX_FAILURES])
+        if (more := len(failures) - MAX_FAILURES) > 0:
+            notes.append(f"{more} more could not be checked: see the sources of the agent.")
     return notes
+
+
+MAX_FAILURES: Final = 5
+"""Failed checks that the notes of an iteration name."""
+
+
+def _kind_of(error: str) -> CheckFailure:
+    """The kind of a failed check, with which its error begins."""
+    kind = error.partition(": ")[0]
+    return CheckFailure(kind) if kind in CheckFailure else CheckFailure.NOT_REACHED
 
 
 class PhaseRunResponse(ResponseModel):

@@ -26,6 +26,20 @@ class SourceResponse(ResponseModel):
     retraction_reason: str | None
 
 
+class PageCheckResponse(ResponseModel):
+    """The last check of a page or feed that the agent watches for changes."""
+
+    url: str
+    kind: str
+    checked_at: datetime
+    changed_at: datetime | None
+    """When a change was last found."""
+    failures: int
+    """Failed checks in a row."""
+    error: str | None
+    """Why the last check failed: `not reached`, `unreadable` or `unsupported type`, and the reason; null: it did not."""
+
+
 class SourceDetails(SourceResponse):
     step_id: UUID | None
     """The step that fetched it first."""

@@ -14,7 +14,7 @@ from hashlib import sha256
 from http import HTTPStatus
 from time import monotonic
 from typing import Final, Generic, TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from fastapi import Security, params
@@ -152,11 +152,11 @@ USER_INITIATED: Final = "none"
 """`Sec-Fetch-Site` of requests from the address bar or a bookmark."""
 
 
-def require_same_origin(headers: Headers) -> None:
-    """Raises ForbiddenError unless the browser says that the request comes from a page of this host."""
+def require_same_origin(headers: Headers, public_url: str) -> None:
+    """Raises ForbiddenError unless the browser says that the request comes from a page of this host, or of `public_url`."""
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if site == SAME_ORIGIN or (
-        site is None and origin is not None and is_same_origin(origin, headers)
+        site is None and origin is not None and is_same_origin(origin, headers, public_url)
     ):
         return
     origin_words = "another page" if site or origin else "an unknown page"
@@ -175,9 +175,17 @@ def refuse_cross_site(headers: Headers) -> None:
         raise ForbiddenError("foreign-page", "Pages from other sites cannot sign in users here.")
 
 
-def is_same_origin(origin: str, headers: Headers) -> bool:
-    """Returns whether `origin` is the host that the request was sent to."""
-    return origin.partition("://")[2] == headers.get("host", "")
+def is_same_origin(origin: str, headers: Headers, public_url: str) -> bool:
+    """Returns whether `origin` is the host that the request was sent to, or `public_url`: a proxy may replace the host."""
+    return origin.partition("://")[2] == headers.get("host", "") or origin == origin_of(public_url)
+
+
+def origin_of(url: str) -> str:
+    """Returns the origin of an HTTP URL as browsers write it: in lower case, without the default port."""
+    parts = urlsplit(url.lower())
+    is_default = parts.port == {"http": 80, "https": 443}.get(parts.scheme)
+    netloc = parts.netloc.rpartition(":")[0] if is_default else parts.netloc
+    return f"{parts.scheme}://{netloc}"
 
 
 WINDOW_SECONDS: Final = 60.0
@@ -438,7 +446,7 @@ class AuthenticationMiddleware:
         self._known.add(credential.digest)
         self._places.add(address_digest(caller.user_id, address_of(connection)))
         if caller.kind is CredentialKind.SESSION and method not in SAFE_METHODS:
-            require_same_origin(connection.headers)
+            require_same_origin(connection.headers, self._settings.base_url)
         require_scope(caller, AccessScope.READ if method in SAFE_METHODS else AccessScope.WRITE)
         return caller
 

@@ -254,6 +254,7 @@ async def edit_prompt(
             "not-configured", f"{agent.name} has no prompts yet: wait until it is configured."
         )
     await configuration.store_prompts(session, agent, {phase: prompt}, PromptMaker.OWNER)
+    await agents.end_backoff(agent_id).answer(session)
 
 
 async def change_agent(
@@ -359,6 +360,7 @@ async def _update_agent(
         .values(updated_at=func.clock_timestamp(), **values)
         .execution_options(synchronize_session=False)
     )
+    await agents.end_backoff(agent_id).answer(session)
     return await get_details(session, owner_id, agent_id)
 
 

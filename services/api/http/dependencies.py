@@ -1,14 +1,18 @@
-"""FastAPI dependencies for pagination and for events after the commit.
+"""FastAPI dependencies for pagination, for events after the commit and for streams.
 
 A route takes `page_request: PageQuery`, passes it to a query that ends in
 `shared.database.pagination.paginate`, and returns a `Page`. An invalid cursor raises
 `InvalidCursorError`, which `services.api.http.problem_details` translates.
 """
 
-from typing import Annotated
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
 
 from fastapi import BackgroundTasks, Depends, Query, Request
 
+from services.api.auth.middleware import CALLER
+from services.api.streaming.event_hub import EventHub
+from shared.accounts.authentication import Caller
 from shared.errors import TransientError
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
@@ -33,6 +37,18 @@ def _page_request(
 
 
 PageQuery = Annotated[PageRequest, Depends(_page_request)]
+
+
+async def _counted_stream(request: Request) -> AsyncIterator[None]:
+    """Raises TooManyError and TransientError as `EventHub.listening` does."""
+    hub: EventHub = request.app.state.hub
+    caller: Caller = request.scope[CALLER]
+    with hub.listening(caller.user_id):
+        yield
+
+
+COUNTED_STREAM: Final = Depends(_counted_stream)
+"""Counts the response as an open stream of the user until it has ended."""
 
 
 log = logger(__name__)

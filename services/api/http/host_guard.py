@@ -9,7 +9,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from services.api.auth.middleware import is_same_origin
+from services.api.auth.middleware import is_same_origin, origin_of
 from services.api.http.problem_details import problem_response
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -18,13 +18,15 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 class HostGuard:
     """Rejects unknown host names (DNS rebinding) and requests from pages of other origins."""
 
-    def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
-        """`hosts` are accepted names without ports, in addition to loopback's.
+    def __init__(self, app: ASGIApp, hosts: Iterable[str], public_url: str) -> None:
+        """`hosts` are accepted names without ports, in addition to loopback's. Pages of `public_url` are accepted
+        whatever the host is, since a proxy may replace it.
 
         IP addresses are always accepted: a page can make its own name resolve to this machine, but
         not an address.
         """
         self._app = app
+        self._public_url = public_url
         self._hosts = LOOPBACK | {host.lower().strip("[]") for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -42,9 +44,13 @@ class HostGuard:
                 detail += f" If this is its name, start it with VIGIL_ALLOWED_HOSTS={name}."
             return problem_response(403, "foreign-host", detail)
         origin = headers.get("origin")
-        if origin is not None and not is_same_origin(origin, headers):
+        if origin is not None and not is_same_origin(origin, headers, self._public_url):
             return problem_response(
-                403, "foreign-page", f"Pages from {origin} may not use this API."
+                403,
+                "foreign-page",
+                f"Pages from {origin} may not use this API, which was called as {host} and has the public URL "
+                f"{origin_of(self._public_url)}. If {origin} is its address behind a proxy, start Vigil with "
+                f"VIGIL_PUBLIC_URL={origin}, or let the proxy pass on the header Host.",
             )
         return None
 

@@ -26,7 +26,6 @@ from sqlalchemy.dialects.postgresql import distinct_on
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import costs, transcripts
-from services.api.queries.iterations import OTHER_ERROR
 from services.api.queries.notifications import IS_UNREAD
 from shared.agents import agents, configuration
 from shared.agents.configuration import ConfigurationInput as WantedConfiguration
@@ -43,6 +42,7 @@ from shared.schemas.agents import (
 from shared.schemas.base import (
     AgentDetails,
     AgentResponse,
+    AttentionResponse,
     ConfigurationResponse,
     IterationSummary,
     Page,
@@ -50,6 +50,8 @@ from shared.schemas.base import (
     Trouble,
 )
 from shared.schemas.base import PageRequest as WantedPage
+from shared.workflow import attention
+from shared.workflow.attention import NEEDS_ATTENTION, OTHER_ERROR, Attention
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,7 @@ class AgentState(StrEnum):
     PAUSED = "paused"
     """No iteration starts on schedule; one may still be running."""
     ATTENTION = "attention"
-    """Its configuration failed, its budget is used up, or a setting is wrong."""
+    """Its configuration failed, its iterations fail or have no result, its budget is used up, or a setting is wrong."""
 
 
 async def list_agents(
@@ -319,6 +321,7 @@ _IN_STATE = {
         Agent.status == AgentStatus.FAILED,
         Agent.fault.is_not(None),
         Agent.suspended_until > func.statement_timestamp(),
+        text(NEEDS_ATTENTION),
     ),
 }
 
@@ -369,6 +372,7 @@ _FIND_STANDING: Final = (
         Agent.suspended_until,
         Iteration.status,
         Iteration.stage,
+        text(NEEDS_ATTENTION),
     )
     .outerjoin(Iteration, _NEWEST)
     .where(*_REFERRED)
@@ -390,8 +394,13 @@ def _select_agents(owner_id: UUID) -> Select[Agent, Iteration]:
 async def _views(
     session: AsyncSession, rows: Sequence[tuple[Agent, Iteration | None]]
 ) -> list[AgentResponse]:
-    troubles = await _troubles(session, [agent.id for agent, _ in rows])
-    return [_view(agent, iteration, troubles[agent.id]) for agent, iteration in rows]
+    agent_ids = [agent.id for agent, _ in rows]
+    troubles = await _troubles(session, agent_ids)
+    needing = await attention.find(agent_ids).answer(session)
+    return [
+        _view(agent, iteration, troubles[agent.id], needing.get(agent.id))
+        for agent, iteration in rows
+    ]
 
 
 async def _troubles(
@@ -425,7 +434,9 @@ async def _troubles(
     return troubles
 
 
-def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> AgentResponse:
+def _view(
+    agent: Agent, iteration: Iteration | None, trouble: list[Trouble], needed: Attention | None
+) -> AgentResponse:
     return AgentResponse(
         id=agent.id,
         name=agent.name,
@@ -453,6 +464,7 @@ def _view(agent: Agent, iteration: Iteration | None, trouble: list[Trouble]) -> 
         budget_calls_per_day=agent.budget_calls_per_day,
         last_iteration=None if iteration is None else IterationSummary.model_validate(iteration),
         trouble=trouble,
+        attention=None if needed is None else AttentionResponse.model_validate(needed),
     )
 
 
@@ -479,6 +491,8 @@ class AgentStanding:
     active: bool
     suspended_until: datetime | None
     last_iteration: NewestIteration | None
+    attention: bool
+    """Whether its iterations fail or have no result."""
 
 
 async def find_standing(
@@ -489,9 +503,9 @@ async def find_standing(
     row = (await session.execute(_FIND_STANDING, parameters)).first()
     if row is None:
         return None
-    agent_id, status, active, suspended_until, iteration_status, stage = row
+    agent_id, status, active, suspended_until, iteration_status, stage, needed = row
     newest = None if iteration_status is None else NewestIteration(iteration_status, stage)
-    return AgentStanding(agent_id, status, active, suspended_until, newest)
+    return AgentStanding(agent_id, status, active, suspended_until, newest, needed)
 
 
 async def list_agent_names(session: AsyncSession, owner_id: UUID) -> list[AgentRef]:

@@ -24,7 +24,6 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from services.api.queries import costs, transcripts, usage
-from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.pagination import Keyset, decode_cursor, encode_cursor, paginate
 from shared.database.statements import CompiledStatement
 from shared.database.tables import (
@@ -54,6 +53,7 @@ from shared.schemas.iterations import (
 from shared.telemetry.tracing import trace_id_of
 from shared.workflow import iterations
 from shared.workflow import steps as step_store
+from shared.workflow.attention import OTHER_ERROR
 
 _NEWEST = Keyset("iterations", (Iteration.number,))
 
@@ -87,7 +87,6 @@ async def list_iterations(
     return page_slice.page(IterationSummary.model_validate)
 
 
-OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{SUSPENSION_WORDS}" flag "q"))'
 IS_STOPPED: Final = and_(
     Iteration.status == IterationStatus.FAILED,
     Iteration.errors != literal([], JSONB),

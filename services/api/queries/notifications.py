@@ -9,9 +9,10 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
+from shared.agents import agents
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Delivery, Destination, GraphNode, InboxItem
-from shared.enums import DeliveryStatus, InboxOutcome, InboxView
+from shared.enums import DeliveryStatus, InboxKind, InboxOutcome, InboxView
 from shared.graph.conclusions.conclusions import database_date, forecast_fields
 from shared.graph.retraction import doubts
 from shared.schemas.base import InboxItemResponse, Json, Page, PageRequest
@@ -101,7 +102,7 @@ async def decide(
         "read_at": func.coalesce(InboxItem.read_at, func.clock_timestamp()),
     }
     is_other = InboxItem.outcome.is_distinct_from(outcome)
-    return await _change(session, owner_id, item_id, values, is_other)
+    return await _change(session, owner_id, item_id, values, is_other, wakes=True)
 
 
 async def reopen(session: AsyncSession, owner_id: UUID, item_id: UUID) -> InboxItemResponse | None:
@@ -125,9 +126,15 @@ async def snooze(
 async def give_feedback(
     session: AsyncSession, owner_id: UUID, item_id: UUID, useful: bool | None, text: str | None
 ) -> InboxItemResponse | None:
-    """Replaces the feedback on an item, and returns it; None where there is none."""
+    """Replaces the feedback on an item, and returns it; None where there is none.
+
+    Giving the same again keeps the first time.
+    """
     values = {"useful": useful, "feedback": text, "answered_at": func.clock_timestamp()}
-    return await _change(session, owner_id, item_id, values)
+    is_other = or_(
+        InboxItem.useful.is_distinct_from(useful), InboxItem.feedback.is_distinct_from(text)
+    )
+    return await _change(session, owner_id, item_id, values, is_other, wakes=True)
 
 
 async def _change(
@@ -136,13 +143,19 @@ async def _change(
     item_id: UUID,
     values: Mapping[str, Any],
     *where: ColumnElement[bool],
+    wakes: bool = False,
 ) -> InboxItemResponse | None:
-    await session.execute(
+    """`wakes`: the agent reads the answer to its advice in an iteration that starts soon."""
+    changed = await session.execute(
         update(InboxItem)
         .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id, *where)
         .values(values)
+        .returning(InboxItem.agent_id, InboxItem.kind)
         .execution_options(synchronize_session=False)
     )
+    for agent_id, kind in changed:
+        if wakes and kind == InboxKind.ADVICE:
+            await agents.wake(agent_id).answer(session)
     return await find_inbox_item(session, owner_id, item_id)
 
 

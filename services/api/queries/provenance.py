@@ -25,6 +25,7 @@ from shared.database.tables import (
     Evidence,
     GraphEdge,
     GraphNode,
+    PageProbe,
     RetractedSource,
     Retraction,
     Source,
@@ -45,6 +46,7 @@ from shared.schemas.provenance import (
     ClaimResponse,
     EvidenceResponse,
     OtherValueResponse,
+    PageCheckResponse,
     QuoteHighlight,
     QuoteHighlights,
     RetractionResponse,
@@ -138,6 +140,24 @@ async def list_sources(
     if retracted is not None:
         statement = statement.where(Source.retracted_at.is_not(None) == retracted)
     return (await paginate(session, statement, _SOURCES, page_request)).page(source_view)
+
+
+async def list_checks(
+    session: AsyncSession,
+    scope: GraphScope,
+    page_request: PageRequest,
+    *,
+    failed: bool | None = None,
+) -> Page[PageCheckResponse]:
+    """Lists the last checks of watched pages and feeds by address; with `failed`, those that did or did not fail."""
+    statement = select(PageProbe).where(PageProbe.agent_id == scope.owned_agent_id())
+    if failed is not None:
+        statement = statement.where(PageProbe.error.is_not(None) == failed)
+    page_slice = await paginate(session, statement, _CHECKS, page_request)
+    return page_slice.page(PageCheckResponse.model_validate)
+
+
+_CHECKS: Final = Keyset("page_probes", (PageProbe.url,), descending=False)
 
 
 async def find_source(

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from services.api.auth.dependencies import OwnedAgent
 from services.api.commands import conversations
 from services.api.commands.conversations import NewMemory, NewMessage, UnprocessableError
-from services.api.http.dependencies import EventAfterCommit, Page, PageQuery
+from services.api.http.dependencies import COUNTED_STREAM, EventAfterCommit, Page, PageQuery
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import ConflictError, problems
 from services.api.queries import conversation as conversation_queries
@@ -134,7 +134,8 @@ async def _subscription(
 @router.get(
     "/conversation/messages/{message_id}/stream",
     response_class=EventSourceResponse,
-    responses=problems(HTTPStatus.CONFLICT),
+    responses=problems(HTTPStatus.CONFLICT, HTTPStatus.TOO_MANY_REQUESTS),
+    dependencies=[COUNTED_STREAM],
 )
 async def stream_message(
     request: Request,

@@ -14,11 +14,11 @@ from services.api.auth.dependencies import (
     SessionCheck,
     SessionRevalidation,
 )
+from services.api.http.dependencies import COUNTED_STREAM
 from services.api.http.problem_details import NotFoundError, problems
 from services.api.queries import agents
 from services.api.streaming.event_hub import EventHub
 from services.api.streaming.event_stream import EventFilter, EventStream, Listener, StartAt
-from shared.errors import TransientError
 from shared.events.envelope import Utc
 from shared.events.stream_reader import StreamPosition, parse_subject_pattern
 
@@ -32,7 +32,7 @@ STREAM: Final[dict[int | str, dict[str, Any]]] = {
         "reason, before the stream is closed.",
         "content": {EventStream.media_type: {"schema": {"type": "string"}}},
     },
-    **problems(HTTPStatus.NOT_FOUND),
+    **problems(HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS),
 }
 
 _Position = Annotated[str, AfterValidator(StreamPosition.parse)]
@@ -64,7 +64,13 @@ def _stream_start(
 StreamStart = Annotated[StartAt, Depends(_stream_start)]
 
 
-@router.get("/events", status_code=HTTPStatus.OK, response_class=EventStream, responses=STREAM)
+@router.get(
+    "/events",
+    status_code=HTTPStatus.OK,
+    response_class=EventStream,
+    responses=STREAM,
+    dependencies=[COUNTED_STREAM],
+)
 async def follow_all(
     request: Request,
     access: OwnedAccess,
@@ -90,6 +96,7 @@ async def follow_all(
     status_code=HTTPStatus.OK,
     response_class=EventStream,
     responses=STREAM,
+    dependencies=[COUNTED_STREAM],
 )
 async def follow_agent(
     request: Request,
@@ -109,6 +116,4 @@ def _stream(
 ) -> Response:
     """Opens the stream. It starts after the request's transaction, and holds none."""
     hub: EventHub = request.app.state.hub
-    if hub.listeners >= hub.max_listeners:
-        raise TransientError(f"the maximum of {hub.max_listeners} event listeners is reached")
-    return EventStream(hub, Listener(hub, event_filter, begin, session_check))
+    return EventStream(Listener(hub, event_filter, begin, session_check))

@@ -30,6 +30,7 @@ from shared.database.tables import DeadLetter
 from shared.enums import AccessScope
 from shared.errors import TransientError
 from shared.events.stream_admin import Queue
+from shared.notifications.mail_server import MailServer
 from shared.runtime import database_probe
 from shared.runtime.process import ready_check
 from shared.runtime.settings import Settings
@@ -237,4 +238,7 @@ async def show_providers(request: Request, access: OwnedAccess) -> ProvidersResp
         model_is_sandbox=settings.model_is_sandbox,
         search_is_sandbox=settings.search_is_sandbox,
         outages=await read_outages(access.session, access.counted_owner_id, settings),
+        mail_server=None
+        if settings.smtp_url is None
+        else MailServer.from_url(settings.smtp_url.get_secret_value()).location,
     )

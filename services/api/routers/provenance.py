@@ -28,6 +28,7 @@ from shared.graph.verification.verifier import MAX_PAGE_ROWS, PAGE_ROWS
 from shared.schemas.base import ConclusionResponse
 from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.provenance import (
+    PageCheckResponse,
     RetractionResponse,
     SourceDetails,
     SourceResponse,
@@ -58,6 +59,18 @@ async def list_sources(
     return await provenance.list_sources(
         access.session, access.scope, page_request, url=url, retracted=retracted
     )
+
+
+@sources_router.get("/checks")
+async def list_checks(
+    access: OwnedAgent,
+    page_request: PageQuery,
+    failed: Annotated[
+        bool | None, Query(description="Only failed checks (true), or only others (false)")
+    ] = None,
+) -> Page[PageCheckResponse]:
+    """Lists the last checks of the pages and feeds that the agent watches for changes, by address."""
+    return await provenance.list_checks(access.session, access.scope, page_request, failed=failed)
 
 
 @sources_router.get("/sources/{source_id}", response_model=SourceDetails, responses=UNCHANGED)

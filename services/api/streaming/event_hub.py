@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Sequence
-from contextlib import aclosing, suppress
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
@@ -12,6 +13,7 @@ from uuid import UUID
 
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
+from services.api.http.problem_details import TooManyError
 from services.api.queries import agents
 from services.api.streaming.event_window import (
     CHUNK_BYTES,
@@ -107,6 +109,10 @@ class StreamChunk:
     events: Sequence[BufferedEvent]
 
 
+BUSY_SECONDS: Final = 15.0
+"""After which a user with too many streams may try again."""
+
+
 class EventHub:
     """Follows the stream while `run` runs, reconnecting to NATS and PostgreSQL, and wakes the listeners."""
 
@@ -117,10 +123,12 @@ class EventHub:
         owners: OwnerCache,
         window: ReplayBuffer,
         max_listeners: int,
+        max_listeners_per_user: int,
     ) -> None:
         self.window = window
         self.max_listeners = max_listeners
-        self.listeners = 0
+        self._max_listeners_per_user = max_listeners_per_user
+        self._listeners_by_user: Counter[UUID] = Counter()
         self.is_live = False
         """Whether the buffer has reached the stream's end once, so that new events can be told from old ones."""
         self.stopping = False
@@ -135,6 +143,33 @@ class EventHub:
         """The newest event that was read of the stream."""
         self._logged_outage: str | None = None
         self._reading_back = asyncio.Semaphore(MAX_READING_BACK)
+
+    @property
+    def listeners(self) -> int:
+        """The number of open streams of events and answers."""
+        return self._listeners_by_user.total()
+
+    @contextmanager
+    def listening(self, user_id: UUID) -> Iterator[None]:
+        """Counts a stream of the user while it is open.
+
+        Raises TooManyError where the user has too many, and TransientError where all users together have.
+        """
+        if self._listeners_by_user[user_id] >= self._max_listeners_per_user:
+            raise TooManyError(
+                f"You have {self._max_listeners_per_user} event streams open, the most that one user may have: close one, "
+                "such as a page of the web UI in another browser, or `vigil tail`.",
+                BUSY_SECONDS,
+            )
+        if self.listeners >= self.max_listeners:
+            raise TransientError(f"the maximum of {self.max_listeners} event listeners is reached")
+        self._listeners_by_user[user_id] += 1
+        try:
+            yield
+        finally:
+            self._listeners_by_user[user_id] -= 1
+            if not self._listeners_by_user[user_id]:
+                del self._listeners_by_user[user_id]
 
     async def run(self) -> None:
         """Runs until cancelled."""

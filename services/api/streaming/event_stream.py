@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from starlette.responses import StreamingResponse
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message, Send
 
 from services.api.streaming import event_hub
 from services.api.streaming.event_hub import RECONNECT_SECONDS, EventHub
@@ -224,20 +224,12 @@ log = logger(__name__)
 
 
 class EventStream(StreamingResponse):
-    """The Server-Sent Events response of one client, which counts as a listener of the hub while it runs."""
+    """The Server-Sent Events response of one client."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, hub: EventHub, listener: Listener) -> None:
+    def __init__(self, listener: Listener) -> None:
         super().__init__(listener.frames(), headers=HEADERS)
-        self._hub = hub
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self._hub.listeners += 1
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._hub.listeners -= 1
 
     async def stream_response(self, send: Send) -> None:
         async def send_in_time(message: Message) -> None:

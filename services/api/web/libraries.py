@@ -21,7 +21,6 @@ VENDOR: Final = HERE / "vendor"
 MANIFESTS: Final = ("package.json", "package-lock.json", ".npmrc")
 FILES: Final = (
     "htmx.org/dist/htmx.min.js",
-    "htmx.org/dist/ext/hx-sse.min.js",
     "graphology/dist/graphology.umd.min.js",
     "graphology-library/dist/graphology-library.min.js",
     "sigma/dist/sigma.min.js",

@@ -49,6 +49,8 @@ class InboxItem(Base):
         ForeignKey("graph_nodes.id", ondelete="CASCADE"), unique=True
     )
     """The advice; None for a notice."""
+    cause: Mapped[str | None]
+    """Of a notice of which an agent has one at most while what it says is so: a `NoticeCause`."""
     title: Mapped[str]
     summary: Mapped[str]
     read_at: Mapped[datetime | None]

@@ -50,7 +50,7 @@ async def notify_new_doubts(
         title=f"In doubt: {counts} of {agent.name}",
         summary=f"{page} was retracted ({retraction.reason}). These conclusions are based on it: "
         f"{_list_names(conclusions)}. To trust the page again, run "
-        f"`vigil source restore {retraction.id} --agent {quote_name(agent.name)}`.",
+        f"`vigil source restore {quote_name(retraction.url)} --agent {quote_name(agent.name)}`.",
     )
 
 

@@ -13,11 +13,15 @@ from sqlalchemy import text
 from cli.local.ports import free_port
 from sandbox.corpus.registry import add_corpus
 from sandbox.settings import SandboxSettings
+from shared.agents import agents
 from shared.database.engine import Database
+from shared.enums import AgentStatus
 from shared.runtime.settings import Settings
 from tests.support.api.clients import MISSION, assert_problem, create_agent, create_client
-from tests.support.api.rows import start_iteration
+from tests.support.api.rows import get_agent, start_iteration
+from tests.support.iteration_courses import KEY_ERROR, run_courses
 from tests.support.sandbox.server import running_sandbox
+from tests.support.scheduling import change
 
 
 async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.AsyncClient) -> None:
@@ -278,3 +282,56 @@ async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient)
         "/agents", json={"mission": "Watch lithium mines", "advice_from_one_analysis": True}
     )
     assert response.json()["advice_from_one_analysis"] is True
+
+
+async def test_an_agent_that_does_not_work_is_shown_as_such_until_it_does(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    for name in ("Failing", "Fruitless", "Working"):
+        await create_agent(api, name=name)
+    courses = {
+        "Failing": ["failed"] * 2,
+        "Fruitless": ["wrote nothing"] * 3,
+        "Working": ["wrote nodes"],
+    }
+    for name, each in courses.items():
+        agent = await get_agent(database, name)
+        await change(database, agent, status=AgentStatus.READY)
+        await run_courses(database, agent, each)
+    listed = (await api.get("/agents")).json()["items"]
+    shown = {agent["name"]: agent["attention"] for agent in listed}
+    assert shown["Working"] is None
+    assert shown["Failing"]["iterations"] == 2
+    assert KEY_ERROR in shown["Failing"]["reason"]
+    assert shown["Failing"]["advice"]
+    assert "wrote nothing" in shown["Fruitless"]["reason"]
+    assert (await api.get("/agents/Failing")).json()["attention"] == shown["Failing"]
+    page = await api.get("http://127.0.0.1/agents", params={"state": "attention"})
+    assert [name for name in courses if name in page.text] == ["Failing", "Fruitless"]
+    assert "watching" not in page.text
+    page = await api.get("http://127.0.0.1/agents/Failing")
+    assert "needs attention" in page.text
+    assert f"This iteration failed: query: {KEY_ERROR}" in page.text
+    assert "found nothing new" not in page.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_due"),
+    [
+        ({"interval_seconds": 7200}, True),
+        ({"models": {"observer": "other"}}, True),
+        ({"name": "Renamed"}, True),
+        ({}, False),
+    ],
+)
+async def test_changed_settings_end_the_backoff(
+    api: httpx.AsyncClient, database: Database, changes: dict[str, Any], is_due: bool
+) -> None:
+    await create_agent(api, name="Failing")
+    agent = await get_agent(database, "Failing")
+    await change(database, agent, status=AgentStatus.READY)
+    await run_courses(database, agent, ["failed"] * 3)
+    if changes:
+        assert (await api.patch("/agents/Failing", json=changes)).status_code == 200
+    due = await database.run(agents.list_due(10))
+    assert [each.id for each in due] == ([agent.id] if is_due else [])

@@ -300,9 +300,20 @@ async def test_connections_are_limited_per_address() -> None:
     async with serve(ConnectionLimits(100, 3)) as server:
         for _ in range(3):
             await server.connect_blocking()
-        rejected = await server.connect(LIVE)
-        assert await rejected.status() == 503
-        assert await (await server.connect(LIVE, "127.0.0.2")).status() == 200
+        rejected = await (await server.connect(UPLOAD)).end()
+        assert rejected.startswith(b"HTTP/1.1 503 ")
+        assert b"retry-after: 2" in rejected
+        await server.connect_blocking("127.0.0.2")
+
+
+async def test_health_checks_succeed_when_all_connections_of_the_address_are_in_use() -> None:
+    async with serve(ConnectionLimits(100, 3)) as server:
+        for _ in range(3):
+            await server.connect_blocking()
+        for _ in range(3 * HEALTH_CONNECTIONS):
+            await server.connect(b"GET /")
+            assert await (await server.connect(LIVE)).status() == 200
+        assert server.open <= 3 + HEALTH_CONNECTIONS
 
 
 async def test_proxies_are_limited_only_by_the_total() -> None:
@@ -311,7 +322,8 @@ async def test_proxies_are_limited_only_by_the_total() -> None:
             await server.connect_blocking("127.0.0.2")
         for _ in range(2):
             await server.connect_blocking("127.0.0.5")
-        assert await (await server.connect(LIVE, "127.0.0.5")).status() == 503
+        rejected = await (await server.connect(UPLOAD, "127.0.0.5")).end()
+        assert rejected.startswith(b"HTTP/1.1 503 ")
 
 
 async def test_health_checks_succeed_when_all_connections_are_in_use() -> None:

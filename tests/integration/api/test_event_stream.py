@@ -3,9 +3,11 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 
 from services.api.streaming import event_stream
@@ -16,6 +18,7 @@ from shared.events.codec import encode
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.api.clients import assert_problem
+from tests.support.api.signed_in import create_token
 from tests.support.factories import make_agent
 from tests.support.streams import (
     END,
@@ -264,3 +267,20 @@ async def test_a_listener_whose_access_is_revoked_is_disconnected(
         revoked.set()
         await listener.wait_for_end()
     assert [end["why"] for end in listener.of(END)] == ["not_allowed"]
+
+
+async def test_a_user_with_too_many_streams_takes_none_of_the_others(settings: Settings) -> None:
+    limited = settings.model_copy(update={"event_listeners_per_user": 3})
+    async with serving(limited) as api, AsyncExitStack() as stack, api.client() as client:
+        for _ in range(3):
+            await stack.enter_async_context(listening(api))
+        attempts = [client.get("/events") for _ in range(20)]
+        for response in await asyncio.gather(*attempts):
+            assert_problem(response, 429, "3 event streams open", "close one")
+            assert response.headers["retry-after"]
+        token = await create_token(limited, "bob")
+        async with (
+            httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}) as bob,
+            bob.stream("GET", f"{client.base_url}events") as response,
+        ):
+            assert response.status_code == 200

@@ -10,12 +10,13 @@ from sqlalchemy import func, update
 
 from services.api.queries import notifications
 from services.api.queries.agents import dashboard_counters
-from shared.agents import feedback
+from shared.agents import agents, feedback
 from shared.database.engine import Database
 from shared.database.tables import Agent, InboxItem
 from shared.enums import InboxKind, InboxView
 from tests.support.api.clients import assert_problem, create_agent
 from tests.support.api.rows import add_advice, get_agent
+from tests.support.scheduling import change
 
 
 @pytest.fixture
@@ -172,3 +173,35 @@ async def test_items_of_nobody_are_not_found(api: httpx.AsyncClient, agent: Agen
         ("feedback", {}),
     ):
         assert_problem(await api.post(f"/inbox/{uuid4()}/{command}", json=body), 404)
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "wakes"),
+    [
+        ("accept", None, True),
+        ("dismiss", None, True),
+        ("feedback", {"useful": False, "text": "Never mention Aruba."}, True),
+        ("snooze", soon(days=1), False),
+        ("read", None, False),
+    ],
+)
+async def test_what_the_owner_says_about_advice_starts_the_next_iteration_soon(
+    api: httpx.AsyncClient,
+    database: Database,
+    agent: Agent,
+    action: str,
+    body: dict[str, Any] | None,
+    wakes: bool,
+) -> None:
+    later = datetime.now(UTC) + timedelta(hours=20)
+    await change(database, agent, next_run_at=later)
+    [item] = await listed(api, "open")
+    for _ in range(2):
+        response = await api.post(f"/inbox/{item['id']}/{action}", json=body)
+        assert response.is_success, response.text
+        row = await get_agent(database, agent.name)
+        is_soon = row.next_run_at < datetime.now(UTC) + timedelta(seconds=agents.WAKE_SECONDS + 1)
+        assert is_soon == wakes
+        await change(database, agent, next_run_at=later)
+        # Saying the same again is nothing new.
+        wakes = False

@@ -8,12 +8,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from typer.testing import CliRunner, Result
 
 from cli.app import build_app
 from cli.errors import BadInputError
-from shared.database.tables import Agent, Source
+from shared.database.tables import Agent, InboxItem, Source
+from shared.enums import InboxKind
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.runtime.settings import Settings
@@ -196,6 +197,28 @@ async def test_usage_errors_exit_with_two_and_unknown_conclusions_are_reported(
         assert getattr(result.exception, "exit_code", None) == 2, words
     missing = await vigil(api, "verify", uuid4())
     assert "There is no conclusion" in str(missing.exception)
+
+
+async def test_the_id_of_an_inbox_item_stands_for_its_advice(
+    api: dict[str, str], evidence_graph: EvidenceGraph
+) -> None:
+    agent_graph = evidence_graph.agent_graph
+    notice = uuid4()
+    async with agent_graph.database.transaction() as session:
+        agent = await session.get_one(Agent, agent_graph.scope.agent_id)
+        texts = {"owner_id": agent.owner_id, "agent_id": agent.id, "title": "t", "summary": ""}
+        advice = await session.scalar(
+            select(InboxItem.id).where(InboxItem.node_id == evidence_graph.nodes["Wait"])
+        )
+        session.add(InboxItem(id=notice, kind=InboxKind.NOTICE, **texts))
+    for reference in (advice, str(advice)[:8]):
+        result = await vigil(api, "verify", reference)
+        assert result.exit_code == 0, result.output
+        assert "advice “Wait”" in result.stdout
+    shown = json.loads((await vigil(api, "advice", "watcher", advice, "--json")).stdout)
+    assert shown["name"] == "Wait"
+    refused = await vigil(api, "verify", notice)
+    assert "is a notice" in str(refused.exception)
 
 
 async def test_a_graph_is_exported_and_imported(

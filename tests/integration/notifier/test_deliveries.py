@@ -1,7 +1,7 @@
 """Every inbox item goes to its owner's destinations: signed, once, and nothing else."""
 
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import update
@@ -9,7 +9,8 @@ from sqlalchemy import update
 from services.notifier import dispatcher
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.tables import Agent, Destination, User
+from shared.database.tables import Agent, Destination, GraphNode, InboxItem, User
+from shared.enums import ANALYSIS_TYPE
 from shared.events.models import AdviceProduced
 from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
@@ -63,7 +64,7 @@ async def test_advice_arrives_signed_and_complete(
         "invalidation": "Orders that fall by a tenth.",
         "advice_id": "some",
         "content": "Nothing changed (0).",
-        "link": f"https://vigil.example.org/api/v1/inbox/{item}",
+        "link": f"https://vigil.example.org/inbox?item={item}",
     }
     assert UUID(hit.message["data"]["advice_id"])
     assert (delivery.attempts, delivery.status_code, delivery.error) == (1, 200, None)
@@ -89,7 +90,36 @@ async def test_a_mail_is_sent_for_each_item(
     assert "Confidence: 80%" in mail.text
     assert "Holds until: 2026-04-30" in mail.text
     assert "What would prove it wrong: Orders that fall by a tenth." in mail.text
-    assert "https://vigil.example.org/api/v1/inbox/" in mail.text
+    assert "https://vigil.example.org/inbox?item=" in mail.text
+
+
+async def test_messages_have_names_in_place_of_ids(
+    notifier: Settings, database: Database, agent: Agent, receiver: WebhookReceiver
+) -> None:
+    await make_webhook(database, agent, receiver.url())
+    await make_mail(database, agent, "you@example.org")
+    cited, gone = uuid4(), uuid4()
+    text = f"Rising [node:{cited}], [edge:{cited.hex}] and [NODE:{gone}]."
+    (item,) = await make_items(database, agent)
+    async with database.transaction() as session:
+        row = await session.get_one(InboxItem, item)
+        row.summary = text
+        advice = await session.get_one(GraphNode, row.node_id)
+        advice.properties = {**advice.properties, "content": text, "invalidation": text}
+        values = {"id": cited, "type": ANALYSIS_TYPE, "name": "Lithium in Chile", "properties": {}}
+        session.add(GraphNode(agent_id=agent.id, **values))
+    async with run_smtp_server() as box:
+        smtp = {"smtp_url": f"smtp://{box.address}", "mail_from": "vigil@example.org"}
+        settings = Settings.model_validate({**notifier.model_dump(), **smtp})
+        async with running_services(settings, NOTIFIER):
+            await wait_until_delivered(database, 2)
+    [hit], [mail] = receiver.hits, box.mails
+    shown = [hit.message["data"][key] for key in ("summary", "content", "invalidation")]
+    for each in (*shown, mail.text):
+        assert "Rising [Lithium in Chile]" in each
+        assert "[no longer in the graph]" in each
+        assert str(cited) not in each
+        assert str(gone) not in each
 
 
 async def test_each_destination_gets_the_items_of_its_agents(

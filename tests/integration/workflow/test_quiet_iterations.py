@@ -21,6 +21,7 @@ from shared.database.tables import (
     Agent,
     Call,
     GraphNode,
+    InboxItem,
     InvestigationRequest,
     Iteration,
     PageProbe,
@@ -256,6 +257,24 @@ async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:
     assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
 
 
+async def test_feedback_on_advice_is_a_reason_to_work(watcher: Watcher) -> None:
+    await watcher.until_quiet()
+    async with watcher.database.transaction() as session:
+        session.add(
+            InboxItem(
+                id=uuid4(),
+                owner_id=watcher.agent.owner_id,
+                agent_id=watcher.agent.id,
+                title="HOLD: Wait",
+                summary="",
+                useful=False,
+                answered_at=func.clock_timestamp(),
+            )
+        )
+    assert (await watcher.tick()).status != IterationStatus.QUIET
+    assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
+
+
 async def test_a_retraction_wakes_the_agent(watcher: Watcher) -> None:
     await watcher.until_quiet()
     scope = GraphScope(watcher.agent.owner_id, watcher.agent.id)
@@ -367,7 +386,10 @@ async def test_pages_that_cannot_be_reached_are_checked_less_and_less_often(
     await watcher.until_quiet()
     (watcher.corpus / "chile.md").unlink()
     assert (await watcher.tick()).status == IterationStatus.QUIET
-    assert (await watcher.observed())["pages_failed"] == 1
+    observed = await watcher.observed()
+    assert observed["pages_failed"] == 1
+    error = "not reached: the server answered 404"
+    assert observed["failures"] == [{"url": CHILE_URL, "error": error}]
     await watcher.tick()
     assert (await watcher.observed())["pages_checked"] == 2, "not again at once"
     async with watcher.database.transaction() as session:
@@ -376,7 +398,7 @@ async def test_pages_that_cannot_be_reached_are_checked_less_and_less_often(
     async with watcher.database.transaction() as session:
         probe = await session.get_one(PageProbe, (watcher.agent.id, CHILE_URL))
         kinds = await session.scalars(select(PageProbe.kind).order_by(PageProbe.kind))
-        assert (probe.failures, probe.error) == (2, "the server answered 404")
+        assert (probe.failures, probe.error) == (2, "not reached: the server answered 404")
         assert list(kinds) == [ProbeKind.FEED, ProbeKind.PAGE, ProbeKind.PAGE]
 
 

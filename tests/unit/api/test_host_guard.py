@@ -15,9 +15,15 @@ from shared.runtime.settings import Settings
 IN_COMPOSE = ("0.0.0.0", "api", "192.168.1.5", "Vigil.example", "[fe80::1]")
 
 
-async def send_request(host: str, hosts: Sequence[str], **headers: str) -> httpx.Response:
+async def send_request(
+    host: str,
+    hosts: Sequence[str],
+    public_url: str = "http://127.0.0.1:8080",
+    **headers: str,
+) -> httpx.Response:
     route = Route("/", lambda _: PlainTextResponse("inside"))
-    app = Starlette(routes=[route], middleware=[Middleware(HostGuard, hosts=hosts)])
+    guard = Middleware(HostGuard, hosts=hosts, public_url=public_url)
+    app = Starlette(routes=[route], middleware=[guard])
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         return await client.get("/", headers={"host": host, **headers})
@@ -80,6 +86,31 @@ async def test_foreign_origins_are_rejected_for_an_allowed_host() -> None:
     for origin in ("null", "http://[::1", ""):
         assert (await send_request("api:8080", IN_COMPOSE, origin=origin)).status_code == 403
     assert (await send_request("api:8080", IN_COMPOSE, origin="http://api:8080")).text == "inside"
+
+
+@pytest.mark.parametrize(
+    ("public_url", "origin", "is_accepted"),
+    [
+        ("https://vigil.example", "https://vigil.example", True),
+        ("https://Vigil.example:443/", "https://vigil.example", True),
+        ("http://vigil.example:80", "http://vigil.example", True),
+        ("http://127.0.0.1:8491", "http://127.0.0.1:8491", True),
+        ("http://[fe80::1]:8491", "http://[fe80::1]:8491", True),
+        ("https://vigil.example", "http://vigil.example", False),
+        ("https://vigil.example", "https://vigil.example:8443", False),
+        ("https://vigil.example", "https://vigil.example.evil.example", False),
+        ("https://vigil.example", "https://evil.example", False),
+        ("https://vigil.example", "null", False),
+    ],
+)
+async def test_behind_a_proxy_that_replaces_the_host_pages_of_the_public_url_are_accepted(
+    public_url: str, origin: str, is_accepted: bool
+) -> None:
+    response = await send_request("127.0.0.1:8080", [], public_url, origin=origin)
+    assert (response.status_code == 200) == is_accepted
+    if not is_accepted:
+        assert f"VIGIL_PUBLIC_URL={origin}" in response.json()["detail"]
+        assert "header Host" in response.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -100,14 +100,22 @@ def test_an_iteration_shows_why_it_worked_and_what_was_checked() -> None:
             "due": ["the horizon of an analysis has passed"],
             "pages_checked": 5,
             "pages_changed": 2,
-            "pages_failed": 1,
+            "pages_failed": 4,
+            "failures": [
+                {"url": "https://a.example/", "error": "not reached: no response within 10 s"},
+                {"url": "https://b.example/feed", "error": "unreadable: its feed cannot be read"},
+                {"url": "https://c.example/", "error": "unsupported type: its type 'video/mp4'"},
+            ],
         },
     )
     console = Console(file=output, width=200, theme=THEME)
     show_iteration(console, iteration(observe), show_messages=False)
     lines = output.getvalue().splitlines()
     assert "  Why: pages have changed or are new; the horizon of an analysis has passed." in lines
-    assert "  Pages checked: 5 (1 not reached, 2 changed)." in lines
+    checked = "Pages checked: 5 (2 not reached, 1 unreadable, 1 unsupported type, 2 changed)."
+    assert f"  {checked}" in lines
+    assert "  https://a.example/ is not reached: no response within 10 s." in lines
+    assert "  https://b.example/feed is unreadable: its feed cannot be read." in lines
 
 
 def test_a_whole_iteration_is_printed_step_by_step_and_only_once() -> None:

@@ -37,7 +37,7 @@ from shared.graph.conclusions import queries as conclusion_queries
 from shared.graph.conclusions.queries import ConclusionFilter
 from shared.graph.retraction import doubts
 from shared.graph.verification import verifier
-from shared.schemas.base import ConclusionResponse, PageRequest
+from shared.schemas.base import LARGEST_PAGE, ConclusionResponse, PageRequest
 from shared.schemas.provenance import RetractionResponse, SourceResponse
 from shared.workflow.iterations import database_time
 
@@ -61,6 +61,7 @@ async def list_sources(
 ) -> HTMLResponse:
     """Pages by site, each with all versions in one row."""
     pages = await provenance.list_pages(access.session, access.scope)
+    checks = await provenance.list_checks(access.session, access.scope, PageRequest(LARGEST_PAGE))
     sites = group_by_site(filter_pages(pages, search, state), sum(each.quotes for each in pages))
     if site:
         sites = [each for each in sites if each.name == site]
@@ -71,6 +72,8 @@ async def list_sources(
         more=len(sites) - shown,
         shown=shown,
         pages_shown=MAX_SHOWN if site else PAGES_SHOWN,
+        failed_checks=[each for each in checks.items if each.error is not None],
+        checks={each.url: each for each in checks.items},
         page_count=len(pages),
         match_count=sum(len(each.pages) for each in sites),
         quote_count=sum(each.quotes for each in pages),

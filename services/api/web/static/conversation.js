@@ -1,4 +1,5 @@
 // The conversation page: streams answers, and adds messages that were sent from other windows.
+import { listen } from "./live.js";
 import { formatTimes } from "./times.js";
 
 const thread = document.getElementById("thread");
@@ -25,27 +26,26 @@ function follow(article) {
   const words = article.querySelector(".words");
   const looks = article.querySelector(".looks");
   const progress = article.querySelector("[data-progress-word]");
-  const stream = new EventSource(article.dataset.stream);
   let text = "";
   let looked = 0;
-  const on = (name, then) => stream.addEventListener(name, (event) => keepingEnd(() => then(JSON.parse(event.data))));
-  on("text", (piece) => {
+  const on = {};
+  on.text = (piece) => {
     // The stream begins with the whole text so far; a resumed stream begins where it stopped.
     text = piece.offset === 0 ? piece.text : text + piece.text;
     words.textContent = rendered(text);
     progress.textContent = "Writing";
-  });
-  on("restart", () => { text = words.textContent = ""; });
-  on("tool", (use) => {
+  };
+  on.restart = () => { text = words.textContent = ""; };
+  on.tool = (use) => {
     const list = looks.querySelector("ul");
     if (looked++ === 0) list.replaceChildren();
     list.append(lineOf(use));
     looks.querySelector(".looks-count").textContent = looked === 1 ? "1 lookup" : `${looked} lookups`;
     looks.hidden = false;
     progress.textContent = "Looking things up";
-  });
-  const ended = async () => {
-    stream.close();
+  };
+  on.complete = on.failed = async () => {
+    stop();
     try {
       await replace(article);
       followNext();
@@ -53,10 +53,10 @@ function follow(article) {
       sayFailed(error);
     }
   };
-  stream.addEventListener("complete", ended);
-  stream.addEventListener("failed", ended);
-  stream.addEventListener("error", () => {
-    progress.textContent = stream.readyState === EventSource.CLOSED ? "Connection lost: reload the page" : "Reconnecting";
+  const stop = listen(article.dataset.stream, {
+    open: () => {},
+    lost: () => { progress.textContent = "Reconnecting"; },
+    take: ({ event, data }) => keepingEnd(() => on[event]?.(JSON.parse(data))),
   });
 }
 

@@ -355,9 +355,9 @@ function sayAway(words) {
 
 function listen() {
   const on = (name, then) => document.body.addEventListener(name, then);
-  on("htmx:sse:after:message", ({ detail }) => take(detail.message));
-  on("htmx:sse:after:connection", () => { isConnected = away.hidden = true; });
-  on("htmx:sse:error", () => {
+  on("vigil:event", ({ detail }) => take(detail));
+  on("vigil:live", () => { isConnected = away.hidden = true; });
+  on("vigil:away", () => {
     isConnected = false;
     sayAway("Connection lost. Vigil reconnects automatically and then shows the missed events.");
   });

@@ -1,5 +1,6 @@
 // Runs on every page: times, the state of the live stream, keyboard shortcuts, the palette, the theme.
 import { listenToQuestions } from "./confirm.js";
+import { followEvents } from "./live.js";
 import { formatTimes } from "./times.js";
 import { listenToPalette, openPalette } from "./palette.js";
 
@@ -84,9 +85,8 @@ function watchStream() {
     state.querySelector("[data-word]").textContent = words;
   };
   const on = (name, then) => document.body.addEventListener(name, then);
-  on("htmx:sse:after:connection", () => setConnection("live", "Live"));
-  on("htmx:sse:error", () => setConnection("broken", "Reconnecting"));
-  on("htmx:sse:close", () => setConnection("broken", "Not live"));
+  on("vigil:live", () => setConnection("live", "Live"));
+  on("vigil:away", () => setConnection("broken", "Reconnecting"));
   addEventListener("offline", () => setConnection("broken", "Offline"));
 }
 
@@ -161,3 +161,5 @@ function sayFailed(event) {
 }
 
 whenReady();
+// Scripts of the page that listen to events run after this one.
+addEventListener("load", followEvents);

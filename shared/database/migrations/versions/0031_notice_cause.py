@@ -1,0 +1,21 @@
+"""The cause of a notice that is open until its cause ends.
+
+Revision ID: 0031
+Revises: 0025
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0031"
+down_revision = "0025"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("inbox_items", sa.Column("cause", sa.Text()))
+
+
+def downgrade() -> None:
+    op.drop_column("inbox_items", "cause")

@@ -1,0 +1,174 @@
+"""Agents whose iterations do not work: why, since when, and how much less often they run until one does.
+
+All of it is derived from the newest iterations, except that the owner has one open notice for each episode.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from shared.billing.budgets import SUSPENSION_WORDS
+from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
+from shared.durations import format_duration
+from shared.enums import InboxKind, IterationStatus, NoticeCause, StepKind, StepStatus
+
+FAILURES: Final = 2
+"""Failed iterations in a row after which an agent needs attention."""
+FRUITLESS: Final = 3
+"""Iterations in a row without a result after which it does, failed ones included."""
+MAX_BACKOFF_SECONDS: Final = 86_400
+_NEWEST: Final = 200
+_COUNTED: Final = 20
+"""Iterations that are looked at, of the newest ones, without quiet ones."""
+OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{SUSPENSION_WORDS}" flag "q"))'
+"""An error of an iteration that is not a stop by a daily budget."""
+_RESULT: Final = "$ ? (@.nodes > 0 || @.edges > 0 || @.analyses.size() > 0 || @.advice.size() > 0)"
+
+
+def streak_sql(agent: str) -> str:
+    """A query of one row about the iterations without a result since the last one that had one, for the id `agent`.
+
+    Left out are quiet iterations, those that a budget stopped, and running ones: during an outage of a provider, steps
+    wait. An iteration that planned nothing works, unless the graph is empty. A failed one works if a retry of a step had
+    a result after its end.
+    """
+    return f"""
+select cast(count(*) as integer) as iterations, min(started_at) as since, max(started_at) as last_started_at,
+  (array_agg(errors order by number desc))[1] as errors,
+  count(*) >= {FAILURES} and bool_and(is_failed) filter (where place <= {FAILURES}) as is_failing,
+  count(*) >= {FRUITLESS}
+    or count(*) >= {FAILURES} and bool_and(is_failed) filter (where place <= {FAILURES}) as needs_attention
+from (
+  select worked.*, row_number() over newest as place, bool_or(is_good) over newest as is_over
+  from (
+    select number, started_at, errors, status = '{IterationStatus.FAILED}' as is_failed,
+      case status when '{IterationStatus.FAILED}' then has_late_result
+        else has_result
+          or not is_planned and exists (select from graph_nodes where graph_nodes.agent_id = {agent})
+        end as is_good
+    from (
+      select * from (
+        select id, number, status, errors, started_at, ended_at from iterations
+        where agent_id = {agent} order by number desc limit {_NEWEST}
+      ) as newest
+      where status in ('{IterationStatus.FAILED}', '{IterationStatus.COMPLETED}')
+      order by number desc limit {_COUNTED}
+    ) as ended
+    cross join lateral (
+      select coalesce(bool_or(has_result), false) as has_result,
+        coalesce(bool_or(has_result and steps.ended_at > ended.ended_at), false) as has_late_result,
+        coalesce(bool_or(kind <> '{StepKind.OBSERVE}'), false) as is_planned
+      from (
+        select *, status = '{StepStatus.COMPLETED}' and jsonb_path_exists(result, '{_RESULT}') as has_result
+        from steps where iteration_id = ended.id
+      ) as steps
+    ) as work
+    where has_result or errors = '[]' or jsonb_path_exists(errors, '{OTHER_ERROR}')
+  ) as worked
+  window newest as (order by number desc)
+) as streak
+where not is_over"""
+
+
+NEEDS_ATTENTION: Final = (
+    f"(select needs_attention from ({streak_sql('agents.id')}) as streak) is true"
+)
+"""The condition, for statements on `agents`."""
+_FIND: Final = CompiledStatement(f"""
+select agent.id, streak.iterations, streak.since, streak.errors, streak.is_failing
+from unnest(cast(:agents as uuid[])) as agent (id) cross join lateral ({streak_sql("agent.id")}) as streak
+where streak.needs_attention
+""")
+_LOCK: Final = CompiledStatement("select from agents where id = :of_agent for no key update")
+_RECORD: Final = CompiledStatement(f"""
+with streak as materialized (
+  {streak_sql("cast(:of_agent as uuid)")}
+),
+notified as (
+  insert into inbox_items (id, owner_id, agent_id, kind, cause, title, summary)
+  select gen_random_uuid(), owner_id, agents.id, '{InboxKind.NOTICE}', '{NoticeCause.ATTENTION}',
+    agents.name || ' needs attention', case when is_failing then :failing else :fruitless end
+  from streak, agents where agents.id = :of_agent and needs_attention and not exists (
+    select from inbox_items
+    where agent_id = :of_agent and cause = '{NoticeCause.ATTENTION}' and resolved_at is null)
+),
+resolved as (
+  update inbox_items
+  set resolved_at = clock_timestamp(), read_at = coalesce(read_at, clock_timestamp())
+  from streak where agent_id = :of_agent and cause = '{NoticeCause.ATTENTION}' and resolved_at is null
+    and not needs_attention
+  returning agent_id
+)
+update agents set next_run_at = case when needs_attention
+  then greatest(next_run_at, last_started_at + make_interval(secs => greatest(interval_seconds, least({MAX_BACKOFF_SECONDS},
+    interval_seconds * power(2, 1 + iterations - case when is_failing then {FAILURES} else {FRUITLESS} end)))))
+  else least(next_run_at, clock_timestamp() + make_interval(secs => interval_seconds)) end
+from streak
+where agents.id = :of_agent and (needs_attention or exists (select from resolved))
+""")
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Why an agent needs the attention of its owner."""
+
+    iterations: int
+    """The number of iterations without a result, the newest ones; at most 20 are counted."""
+    since: datetime
+    """When the first of them started."""
+    reason: str
+    advice: str
+
+
+def find(agent_ids: Collection[UUID]) -> BoundQuery[Mapping[UUID, Attention]]:
+    """Returns the agents among these that need attention."""
+
+    def read(rows: Sequence[Row]) -> Mapping[UUID, Attention]:
+        return {
+            row.id: Attention(
+                row.iterations, row.since, *_explain(row.iterations, row.errors, row.is_failing)
+            )
+            for row in rows
+        }
+
+    return BoundQuery(_FIND, {"agents": uuid_array(agent_ids)}, read)
+
+
+def lock_agent(agent_id: UUID) -> BoundQuery[None]:
+    """Locks the agent's row for `record_end`. Executed before the iteration is changed: deletions lock in this order."""
+    return BoundQuery(_LOCK, {"of_agent": agent_id}, lambda _: None)
+
+
+def record_end(agent_id: UUID, errors: Sequence[str]) -> BoundQuery[None]:
+    """Updates the next run and the notice of an agent after the end of an iteration, which had these errors. Idempotent.
+
+    To be executed after `lock_agent` in the same transaction, so that an episode has one notice.
+    """
+    params = {
+        "of_agent": agent_id,
+        "failing": " ".join(_explain(FAILURES, errors, is_failing=True)),
+        "fruitless": " ".join(_explain(FRUITLESS, errors, is_failing=False)),
+    }
+    return BoundQuery(_RECORD, params, lambda _: None)
+
+
+def _explain(iterations: int, errors: Sequence[str], is_failing: bool) -> tuple[str, str]:
+    """Reason and advice, in sentences."""
+    count = f"at least {iterations}" if iterations == _COUNTED else str(iterations)
+    error = f" The error was: {errors[0].rstrip('.')}." if errors else ""
+    until = (
+        "Run the agent now or change its settings: it tries at once. Until an iteration works, it runs less often, at "
+        f"intervals of up to {format_duration(MAX_BACKOFF_SECONDS)}."
+    )
+    if is_failing:
+        return (
+            f"The last {count} iterations failed.{error}",
+            f"Correct what the error names. {until}",
+        )
+    return (
+        f"The last {count} iterations wrote nothing to the graph.{error}",
+        "Describe the mission more precisely, prefer domains that publish about it, or choose another model. "
+        + until,
+    )
