@@ -469,6 +469,9 @@ def check_nats(
         ]
 
 
+_CREATE_STREAM: Final = "the scheduler creates what is missing; for the rest run `vigil migrate`"
+
+
 async def _nats(
     url: str, credentials: Credentials, outdated: Callable[[str, str, str], Finding]
 ) -> list[Finding]:
@@ -476,12 +479,10 @@ async def _nats(
         url = strip_secrets(url)
         stream = await stream_state(client)
         if stream is None:
-            return [outdated("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
+            return [outdated("nats", f"{url}, but the stream is missing", _CREATE_STREAM)]
         jetstream = client.jetstream()
         faults = [await find_consumer_fault(jetstream, consumer) for consumer in CONSUMERS.values()]
-    broken = [
-        outdated("consumer", error, "run `vigil migrate`") for error in faults if error is not None
-    ]
+    broken = [outdated("consumer", error, _CREATE_STREAM) for error in faults if error is not None]
     text = f"{url}, {counted(stream.events, 'event')} stored, {stream.size_bytes / 1e6:.1f} MB"
     return [good("nats", text), *broken]
 

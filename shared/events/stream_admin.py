@@ -173,7 +173,7 @@ async def find_consumer_fault(
         observe(info)
         actual = info.config
     except NotFoundError:
-        return f"consumer {consumer.service!r} is not on stream {STREAM}; the scheduler creates it"
+        return f"consumer {consumer.service!r} is not on stream {STREAM}"
     expected = consumer_config(consumer)
     single = [actual.filter_subject] if actual.filter_subject else []
     if sorted(actual.filter_subjects or single) != sorted(expected.filter_subjects or []):
