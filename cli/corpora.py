@@ -46,7 +46,7 @@ def add_agent_corpus(
     show_corpus(console, checked, sandbox_model=providers.model_is_sandbox)
     directory = data_directory(data)
     try:
-        return add_corpus(directory.corpora_file, folder)
+        return add_corpus(directory.corpora_file, folder, str(client.me().user.id))
     except (CorpusError, OSError) as error:
         raise BadInputError(
             f"the corpus cannot be added to {directory.corpora_file}: {error}"

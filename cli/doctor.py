@@ -3,9 +3,10 @@
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from cli.client.reasons import reason
 from cli.client.target import Api
 from cli.config.discovery import engine_settings
 from cli.config.providers import Providers, check_corpus
+from cli.doctor_agents import agent_problems, dead_letter_problem
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory, Running
 from cli.local.engines import nats_server, postgres_binaries, require_local_extra
@@ -30,21 +32,25 @@ from cli.render.accounts import describe_model, describe_search
 from cli.render.console import ago, counted
 from cli.render.iterations import outage_sentence
 from sandbox.corpus import CorpusError
-from sandbox.corpus.registry import read_registry
+from sandbox.corpus.registry import AddedCorpus, read_registry
 from shared.agents.model_choice import split_models
 from shared.database import pgvector
 from shared.errors import PermanentError, TransientError
 from shared.events.credentials import Credentials
 from shared.events.permissions import OPERATOR
-from shared.events.stream_admin import find_consumer_fault
+from shared.events.stream_admin import STORE_FAULT, find_consumer_fault
 from shared.events.stream_reader import connect_reader, stream_state
 from shared.events.topology import CONSUMERS
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.providers import load_prices
 from shared.runtime.settings import Settings
 from shared.schemas.base import AgentResponse, ProviderOutage, ProvidersResponse
+from shared.schemas.operations import DeadLetterResponse
 from shared.urls import strip_secrets
 
+DEAD_LETTERS_SHOWN: Final = 50
+MINIMUM_FREE_STORE_BYTES: Final = 16 * 1024**2
+"""On a file system of an engine's own: a segment of PostgreSQL's log."""
 GIGABYTE: Final = 1024**3
 CONNECT_SECONDS: Final = 3
 OPENAI: Final = "https://api.openai.com/v1"
@@ -115,48 +121,108 @@ def examine(
         return
     yield check_engines()
     yield check_data_directory(directory)
-    yield check_disk(directory)
-    away: set[str] = set()
-    for finding in _running(settings, data, running, api):
-        away |= {finding.provider} if isinstance(finding, Outage) else set()
-        yield finding
-    yield from check_keys(settings)
+    yield from check_disks(directory)
+    installed = yield from _running(settings, data, running, api)
     answering = Providers.from_settings(settings, corpus)
-    checks = {
-        "model server": partial(check_model_server, settings, answering),
-        **{
-            f"provider {name}": partial(check_named_provider, settings, name)
-            for name in settings.providers
-        },
-        "search service": partial(check_search_service, settings, answering),
-    }
-    for name, check in checks.items():
-        # The installation's own requests say more than a list of models.
-        if name not in away:
-            yield check()
+    if installed is not None:
+        yield from check_installed_providers(settings, answering, installed)
+    elif running is None:
+        yield note(
+            "shell", "no installation runs here: keys and servers below are those of this shell"
+        )
+        yield from check_keys(settings)
+        yield from _check_providers(settings, answering)
     yield from _corpus(answering, running)
+
+
+def _check_providers(settings: Settings, answering: Providers) -> Iterator[Finding]:
+    yield from _check_models(settings, answering)
+    yield check_search_service(settings, answering)
+
+
+def _check_models(
+    settings: Settings, answering: Providers, away: Collection[str] = ()
+) -> Iterator[Finding]:
+    if "model server" not in away:
+        yield check_model_server(settings, answering)
+    for name in settings.providers:
+        if f"provider {name}" not in away:
+            yield check_named_provider(settings, name)
+
+
+def check_installed_providers(
+    settings: Settings, answering: Providers, installed: ProvidersResponse
+) -> Iterator[Finding]:
+    """The providers as the running installation uses them, which may have been started with another environment.
+
+    Its keys are known to its processes only: they are used here if this shell has the same providers.
+    """
+    model_key, search_key = installed.model_key_set, installed.search_key_set
+    # The installation's own requests say more than a list of models.
+    away = {_outage(outage).provider for outage in installed.outages}
+    yield _installed_key("OPENAI_API_KEY", model_key, installed.model_is_sandbox)
+    yield _installed_key("TAVILY_API_KEY", search_key, installed.search_is_sandbox)
+    if installed.model_is_sandbox:
+        yield note("model server", "the sandbox answers instead")
+    elif (settings.openai_base_url, settings.model, settings.openai_api_key is not None) == (
+        installed.model_server,
+        installed.model,
+        model_key,
+    ):
+        yield from _check_models(settings, answering, away)
+    elif "model server" not in away:
+        yield _reach("model server", installed.model_server or OPENAI, "models", "OPENAI_BASE_URL")
+    if "search service" in away:
+        return
+    if installed.search_is_sandbox:
+        yield note("search service", "the sandbox searches instead")
+    elif (settings.tavily_base_url, settings.tavily_api_key is not None) == (
+        installed.search_server,
+        search_key,
+    ):
+        yield check_search_service(settings, replace(answering, search="Tavily"))
+    else:
+        yield _reach(
+            "search service", installed.search_server or TAVILY, "usage", "TAVILY_BASE_URL"
+        )
+
+
+def _installed_key(variable: str, is_set: bool, is_sandbox: bool) -> Finding:
+    if is_sandbox:
+        return note(variable, "is not set in the installation: the sandbox is used instead")
+    return (
+        good(variable, "is set in the installation")
+        if is_set
+        else note(variable, "is not set in the installation: its server is used without a key")
+    )
+
+
+def _reach(name: str, base: str, path: str, setting: str) -> Finding:
+    """Whether the server answers, without a key."""
+    base = base.rstrip("/")
+    answer = _Request(name, base, path, setting, "", None).send(REQUEST_SECONDS)
+    if isinstance(answer, Finding) and not isinstance(answer, RefusedKey):
+        return answer
+    return good(name, f"{strip_secrets(base)} answers; the installation's key is not known here")
 
 
 def _running(
     settings: Settings, data: Path, running: Running | None, api: Api | None
-) -> Iterator[Finding]:
+) -> Generator[Finding, None, ProvidersResponse | None]:
+    """Returns the providers of the installation, if its API tells them."""
     if running is None and api is None and not _engines_are_configured():
         yield note("installation", "none is running here", "start one with `vigil up`")
-        return
+        return None
     if running is not None:
         yield check_process(running)
     embedding_model = settings.embedding_model
-    agents: Sequence[AgentResponse] = ()
+    view = None
     if api is not None:
-        finding, providers, agents = check_api(api)
+        finding, view = check_api(api)
         yield finding
-        if providers is not None:
-            embedding_model = providers.embedding_model
-            yield _providers(providers)
-            if providers.mail_server is not None:
-                yield note("mail", f"sent through {providers.mail_server}")
-            yield from map(_outage, providers.outages)
-    yield from check_agents(agents)
+        if view is not None:
+            embedding_model = view.providers.embedding_model
+            yield from _view(view)
     local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
@@ -165,8 +231,22 @@ def _running(
         yield from _engines(data, embedding_model)
     if running is not None:
         yield from check_services(running)
-    if local is not None:
-        yield from check_agent_corpora(DataDirectory(data), agents)
+    if local is not None and view is not None:
+        yield from check_agent_corpora(DataDirectory(data), view.agents)
+    return None if view is None else view.providers
+
+
+def _view(view: "ApiView") -> Iterator[Finding]:
+    """What the API tells of its installation."""
+    yield _providers(view.providers)
+    if view.providers.mail_server is not None:
+        yield note("mail", f"sent through {view.providers.mail_server}")
+    yield from map(_outage, view.providers.outages)
+    for text, fix in agent_problems(view.agents, datetime.now(UTC)):
+        yield bad("agent", text, fix) if fix else note("agent", text)
+    problem = dead_letter_problem(view.dead_letters, DEAD_LETTERS_SHOWN)
+    if problem is not None:
+        yield bad("dead letters", *problem)
 
 
 def _outage(outage: ProviderOutage) -> Outage:
@@ -245,12 +325,20 @@ def check_data_directory(directory: DataDirectory) -> Finding:
     return good(name, str(root))
 
 
-def check_disk(directory: DataDirectory) -> Finding:
-    name, place = "disk", _existing(directory.root)
-    free_bytes = shutil.disk_usage(place).free
+def check_disks(directory: DataDirectory) -> Iterator[Finding]:
+    """The file system of the data directory, and of an engine if it has another."""
+    root = _existing(directory.root)
+    yield _disk(root, MINIMUM_FREE_BYTES)
+    for store in (directory.nats, directory.postgres):
+        if store.exists() and store.stat().st_dev != root.stat().st_dev:
+            yield _disk(store, MINIMUM_FREE_STORE_BYTES)
+
+
+def _disk(place: Path, minimum_bytes: int) -> Finding:
+    name, free_bytes = "disk", shutil.disk_usage(place).free
     text = f"{free_bytes / GIGABYTE:.1f} GB free at {place}"
-    if free_bytes < MINIMUM_FREE_BYTES:
-        minimum = f"{MINIMUM_FREE_BYTES >> 20} MB"
+    if free_bytes < minimum_bytes:
+        minimum = f"{minimum_bytes >> 20} MB"
         return bad(
             name,
             text,
@@ -280,17 +368,6 @@ def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
     return good(name, f"{corpus}{documents}{skipped}{used}")
 
 
-def check_agents(agents: Iterable[AgentResponse]) -> Iterator[Finding]:
-    """The agents whose iterations fail or have no result."""
-    for agent in agents:
-        if agent.attention is not None:
-            yield bad(
-                "agent",
-                f"{agent.name} needs attention: {agent.attention.reason}",
-                agent.attention.advice,
-            )
-
-
 def check_agent_corpora(
     directory: DataDirectory, agents: Iterable[AgentResponse]
 ) -> Iterator[Finding]:
@@ -302,22 +379,23 @@ def check_agent_corpora(
     if not users:
         return
     try:
-        folders = read_registry(directory.corpora_file)
+        added = read_registry(directory.corpora_file)
     except CorpusError as error:
         yield bad("corpus", str(error), f"repair {directory.corpora_file}")
         return
     for corpus, names in users.items():
-        yield _agent_corpus(folders.get(corpus), corpus, ", ".join(names))
+        yield _agent_corpus(added.get(corpus), corpus, ", ".join(names))
 
 
-def _agent_corpus(folder: Path | None, corpus: str, agents: str) -> Finding:
+def _agent_corpus(added: AddedCorpus | None, corpus: str, agents: str) -> Finding:
     name = "corpus"
-    if folder is None:
+    if added is None:
         return bad(
             name,
             f"the folder of {corpus}, which {agents} searches, is not in the list of corpora",
-            "create an agent with --corpus and the same folder, which adds it under the same name",
+            "restore corpora.json from a backup, or create another agent with --corpus and the same folder",
         )
+    folder = added.folder
     try:
         checked = check_corpus(str(folder))
     except BadInputError as error:
@@ -335,21 +413,29 @@ def check_process(running: Running) -> Finding:
     return good("installation", f"process {running.pid}, started {ago(running.started_at)}")
 
 
-def check_api(
-    target: Api,
-) -> tuple[Finding, ProvidersResponse | None, Sequence[AgentResponse]]:
-    """Also returns the providers of the installation and the user's agents, if it grants access."""
+@dataclass(frozen=True)
+class ApiView:
+    """What the API tells the user of the installation."""
+
+    providers: ProvidersResponse
+    agents: Sequence[AgentResponse]
+    dead_letters: Sequence[DeadLetterResponse]
+    """The newest."""
+
+
+def check_api(target: Api) -> tuple[Finding, ApiView | None]:
+    """Also returns what it tells, if it grants access."""
     try:
         with Client(target) as client:
             version = client.about().version
             agents = list(client.agents())
-            providers = client.providers()
+            dead_letters = list(client.dead_letters(limit=DEAD_LETTERS_SHOWN))
+            view = ApiView(client.providers(), agents, dead_letters)
     except AwayError as error:
-        return bad("api", str(error), "see logs/api.log in the data directory"), None, ()
+        return bad("api", str(error), "see logs/api.log in the data directory"), None
     except CommandError as error:
-        return bad("api", str(error), "run `vigil whoami` to see your credential"), None, ()
-    finding = good("api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}")
-    return finding, providers, agents
+        return bad("api", str(error), "run `vigil whoami` to see your credential"), None
+    return good("api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"), view
 
 
 def check_postgres(url: str) -> Finding:
@@ -411,6 +497,9 @@ def check_nats(
         ]
 
 
+_CREATE_STREAM: Final = "the scheduler creates what is missing; for the rest run `vigil migrate`"
+
+
 async def _nats(
     url: str, credentials: Credentials, outdated: Callable[[str, str, str], Finding]
 ) -> list[Finding]:
@@ -418,12 +507,10 @@ async def _nats(
         url = strip_secrets(url)
         stream = await stream_state(client)
         if stream is None:
-            return [outdated("nats", f"{url}, but the stream is missing", "run `vigil migrate`")]
+            return [outdated("nats", f"{url}, but the stream is missing", _CREATE_STREAM)]
         jetstream = client.jetstream()
         faults = [await find_consumer_fault(jetstream, consumer) for consumer in CONSUMERS.values()]
-    broken = [
-        outdated("consumer", error, "run `vigil migrate`") for error in faults if error is not None
-    ]
+    broken = [outdated("consumer", error, _CREATE_STREAM) for error in faults if error is not None]
     text = f"{url}, {counted(stream.events, 'event')} stored, {stream.size_bytes / 1e6:.1f} MB"
     return [good("nats", text), *broken]
 
@@ -438,11 +525,13 @@ def check_services(running: Running) -> Iterator[Finding]:
         if why is None:
             yield good(name, f"ready, http://127.0.0.1:{port}")
         else:
-            yield bad(
-                name,
-                f"not ready: {why}",
-                f"see logs/{name}.log in the data directory; Vigil restarts the service automatically",
-            )
+            yield bad(name, f"not ready: {why}", _service_fix(name, why))
+
+
+def _service_fix(name: str, why: str) -> str:
+    if why.startswith(STORE_FAULT):
+        return "free up space on its disk if it is full: nothing is lost, and Vigil restarts NATS when there is space"
+    return f"see logs/{name}.log in the data directory; Vigil restarts a service that has stopped"
 
 
 def check_keys(settings: Settings) -> Iterator[Finding]:

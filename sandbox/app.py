@@ -41,8 +41,8 @@ def build_app(
     changes = None if settings.corpus == DEFAULT_CORPUS else partial(fingerprint, settings.corpus)
     load = partial(_open_corpus, cache=settings.cache_directory)
     corpus = CorpusLoader(partial(load, settings.corpus), on_failure, changes)
-    folders = partial(read_registry, settings.registry) if settings.registry else dict
-    corpora = Corpora(corpus, folders, load)
+    added = partial(read_registry, settings.registry) if settings.registry else dict
+    corpora = Corpora(corpus, added, load)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

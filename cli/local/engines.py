@@ -97,6 +97,16 @@ class Engine(ABC):
                 self._process.send_signal(signal_number)
             if self._ended_within(patience_seconds):
                 return
+        self.kill()
+
+    def signal_stop(self) -> None:
+        """Asks it to stop in order, without waiting. It must be alive."""
+        assert self._process is not None
+        self._process.send_signal(self.stop_signals[0][0])
+
+    def kill(self) -> None:
+        """Kills it and waits."""
+        assert self._process is not None
         self._process.kill()
         self._process.wait()
 
@@ -191,6 +201,8 @@ class RestartDelay:
 
 
 RESTART_READY_SECONDS: Final = 30.0
+STOP_SECONDS: Final = 5.0
+"""How long an engine that is restarted may take to stop."""
 
 
 class EngineWatchdog:
@@ -201,12 +213,23 @@ class EngineWatchdog:
         self._started = time.monotonic()
         self._delay = RestartDelay()
         self._restart_at: float | None = None
+        self._kill_at: float | None = None
+
+    def restart(self) -> None:
+        """Stops the engine, without waiting; `look_after` then starts it again."""
+        if self._engine.alive() and self._kill_at is None:
+            self._engine.signal_stop()
+            self._restart_at = time.monotonic()
+            self._kill_at = self._restart_at + STOP_SECONDS
 
     def look_after(self) -> str | None:
         """Restarts the engine if it died and the delay is over; returns what happened in one line, or None."""
-        if self._engine.alive():
-            return None
         now = time.monotonic()
+        if self._engine.alive():
+            if self._kill_at is not None and now >= self._kill_at:
+                self._engine.kill()
+            return None
+        self._kill_at = None
         if self._restart_at is None:
             delay_seconds = self._delay.after(now - self._started)
             self._restart_at = now + delay_seconds

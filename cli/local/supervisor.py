@@ -35,6 +35,7 @@ from cli.local.process_pool import Died, ProcessPool
 from cli.local.processes import tail
 from cli.local.service_process import ServiceProcess
 from cli.local.signals import StopSignals
+from cli.local.store_watch import StoreWatch
 from shared.events.credentials import Credentials
 from shared.events.permissions import OPERATOR
 from shared.runtime.identity import MIGRATE
@@ -80,7 +81,8 @@ class Stack:
         )
         self._postgres = EmbeddedPostgres(data.postgres, data.logs / "postgres.log")
         self._sandbox_key = f"{SANDBOX_KEY}-{secrets.token_urlsafe(SANDBOX_KEY_BYTES)}"
-        self._watchdogs: list[EngineWatchdog] = []
+        self._store_watch: StoreWatch | None = None
+        self._watchdogs: list[EngineWatchdog | StoreWatch] = []
         self._started_at = datetime.now(UTC)
         self._token = data.renew_token()
 
@@ -133,7 +135,9 @@ class Stack:
         self._nats.wait_or_move(self._uninterrupted)
         self._ports[NATS] = self._nats.port
         self._postgres.wait_until_ready()
-        self._watchdogs += [EngineWatchdog(self._nats), EngineWatchdog(self._postgres)]
+        of_nats = EngineWatchdog(self._nats)
+        self._store_watch = StoreWatch(self._data.nats, self._service_faults, of_nats)
+        self._watchdogs += [of_nats, EngineWatchdog(self._postgres), self._store_watch]
         if self._providers.needs_sandbox:
             self._spawn_sandbox()
         say("preparing the tables and the stream")
@@ -143,6 +147,7 @@ class Stack:
             self._spawn(service, run_service, (service,))
         self._spawn(API, run_api, ())
         self._wait_until_ready(say)
+        self._store_watch.start()
 
     def look_after(self) -> list[str]:
         """Restarts processes that died; returns what happened, one line each. Does not wait long."""
@@ -154,6 +159,8 @@ class Stack:
 
     def stop(self) -> list[str]:
         """Stops everything, services first and engines last; returns the names of those that were killed."""
+        if self._store_watch is not None:
+            self._store_watch.stop()
         killed = self._pool.stop([[*CONSUMER_SERVICES, API], [SANDBOX]], KILL_AFTER_SECONDS)
         self._nats.stop()
         self._postgres.stop()
@@ -233,6 +240,10 @@ class Stack:
             if reasons:
                 say(f"waiting for {', '.join(reasons)}")
                 time.sleep(_POLL_SECONDS)
+
+    def _service_faults(self) -> list[str]:
+        faults = map(self._unreadiness, CONSUMER_SERVICES)
+        return [fault for fault in faults if fault is not None]
 
     def _unreadiness(self, name: str) -> str | None:
         return unreadiness(self._ports[name], "/health" if name == SANDBOX else "/health/ready")

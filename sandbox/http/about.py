@@ -22,7 +22,7 @@ DESCRIPTION = (
 
 
 def about_routes(settings: SandboxSettings, corpora: Corpora) -> list[Route]:
-    """`GET /` (description), `GET /health`, and `GET /corpora/{name}`: whether there is a corpus of that name."""
+    """`GET /` (description), `GET /health`, and `GET /corpora/{name}`: the owner of a corpus."""
     corpus = corpora.own
 
     async def about(_: Request) -> Response:
@@ -51,18 +51,20 @@ def about_routes(settings: SandboxSettings, corpora: Corpora) -> list[Route]:
         body = {"status": "ready" if ready else "loading", "documents": _documents(corpus)}
         return JSONResponse(body, 200 if ready else 503)
 
-    async def has_corpus(request: Request) -> Response:
+    async def show_corpus(request: Request) -> Response:
         name = request.path_params["name"]
         try:
-            is_known = corpora.has(name)
+            added = corpora.find(name)
         except RefusedError as error:
             return JSONResponse(error.body, error.status)
-        return JSONResponse({"name": name}, 200 if is_known else 404)
+        if added is None:
+            return JSONResponse({"name": name}, 404)
+        return JSONResponse({"name": name, "owner": added.owner})
 
     return [
         Route("/", about, methods=["GET"]),
         Route("/health", health, methods=["GET"]),
-        Route("/corpora/{name}", has_corpus, methods=["GET"]),
+        Route("/corpora/{name}", show_corpus, methods=["GET"]),
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from sandbox.corpus import CorpusError, fingerprint
+from sandbox.corpus.registry import AddedCorpus
 from sandbox.http.calls import RefusedError
 from sandbox.search import SearchIndex, open_index
 
@@ -114,12 +115,12 @@ class Corpora:
     def __init__(
         self,
         own: CorpusLoader,
-        folders: Callable[[], Mapping[str, Path]] = dict,
+        added: Callable[[], Mapping[str, AddedCorpus]] = dict,
         load: Callable[[Path], SearchIndex] = open_index,
     ) -> None:
-        """`folders` gives the folder of each corpus by name. Raises CorpusError, as does `load`."""
+        """`added` gives the corpora by name. Raises CorpusError, as does `load`."""
         self.own = own
-        self._folders = folders
+        self._added = added
         self._load = load
         self._loaders: dict[str, CorpusLoader] = {}
 
@@ -142,27 +143,24 @@ class Corpora:
                 del self._loaders[name]
             raise
 
-    def has(self, name: str) -> bool:
-        """Whether there is a corpus of that name. Raises RefusedError (503) if the list cannot be read."""
-        return self._folder(name) is not None
+    def find(self, name: str) -> AddedCorpus | None:
+        """The corpus of that name; None if there is none. Raises RefusedError (503) if the list cannot be read."""
+        try:
+            return self._added().get(name)
+        except CorpusError as error:
+            raise _refusal(503, str(error)) from error
 
     async def stop(self) -> None:
         """Close the indexes."""
         await asyncio.gather(*(loader.stop() for loader in (self.own, *self._loaders.values())))
 
     def _open(self, name: str) -> CorpusLoader:
-        folder = self._folder(name)
-        if folder is None:
+        added = self.find(name)
+        if added is None:
             raise _refusal(
                 400,
                 f"The sandbox has no corpus {name!r}: add it with `vigil agent create --corpus`.",
             )
         return CorpusLoader(
-            partial(self._load, folder), lambda _: None, partial(fingerprint, folder)
+            partial(self._load, added.folder), lambda _: None, partial(fingerprint, added.folder)
         )
-
-    def _folder(self, name: str) -> Path | None:
-        try:
-            return self._folders().get(name)
-        except CorpusError as error:
-            raise _refusal(503, str(error)) from error

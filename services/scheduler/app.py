@@ -7,6 +7,7 @@ from services.scheduler.installation_metrics import InstallationMetrics
 from services.scheduler.pruner import Pruner
 from services.scheduler.reconciler import Reconciler
 from services.scheduler.scheduler import Clock, Ticker
+from services.scheduler.stream_keeper import StreamKeeper
 from shared.events.topology import CONSUMERS
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
@@ -37,5 +38,6 @@ def build(settings: Settings) -> MessageConsumer:
         concurrency=1,
         drain_seconds=settings.drain_seconds,
         background=[clock.run_ticks, clock.run_reconciler, pruner.run],
+        from_connection=[StreamKeeper(bus, settings).run],
         further_metrics=[InstallationMetrics(database, settings.data_directory)],
     )

@@ -208,6 +208,7 @@ def format_amount(value: Decimal, unit: Unit) -> str:
     return f"{_plain(value)} USD"
 
 
+# PostgreSQL refuses a service that reads the web other notices than these: see `notice_is_known` in the migrations.
 def notice_title(name: str, exceeded: ExceededCap) -> str:
     owner = "its" if exceeded.scope is Scope.AGENT else "the installation's"
     cap = format_amount(_cap(exceeded), exceeded.unit)
@@ -218,10 +219,10 @@ SUSPENSION_WORDS: Final = "until midnight (UTC)"
 """In every error of a step that a daily budget stopped; in no other."""
 
 
-def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
+def explain_exceeded_cap(exceeded: ExceededCap) -> str:
     """Explains which budget is used up and what to do."""
     owner = (
-        f"the daily budget of {name}"
+        "the daily budget of the agent"
         if exceeded.scope is Scope.AGENT
         else "the installation's daily budget"
     )
@@ -234,7 +235,7 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
     option = "--usd" if exceeded.unit is Unit.USD else "--calls"
     raised = "AGENT" if exceeded.scope is Scope.AGENT else "--installation"
     return (
-        f"{owner} for {exceeded.day} is reached: {spent}. {_capital(name)} is suspended {SUSPENSION_WORDS}; a"
+        f"{owner} for {exceeded.day} is reached: {spent}. The agent is suspended {SUSPENSION_WORDS}; a"
         f" higher budget (`vigil budget {raised} {option} …`) resumes it immediately"
     )
 
@@ -242,10 +243,6 @@ def explain_exceeded_cap(exceeded: ExceededCap, name: str = "the agent") -> str:
 def _cap(exceeded: ExceededCap) -> Decimal:
     assert exceeded.usage.cap is not None, "without a cap nothing can be exceeded"
     return exceeded.usage.cap
-
-
-def _capital(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
 
 
 def _plain(value: Decimal) -> str:
@@ -319,7 +316,7 @@ async def _suspend(session: AsyncSession, agent_id: UUID, exceeded: ExceededCap)
                 agent_id=agent_id,
                 kind=InboxKind.NOTICE,
                 title=notice_title(name, exceeded),
-                summary=explain_exceeded_cap(exceeded, name),
+                summary=explain_exceeded_cap(exceeded),
             )
             .on_conflict_do_nothing()
         )

@@ -18,6 +18,7 @@ from shared.billing.reservations import Attempt
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import (
+    STRICT,
     BoundQuery,
     CompiledStatement,
     Executor,
@@ -316,6 +317,7 @@ def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
         "closings_count": len(closings),
         "openings": json_text(openings),
         "openings_count": len(openings),
+        STRICT: False,
     }
     return BoundQuery(_PAY, params, lambda rows: [rows[0].day] * len(payments))
 
@@ -423,5 +425,5 @@ opened as (
 select {reservations.TODAY} as day,
   case when (select count(*) from closed) < :closings_count
     or (select count(*) from opened) < :openings_count or {reservations.IS_EXCEEDED}
-    then roll_back() end
+    then case when :strict then forbid_commit() else true end end as is_undone
 """)

@@ -71,7 +71,7 @@ exists (
       and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
 )
 """
-"""Whether a cap does not allow what `budget_ctes` has reserved, or the agent does not exist. Then call `roll_back()`."""
+"""Whether a cap does not allow what `budget_ctes` has reserved, or the agent does not exist."""
 CLOSED_CHANGES: Final = """
 select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closed
 """
@@ -158,8 +158,8 @@ async def write_off_call(session: Executor, call_id: UUID) -> None:
 def step_write_off(*step_ids: UUID) -> BoundQuery[Sequence[Row]]:
     """Does the same for every call of steps of one agent that have ended, so that nothing stays reserved for them.
 
-    Returns the calls. In a round trip that commits, it calls `roll_back()` if there is something to write off: other
-    payments may have locked the budgets by then, in another order.
+    Returns the calls. In a round trip that commits, it writes nothing, and forbids the commit if there is something to
+    write off: other payments may have locked the budgets by then, in another order.
     """
     return _write_off(_WRITE_OFF_STEPS, step_ids)
 
@@ -217,8 +217,7 @@ with sent as (
 ''')
 }
 select id, attempts, day,
-  case when {IS_EXCEEDED} or (select count(*) from sent) < cardinality(cast(:ids as uuid[]))
-    then roll_back() end
+  {IS_EXCEEDED} or (select count(*) from sent) < cardinality(cast(:ids as uuid[])) as is_undone
 from (values (1)) as once left join sent on true
 """)
 
@@ -251,12 +250,12 @@ with held as (
 closed as (
   update calls
   set assumed_usd = calls.assumed_usd + held.reserved_usd, reserved_usd = null, reserved_on = null
-  from held where calls.id = held.id
+  from held where calls.id = held.id and not :strict
   returning calls.id, held.agent_id as agent, held.reserved_on as day, held.reserved_usd as held_usd,
     held.reserved_usd as spent_usd, 1 as spent_calls
 ),
 {budget_ctes(CLOSED_CHANGES)}
-select id, case when :strict then roll_back() end from closed
+select id, case when :strict then forbid_commit() end from held
 """)
 
 

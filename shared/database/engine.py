@@ -20,7 +20,6 @@ from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
 from shared.database.group_commit import GroupCommit, RejectedError
 from shared.database.pipelined import PipelinedConnection
 from shared.database.statements import (
-    ROLLED_BACK,
     BoundQuery,
     CompiledStatement,
     Executor,
@@ -115,10 +114,6 @@ _CLOSE_JOURNAL: Final = CompiledStatement(
 _SIGN_JOURNAL: Final = CompiledStatement(
     "select sign_graph_journal(cast(:agent as uuid), cast(:seq as bigint), cast(:signature as bytea))"
 )
-
-
-class UndoneError(Exception):
-    """A statement has forbidden to commit. Nothing was written; with its result at hand, it may be."""
 
 
 class Database:
@@ -284,9 +279,8 @@ class Database:
         async with self.connection() as connection:
             try:
                 await trip.make(connection, begins=True, commits=True)
-            except Exception as error:
+            except Exception:
                 await connection.rollback()
-                raise_if_undone(error)
                 raise
 
     async def _write_group(self, trips: Sequence[RoundTrip]) -> None:
@@ -363,12 +357,6 @@ class Database:
     async def close(self) -> None:
         await self._direct.close()
         await self._engine.dispose()
-
-
-def raise_if_undone(error: Exception) -> None:
-    """Raises UndoneError if a statement has raised `error` because its result forbids to commit."""
-    if isinstance(error, psycopg.Error) and error.sqlstate == ROLLED_BACK:
-        raise UndoneError from error
 
 
 def driver_url(url: str) -> str:

@@ -54,13 +54,15 @@ RowCondition = RowFilter | NotNull | OlderThan | AnyOf
 class Grant:
     """Privileges of one role on one table. Empty columns grant nothing of that kind.
 
-    `inserts`, `updates` and `deletes` restrict the rows that may be written; None restricts nothing.
+    `selects` restricts the rows that may be read, and `inserts`, `updates` and `deletes` those that may be written; None
+    restricts nothing.
     """
 
     select: Columns = ()
     insert: Columns = ()
     update: Columns = ()
     delete: bool = False
+    selects: RowCondition | None = None
     inserts: RowCondition | None = None
     updates: RowCondition | None = None
     deletes: RowCondition | None = None
@@ -391,9 +393,15 @@ def _steps(
     }
 
 
-def _calls_model(*phases: Phase) -> dict[str, Grant]:
-    """Calls the model in its own phases, and writes the phase runs and calls of these."""
+_NO_CONVERSATIONS: Final = RowFilter("phase", (Phase.CONVERSATION,), negated=True)
+
+
+def _calls_model(*phases: Phase, reads: RowFilter | None = None) -> dict[str, Grant]:
+    """Calls the model in its own phases, and reads and writes the phase runs and calls of these; `reads` are others that it
+    reads. Contexts have no phase: they show the graph alone, which every phase reads.
+    """
     own_phases = RowFilter("phase", tuple(phases))
+    read_phases = reads or own_phases
     run_start = ("model", "system_prompt", "request", "message", "context_sha256")
     run_progress = (*run_start, "completed_at")
     call_progress = (
@@ -411,8 +419,12 @@ def _calls_model(*phases: Phase) -> dict[str, Grant]:
     )
     return {
         **_PAYMENTS,
-        "llm_interactions": Grant(ALL, ALL, run_progress, inserts=own_phases, updates=own_phases),
-        "calls": Grant(ALL, ALL, call_progress, inserts=own_phases, updates=own_phases),
+        "llm_interactions": Grant(
+            ALL, ALL, run_progress, selects=read_phases, inserts=own_phases, updates=own_phases
+        ),
+        "calls": Grant(
+            ALL, ALL, call_progress, selects=read_phases, inserts=own_phases, updates=own_phases
+        ),
     }
 
 
@@ -523,7 +535,8 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         "investigation_requests": Grant(ALL, update=("dropped_at",)),
         "iterations": Grant(ALL, update=("observer_plan", "stage", "stage_changed_at")),
         **_steps(StepKind.OBSERVE, creates=(StepKind.QUERY, StepKind.INSIGHT)),
-        **_calls_model(Phase.OBSERVER),
+        # It measures how many bytes a token has, from calls of all phases.
+        **_calls_model(Phase.OBSERVER, reads=_NO_CONVERSATIONS),
         **_CONTEXTS,
         "inbox_items": replace(_PAYMENTS["inbox_items"], select=_FEEDBACK_COLUMNS),
         "page_probes": Grant(ALL, insert=ALL, update=_PROBE_RESULT),

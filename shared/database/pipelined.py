@@ -23,6 +23,8 @@ PREPARE_AFTER: Final = 5
 """Times that a statement runs on a connection before it is prepared."""
 PREPARED_MAX: Final = 200
 """Statements that stay prepared on a connection: PostgreSQL keeps their plans in its memory."""
+COMMIT_NAME: Final = b"vigil_commit"
+"""The prepared statement that ends a transaction. `forbid_commit()` replaces it by one that does nothing."""
 _COUNTED_MAX: Final = 1000
 _CACHED_ROW_CLASSES: Final = 512
 
@@ -54,6 +56,11 @@ class Result:
         return self._load(tuple)
 
     @property
+    def is_command(self) -> bool:
+        """Whether the statement was a command that returns no rows."""
+        return bool(self._result.status == ExecStatus.COMMAND_OK)
+
+    @property
     def row_count(self) -> int:
         """The number of rows that were changed or returned; 0 if there can be none."""
         return self._result.command_tuples or 0
@@ -77,18 +84,49 @@ class PipelinedConnection(AsyncConnection[Any]):
         """Uses of statements that are not prepared yet."""
         self._to_close: list[bytes] = []
         self._last_number = 0
+        self._has_commit = False
+        """Whether COMMIT is prepared as COMMIT_NAME."""
 
     async def run_together(self, statements: Sequence[BoundStatement]) -> list[Result]:
         """Runs the statements in order, in one round trip. Raises the error of the first that fails; PostgreSQL then skips
         the rest. Outside of a transaction they are one.
         """
         async with self.lock:
-            # Before anything is sent, since a value may have no representation.
-            commands = [self._command(statement) for statement in statements]
-            to_close, self._to_close = self._to_close, []
-            self.pgconn.enter_pipeline_mode()
-            results = await self.wait(self._exchange(to_close, commands))
-            return self._check(commands, results[len(to_close) :])
+            return await self._run(statements)
+
+    async def commit_together(self, statements: Sequence[BoundStatement]) -> list[Result] | None:
+        """Runs the statements of an open transaction, or those that begin one, and commits it in the same round trip.
+
+        None if one of them has called `forbid_commit()`: then the transaction is still open. Raises like `run_together`.
+        """
+        async with self.lock:
+            # Prepared again after each attempt that did not commit: `forbid_commit()` replaces the prepared statement.
+            prepares, self._has_commit = not self._has_commit, False
+            results = await self._run(statements, commits=True, prepares=prepares)
+            self._has_commit = results.pop().is_command
+            return results if self._has_commit else None
+
+    async def _run(
+        self,
+        statements: Sequence[BoundStatement],
+        *,
+        commits: bool = False,
+        prepares: bool = False,
+    ) -> list[Result]:
+        # Before anything is sent, since a value may have no representation.
+        commands = [self._command(statement) for statement in statements]
+        if commits:
+            commands.append(_COMMIT)
+        to_close, self._to_close = self._to_close, []
+        if prepares:
+            to_close.append(COMMIT_NAME)
+        self.pgconn.enter_pipeline_mode()
+        results = await self.wait(self._exchange(to_close, commands, prepares=prepares))
+        first = len(to_close) + prepares
+        failure = results[first - 1] if prepares else None
+        if failure is not None and failure.status != ExecStatus.COMMAND_OK:
+            raise error_from_result(failure, encoding=self.info.encoding)
+        return self._check(commands, results[first:])
 
     def _command(self, statement: BoundStatement) -> "_Command":
         transformer = self._transformer
@@ -110,13 +148,15 @@ class PipelinedConnection(AsyncConnection[Any]):
         return _Command(key, values, transformer.formats, name, is_new=True)
 
     def _exchange(
-        self, to_close: Sequence[bytes], commands: "Sequence[_Command]"
+        self, to_close: Sequence[bytes], commands: "Sequence[_Command]", *, prepares: bool
     ) -> PQGen[list[PGresult]]:
         """Sends everything, and returns the result of each message, in order."""
         pgconn = self.pgconn
         try:
             for name in to_close:
                 pgconn.send_close_prepared(name)
+            if prepares:
+                pgconn.send_prepare(COMMIT_NAME, b"commit")
             for command in commands:
                 command.send(pgconn)
             pgconn.pipeline_sync()
@@ -208,6 +248,9 @@ class _Command(NamedTuple):
         if self.is_new:
             pgconn.send_prepare(self.name, self.key.sql, self.key.types)
         pgconn.send_query_prepared(self.name, self.values, self.formats)
+
+
+_COMMIT: Final = _Command(_Key(b"commit", None), (), None, COMMIT_NAME, is_new=False)
 
 
 def _receive(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, LiteralString
+from typing import Any, Final, LiteralString
 
 import psycopg
 from psycopg import Connection, sql
@@ -23,6 +23,23 @@ from shared.database.grants import (
 _ROLES_LOCK = 0x7669_6769_6D
 """Any fixed number. One process grants at a time, because concurrent changes of the catalogue fail."""
 _POLICY_PREFIX = "vigil_"
+
+
+_REVOKE_LARGE_OBJECTS: Final = """
+do $$
+declare
+  signature regprocedure;
+begin
+  for signature in
+    select oid from pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace and (proname ~ '^lo_' or proname in ('loread', 'lowrite'))
+      and has_function_privilege('public', oid, 'execute')
+  loop
+    execute format('revoke execute on function %s from public', signature);
+  end loop;
+end
+$$
+"""
 
 
 def apply(url: str, passwords: Mapping[str, str]) -> None:
@@ -46,6 +63,8 @@ def _revoke_public(connection: Connection[Any]) -> None:
     connection.execute(sql.SQL("revoke all on database {} from public").format(database))
     connection.execute("revoke all on schema public from public")
     connection.execute("revoke all on all tables in schema public from public")
+    # Every role could fill the disk with large objects. PostgreSQL only warns an owner who is no superuser.
+    connection.execute(_REVOKE_LARGE_OBJECTS)
 
 
 def _ensure_role(connection: Connection[Any], role: str, password: str) -> None:
@@ -154,7 +173,7 @@ def _restricted_tables() -> set[str]:
         table
         for grants in GRANTS.values()
         for table, grant in grants.items()
-        if grant.inserts or grant.updates or grant.deletes
+        if grant.selects or grant.inserts or grant.updates or grant.deletes
     }
 
 
@@ -165,7 +184,8 @@ def _policies(table: str) -> Iterator[_Policy]:
             continue
         role = sql.Identifier(role_name(service))
         if grant.select:
-            yield _Policy(table, sql.SQL("for select to {} using (true)").format(role))
+            rows = _condition(grant.selects)
+            yield _Policy(table, sql.SQL("for select to {} using ({})").format(role, rows))
         if grant.insert:
             rows = _condition(grant.inserts)
             yield _Policy(table, sql.SQL("for insert to {} with check ({})").format(role, rows))

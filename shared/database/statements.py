@@ -15,7 +15,6 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 import orjson
-import psycopg
 from psycopg import AsyncConnection
 from sqlalchemy import (
     BindParameter,
@@ -249,11 +248,12 @@ BEFORE_COMMIT: Final = "before_commit"
 """A savepoint: see `RoundTrip.make`."""
 _BEGIN: Final = BoundStatement(b"begin", ())
 _SAVEPOINT: Final = BoundStatement(f"savepoint {BEFORE_COMMIT}".encode(), ())
-_COMMIT: Final = BoundStatement(b"commit", ())
 _BEFORE_ATTEMPT: Final = BoundStatement(b"savepoint attempt", ())
-_AFTER_ATTEMPT: Final = BoundStatement(b"release savepoint attempt", ())
-ROLLED_BACK: Final = "VG001"
-"""SQLSTATE of the function `roll_back()`."""
+
+
+class UndoneError(Exception):
+    """A statement has forbidden to commit. Nothing was written; with its result at hand, it may be."""
+
 
 Merge = Callable[[Sequence[Any]], BoundQuery[Sequence[Any]]]
 """Combines parts into one statement, whose result has one value for each part."""
@@ -293,8 +293,9 @@ class RoundTrip:
     def ask_merged(self, merge: Merge, part: Any) -> PendingResult[Any]:
         """Asks the statement that `merge` makes of all parts that are committed together, in the place of the last part.
 
-        It must call `roll_back()` if the result of a part forbids writing. Unless the trip commits, each part is a statement
-        of its own, and the result is None if it was rolled back. A trip can have parts of one statement only.
+        Its column `is_undone` is true if the result of a part forbids writing, and then it must forbid the commit. Unless
+        the trip commits, each part is a statement of its own, and the result is None if it was undone. A trip can have
+        parts of one statement only.
         """
         answer: PendingResult[Any] = PendingResult()
         self._queries.append(_Part(merge, part, partial(setattr, answer, "value")))
@@ -311,8 +312,8 @@ class RoundTrip:
         and what the `read` of a query raises.
 
         A transaction `begins` with them, and `commits` after them, in the same round trip. A statement with the parameter
-        STRICT must then raise an error itself if its result forbids to commit. In a transaction that was open before, such
-        an error leaves the savepoint BEFORE_COMMIT.
+        STRICT then calls `forbid_commit()` if its result forbids to commit. That raises UndoneError, without an error in
+        PostgreSQL, and leaves the transaction open, and in one that was open before the savepoint BEFORE_COMMIT.
         """
         asked: list[_Asked] = []
         if commits:
@@ -372,22 +373,23 @@ def _merged(parts: Sequence[_Part]) -> _Asked:
 
 
 async def attempt_query(session: Executor, query: BoundQuery[T]) -> T | None:
-    """The result of a statement in an open transaction; None if it has called `roll_back()`, which undoes it alone."""
-    try:
-        if isinstance(session, AsyncSession):
-            async with session.begin_nested():
-                return await query.answer(session)
-        driver = await driver_connection(session)
-        _, result, _ = await run_together(
-            driver, [_BEFORE_ATTEMPT, query.statement.bind(query.params), _AFTER_ATTEMPT]
-        )
-    except psycopg.Error as error:
-        if error.sqlstate != ROLLED_BACK:
-            raise
-        if not isinstance(session, AsyncSession):
-            await driver.execute("rollback to savepoint attempt")
+    """The result of a statement in an open transaction; None if its column `is_undone` is true, and it alone is undone."""
+    if isinstance(session, AsyncSession):
+        nested = await session.begin_nested()
+        rows = await query.statement.rows(session, query.params)
+        if any(row.is_undone for row in rows):
+            await nested.rollback()
+            return None
+        await nested.commit()
+        return query.read(rows)
+    driver = await driver_connection(session)
+    attempt = [_BEFORE_ATTEMPT, query.statement.bind(query.params)]
+    _, result = await run_together(driver, attempt)
+    rows = result.rows()
+    if any(row.is_undone for row in rows):
+        await driver.execute("rollback to savepoint attempt")
         return None
-    return query.read(result.rows())
+    return query.read(rows)
 
 
 async def _ask(
@@ -402,12 +404,16 @@ async def _ask(
         )
         for query, _ in asked
     ]
-    # What is sent together outside of a transaction is one.
-    is_whole = begins and commits
-    before = [] if is_whole else [_BEGIN] if begins else [_SAVEPOINT] if commits else []
-    after = [_COMMIT] if commits and not is_whole else []
+    before = [_BEGIN] if begins else [_SAVEPOINT] if commits else []
     driver = await driver_connection(session)
-    results = await run_together(driver, [*before, *statements, *after])
+    if commits:
+        assert isinstance(driver, PipelinedConnection)
+        committed = await driver.commit_together([*before, *statements])
+        if committed is None:
+            raise UndoneError
+        results = committed
+    else:
+        results = await run_together(driver, [*before, *statements])
     own = results[len(before) : len(before) + len(statements)]
     for (query, receive), result in zip(asked, own, strict=True):
         receive(query.read(result.rows()))

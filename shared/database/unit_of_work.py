@@ -14,13 +14,14 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncSession
 
-from shared.database.engine import Database, UndoneError, raise_if_undone
+from shared.database.engine import Database
 from shared.database.statements import (
     BEFORE_COMMIT,
     BoundQuery,
     Executor,
     RoundTrip,
     Transaction,
+    UndoneError,
     flush,
 )
 from shared.errors import TransientError
@@ -332,11 +333,7 @@ class UnitOfWork:
         is_signed = self._database.signer is not None
         if not is_signed and all(isinstance(followup, Note) for followup in followups):
             with suppress(UndoneError):
-                try:
-                    await trip.make(connection, commits=True)
-                except Exception as error:
-                    raise_if_undone(error)
-                    raise
+                await trip.make(connection, commits=True)
                 await _follow_up(followups, _NO_EXECUTOR)
                 return
             await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}".encode())

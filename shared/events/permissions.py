@@ -8,6 +8,7 @@ from shared.events.topology import CONSUMERS, PUBLISHES, STREAM, subject_roots
 
 API: Final = "api"
 OPERATOR: Final = "operator"
+SCHEDULER: Final = "scheduler"
 MIGRATE: Final = "migrate"
 
 # The default inbox of NATS clients; no service of Vigil uses it.
@@ -89,6 +90,21 @@ def _api_permissions() -> Permissions:
     return replace(reader, publish=(*reader.publish, *command_subjects))
 
 
+def _scheduler_permissions() -> Permissions:
+    """A service that also creates a stream or consumers that NATS has lost. Cannot update or delete the stream."""
+    service = _service_permissions(SCHEDULER)
+    creates = (
+        f"$JS.API.STREAM.INFO.{STREAM}",
+        f"$JS.API.STREAM.CREATE.{STREAM}",
+        *(
+            f"$JS.API.CONSUMER.{verb}.{STREAM}.{name}"
+            for name in CONSUMERS
+            for verb in ("INFO", "DURABLE.CREATE")
+        ),
+    )
+    return replace(service, publish=tuple(dict.fromkeys((*service.publish, *creates))))
+
+
 def _operator_permissions() -> Permissions:
     """A person's user: reads like the API, with any NATS client."""
     reader = _reader_permissions(OPERATOR)
@@ -118,6 +134,7 @@ def _migrate_permissions() -> Permissions:
 
 PERMISSIONS: Final[Mapping[str, Permissions]] = {
     **{service: _service_permissions(service) for service in CONSUMERS},
+    SCHEDULER: _scheduler_permissions(),
     API: _api_permissions(),
     OPERATOR: _operator_permissions(),
     MIGRATE: _migrate_permissions(),

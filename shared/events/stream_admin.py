@@ -1,6 +1,6 @@
 """Provisions the stream and its consumers, and reads the depths of their queues."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,8 @@ from shared.events.topology import (
 
 TOO_FEW_PEERS: Final = 10005
 """Error code of a cluster that does not see enough of its nodes: a 400 that is temporary."""
+STORE_FAULT: Final = "NATS cannot store messages"
+"""How the fault of a service begins whose messages are not stored."""
 NO_CLUSTER: Final = 10074
 """Error code for replicas on a single node: a 500 that is permanent."""
 
@@ -92,6 +94,38 @@ async def stream_exists(jetstream: JetStreamContext) -> bool:
     return True
 
 
+async def find_missing(jetstream: JetStreamContext) -> Sequence[Consumer]:
+    """The consumers that do not exist; all of them, if the stream does not. Raises TransientError."""
+    missing: list[Consumer] = []
+    try:
+        for consumer in CONSUMERS.values():
+            try:
+                await jetstream.consumer_info(STREAM, consumer.service)
+            except NotFoundError:
+                missing.append(consumer)
+    except (NatsError, TimeoutError) as error:
+        raise TransientError(f"NATS is not ready: {error}") from error
+    return missing
+
+
+async def create_missing(
+    jetstream: JetStreamContext,
+    missing: Sequence[Consumer],
+    *,
+    max_age_seconds: float,
+    max_bytes: int,
+    replicas: int,
+) -> None:
+    """Creates these consumers, and the stream if it is missing. Changes nothing that exists. Raises TransientError."""
+    try:
+        if not await stream_exists(jetstream):
+            await jetstream.add_stream(_stream_config(max_age_seconds, max_bytes, replicas))
+        for consumer in missing:
+            await jetstream.add_consumer(STREAM, consumer_config(consumer))
+    except (NatsError, TimeoutError) as error:
+        raise TransientError(f"NATS did not create the stream or a consumer: {error}") from error
+
+
 async def _ensure_stream(jetstream: JetStreamContext, stream: StreamConfig) -> None:
     try:
         await jetstream.stream_info(STREAM)
@@ -139,7 +173,7 @@ async def find_consumer_fault(
         observe(info)
         actual = info.config
     except NotFoundError:
-        return f"consumer {consumer.service!r} is not on stream {STREAM}; run `vigil migrate`"
+        return f"consumer {consumer.service!r} is not on stream {STREAM}"
     expected = consumer_config(consumer)
     single = [actual.filter_subject] if actual.filter_subject else []
     if sorted(actual.filter_subjects or single) != sorted(expected.filter_subjects or []):

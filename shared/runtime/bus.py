@@ -23,11 +23,15 @@ from shared.errors import PermanentError, TransientError
 from shared.events.codec import encode
 from shared.events.credentials import Credentials, is_rejection
 from shared.events.envelope import Event
+from shared.events.stream_admin import STORE_FAULT
 from shared.events.topology import STREAM
+from shared.runtime.background import cancel_and_wait
 from shared.runtime.logging import logger
 from shared.telemetry import tracing
 
 PUBLISH_TIMEOUT_SECONDS = 10.0
+STORE_RETRY_SECONDS = 3.0
+"""Also how long the retry of a message that was not stored waits for NATS."""
 FLUSH_TIMEOUT_SECONDS = 2
 RECONNECT_WAIT_SECONDS = 1
 _CHECK_CREDENTIALS = "compare VIGIL_NATS_USER and the password with NATS's users.conf"
@@ -50,6 +54,8 @@ class Bus:
         self._closing = False
         self._forbidden_subjects: set[str] = set()
         self._reconnect_callbacks: list[Callable[[], None]] = []
+        self._store_fault: str | None = None
+        self._store_check: asyncio.Task[None] | None = None
         self.broker = NatsBroker(
             url,
             name=f"vigil-{name}",
@@ -96,6 +102,11 @@ class Bus:
         return f"NATS now rejects the user {self._credentials.user}; {_CHECK_CREDENTIALS}"
 
     @property
+    def store_fault(self) -> str | None:
+        """Why NATS does not store messages although it is connected, or None. Ends when a message is stored."""
+        return self._store_fault if self.is_connected else None
+
+    @property
     def jetstream(self) -> JetStreamContext:
         return self.client.jetstream(timeout=PUBLISH_TIMEOUT_SECONDS)
 
@@ -112,17 +123,7 @@ class Bus:
     async def publish_bytes(self, subject: str, payload: bytes, *, message_id: str) -> None:
         """Returns when the stream has stored `payload`. Raises as `publish` does."""
         try:
-            await self.broker.publish(
-                payload,
-                subject,
-                headers={
-                    "Nats-Msg-Id": message_id,
-                    "Content-Type": "application/json",
-                    **tracing.headers(),
-                },
-                stream=STREAM,
-                timeout=PUBLISH_TIMEOUT_SECONDS,
-            )
+            await self._store(subject, payload, message_id, PUBLISH_TIMEOUT_SECONDS)
         except MaxPayloadError as error:
             raise PermanentError(
                 "event_too_large", f"{subject} is too large for NATS: {error}"
@@ -131,7 +132,46 @@ class Bus:
             # NATS reports a denied subject asynchronously, so here it looks like a timeout.
             forbidden = subject in self._forbidden_subjects
             why = f"{self._credentials.user} may not publish it" if forbidden else repr(error)
+            if not forbidden and self.is_connected and self._store_check is None:
+                retry = self._retry_until_stored(subject, payload, message_id)
+                self._store_check = asyncio.create_task(retry)
             raise TransientError(f"NATS did not store {subject}: {why}", counts=False) from error
+
+    async def _store(
+        self, subject: str, payload: bytes, message_id: str, timeout_seconds: float
+    ) -> None:
+        await self.broker.publish(
+            payload,
+            subject,
+            headers={
+                "Nats-Msg-Id": message_id,
+                "Content-Type": "application/json",
+                **tracing.headers(),
+            },
+            stream=STREAM,
+            timeout=timeout_seconds,
+        )
+
+    async def _retry_until_stored(self, subject: str, payload: bytes, message_id: str) -> None:
+        """Publishes a message again until NATS stores it. Sets the fault while that fails, and removes it at the end.
+
+        A server whose disk was full may refuse all messages until it is restarted, also when there is space again. An
+        event may be published again: its id is the same, and handlers read its state from PostgreSQL.
+        """
+        while True:
+            try:
+                await self._store(subject, payload, message_id, STORE_RETRY_SECONDS)
+            except (NatsError, APIError, TimeoutError) as error:
+                why = "it does not confirm them" if isinstance(error, TimeoutError) else str(error)
+                if self.is_connected and self._store_fault is None:
+                    self._store_fault = f"{STORE_FAULT}: {why}"
+                    log.warning(self._store_fault)
+            else:
+                break
+            await asyncio.sleep(STORE_RETRY_SECONDS)
+        if self._store_fault is not None:
+            log.info("NATS stores messages again")
+        self._store_fault = self._store_check = None
 
     async def publish_all(self, events: Iterable[Event]) -> None:
         """Publishes in order and waits for all. Raises the error of the first event that was not stored."""
@@ -147,6 +187,8 @@ class Bus:
     async def close(self) -> None:
         """Flushes and closes the connection. May be called without one."""
         self._closing = True
+        if self._store_check is not None:
+            await cancel_and_wait(self._store_check)
         connection = self.broker.config.connection_state
         if connection:
             with suppress(NatsError, TimeoutError):  # the server is unavailable
@@ -195,6 +237,7 @@ class Bus:
 
     async def _on_reconnect(self) -> None:
         self._logged_outage = self._is_rejected = False
+        self._store_fault = None  # unknown until the next retry
         log.info("reconnected to NATS")
         for callback in self._reconnect_callbacks:
             callback()

@@ -220,11 +220,14 @@ class MetricsSource(Protocol):
 
 
 class ConsumerLostError(RuntimeError):
-    """The consumer or the connection is gone; only a restart of the process restores it."""
+    """The connection is gone for good; only a restart of the process restores it."""
 
 
 class MessageConsumer:
-    """One service on the bus. `handlers` maps each event type that it subscribes to to its handler."""
+    """One service on the bus. `handlers` maps each event type that it subscribes to to its handler.
+
+    `background` starts when its consumer exists, and `from_connection` when it has connected to NATS.
+    """
 
     def __init__(
         self,
@@ -236,6 +239,7 @@ class MessageConsumer:
         concurrency: int,
         drain_seconds: float,
         background: Sequence[Background] = (),
+        from_connection: Sequence[Background] = (),
         closing: Sequence[Callable[[], Awaitable[None]]] = (),
         further_metrics: Sequence[MetricsSource] = (),
     ) -> None:
@@ -250,6 +254,7 @@ class MessageConsumer:
         self._concurrency = concurrency
         self._drain_seconds = drain_seconds
         self._background = background
+        self._from_connection = from_connection
         self._closing = closing
         self._further_metrics = further_metrics
         self._message_handler = MessageHandler(
@@ -265,8 +270,8 @@ class MessageConsumer:
     async def run(self) -> None:
         """Works until cancelled; then drains, closes its connections and returns.
 
-        Raises ConsumerLostError if its consumer or connection is gone: the process should end and be restarted, which
-        reads its credentials again.
+        Raises ConsumerLostError if its connection is gone for good: the process should end and be restarted, which reads
+        its credentials again. It waits for a consumer that is missing.
         """
         try:
             # Unknown, which the alert for NATS looks for, until the consumer was found.
@@ -274,10 +279,12 @@ class MessageConsumer:
             await self._wait_until("PostgreSQL", self._postgres_fault)
             self._start_fault = NOT_CONNECTED
             await self.bus.connect()
-            await self._wait_until("the bus", self._consumer_fault)
-            await self._consume()
-            raise_if_cancelled()
             async with asyncio.TaskGroup() as group:
+                for task in self._from_connection:
+                    group.create_task(task())
+                await self._wait_until("the bus", self._consumer_fault)
+                await self._consume()
+                raise_if_cancelled()
                 for task in self._background:
                     group.create_task(task())
                 group.create_task(self._pull_loop.run())
@@ -292,7 +299,8 @@ class MessageConsumer:
         """Why this service is not ready, or None."""
         if not self._consuming:
             return self._start_fault or "still starting, or stopping"
-        return await self._postgres_fault() or await self._consumer_fault()
+        fault = await self._postgres_fault() or await self._consumer_fault()
+        return fault or self.bus.store_fault
 
     async def measure(self) -> Sequence[CollectorRegistry]:
         """Measures before a scrape, and returns the registries of this service's metrics. Raises nothing."""
@@ -321,10 +329,8 @@ class MessageConsumer:
                 raise ConsumerLostError(
                     f"NATS closed the connection: {self.bus.client.last_error!r}"
                 )
-            consumer_fault = await self._consumer_fault()
+            await self._consumer_fault()  # for its metrics
             raise_if_cancelled()
-            if consumer_fault is not None and "is not on stream" in consumer_fault:
-                raise ConsumerLostError(consumer_fault)
 
     async def _stop(self) -> None:
         self._consuming = False

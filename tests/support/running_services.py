@@ -1,7 +1,6 @@
 """All services in one process, for tests of the whole loop."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 
@@ -21,9 +20,8 @@ from shared.enums import IterationStatus
 from shared.events.codec import decode
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
-from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
-from shared.runtime.consumer import ConsumerLostError, MessageConsumer
+from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from tests.support.waiting import wait_until
 
@@ -50,40 +48,17 @@ async def running_services(
     settings_by_name = (
         dict.fromkeys(names, settings) if isinstance(settings, Settings) else settings
     )
-    tasks = [
-        asyncio.create_task(BUILDERS[name](settings_by_name[name]).run(), name=name)
-        for name in names
-    ]
-    try:
+    built = {name: BUILDERS[name](settings_by_name[name]) for name in names}
+    async with running_service_group(built):
         yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
 
 
 @asynccontextmanager
-async def supervised_services(
-    settings: Settings, names: Sequence[str] = tuple(BUILDERS)
-) -> AsyncIterator[Counter[str]]:
-    """Run the named services; restart those that lose the bus, as a supervisor does. Yields restart counts by name."""
-    restarts: Counter[str] = Counter()
-
-    async def run_forever(name: str) -> None:
-        while True:
-            try:
-                # A new task for each start: Python 3.11 leaves a task whose TaskGroup failed counted as being
-                # cancelled.
-                await asyncio.create_task(BUILDERS[name](settings).run(), name=name)
-            except ConsumerLostError:
-                restarts[name] += 1
-                raise_if_cancelled()
-
-    tasks = [asyncio.create_task(run_forever(name), name=name) for name in names]
+async def running_service_group(services: Mapping[str, MessageConsumer]) -> AsyncIterator[None]:
+    """Run services that the test has built."""
+    tasks = [asyncio.create_task(service.run(), name=name) for name, service in services.items()]
     try:
-        yield restarts
+        yield
     finally:
         for task in tasks:
             task.cancel()

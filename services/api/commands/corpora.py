@@ -6,6 +6,7 @@ from typing import Final
 import httpx
 
 from services.api.http.problem_details import ProblemError
+from shared.accounts.authentication import Caller
 from shared.errors import TransientError
 from shared.runtime.settings import Settings
 from shared.tls import tls_context
@@ -13,31 +14,40 @@ from shared.tls import tls_context
 ANSWER_SECONDS: Final = 5.0
 
 
-async def require_corpus(settings: Settings, name: str) -> None:
-    """Raises ProblemError if no sandbox searches or it has no such corpus, and TransientError if it does not answer."""
+async def require_corpus(settings: Settings, name: str, caller: Caller) -> None:
+    """Raises ProblemError if no sandbox searches or the caller has no such corpus there, and TransientError if it does
+    not answer. A corpus of another user is refused like one that does not exist.
+    """
     if not settings.search_is_sandbox or settings.tavily_base_url is None:
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "no-sandbox",
             "Only the sandbox can search a corpus, and this installation searches the web. Create the agent without one.",
         )
-    status = await _ask(settings, f"{settings.tavily_base_url.rstrip('/')}/corpora/{name}")
-    if status == HTTPStatus.NOT_FOUND:
+    answer = await _ask(settings, f"{settings.tavily_base_url.rstrip('/')}/corpora/{name}")
+    if answer.status_code not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
+        raise TransientError(
+            f"the sandbox answered {answer.status_code} when it was asked for its corpora"
+        )
+    if answer.status_code == HTTPStatus.NOT_FOUND or not _may_use(caller, answer.json()["owner"]):
         raise ProblemError(
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "no-such-corpus",
-            f"corpus: the sandbox has no corpus {name!r}. `vigil agent create --corpus FOLDER` adds a folder, and creates "
-            "an agent that searches it.",
+            f"corpus: you have no corpus {name!r} in the sandbox. `vigil agent create --corpus FOLDER` adds a folder, and "
+            "creates an agent that searches it.",
         )
-    if status != HTTPStatus.OK:
-        raise TransientError(f"the sandbox answered {status} when it was asked for its corpora")
 
 
-async def _ask(settings: Settings, url: str) -> int:
+def _may_use(caller: Caller, owner: str | None) -> bool:
+    """A corpus without an owner was added by an older version, on the machine of the installation."""
+    return caller.is_operator if owner is None else owner == str(caller.user_id)
+
+
+async def _ask(settings: Settings, url: str) -> httpx.Response:
     key = settings.tavily_api_key
     headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
         async with httpx.AsyncClient(verify=tls_context(), timeout=ANSWER_SECONDS) as client:
-            return (await client.get(url, headers=headers)).status_code
+            return await client.get(url, headers=headers)
     except httpx.HTTPError as error:
         raise TransientError("the sandbox cannot be reached") from error

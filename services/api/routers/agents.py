@@ -55,7 +55,7 @@ async def create_agent(
 
     async def make() -> AgentDetails:
         if body.corpus is not None:
-            await require_corpus(settings, body.corpus)
+            await require_corpus(settings, body.corpus, access.caller)
         result = await agent_commands.create_agent(access.session, access.owner_id, body, caps)
         afterwards.publish(result.event)
         return result.agent

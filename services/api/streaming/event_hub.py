@@ -192,7 +192,7 @@ class EventHub:
         """Returns the state of the stream. Raises TransientError while that is unknown."""
         state = await self._stream().state()
         if state is None:
-            raise TransientError(f"there is no stream {STREAM}: run `vigil migrate`")
+            raise TransientError(f"there is no stream {STREAM}: the scheduler creates it")
         return state
 
     async def queues(self) -> list[Queue]:

@@ -1,5 +1,6 @@
 """Agents over HTTP: created, found, paused, run, deleted, and visible to their owner only."""
 
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -193,9 +194,9 @@ async def test_an_agent_names_a_corpus_of_the_sandbox(
     api: httpx.AsyncClient, database_url: str, sandbox: tuple[str, Path], tmp_path: Path
 ) -> None:
     url, registry = sandbox
-    name = add_corpus(registry, tmp_path / "reports")
-    body = {"mission": MISSION, "corpus": name}
     async with create_client(sandboxed_settings(database_url, url)) as client:
+        name = add_corpus(registry, tmp_path / "reports", await user_id(client))
+        body = {"mission": MISSION, "corpus": name}
         agent = (await client.post("/agents", json=body)).json()
         assert agent["corpus"] == name
         path = f"/agents/{agent['id']}"
@@ -208,6 +209,41 @@ async def test_an_agent_names_a_corpus_of_the_sandbox(
     async with create_client(elsewhere) as client:
         assert_problem(await client.post("/agents", json=body), 422, "Only the sandbox")
     assert len((await api.get("/agents")).json()["items"]) == 1
+
+
+async def user_id(client: httpx.AsyncClient) -> str:
+    return str((await client.get("/me")).json()["user"]["id"])
+
+
+async def test_a_corpus_belongs_to_the_user_who_added_it(
+    database_url: str, sandbox: tuple[str, Path], tmp_path: Path
+) -> None:
+    """Another user's is refused like one that does not exist; one of an older version is the operators'."""
+    url, registry = sandbox
+    folder, old, missing = tmp_path / "reports", "reports-1234abcd", "reports-12345678"
+    registry.write_text(json.dumps({old: str(folder)}))
+    settings = sandboxed_settings(database_url, url)
+    async with (
+        create_client(settings) as operator,
+        create_client(settings, user="ada") as ada,
+        create_client(settings, user="bob") as bob,
+    ):
+        of_ada = add_corpus(registry, folder, await user_id(ada))
+        of_operator = add_corpus(registry, folder, await user_id(operator))
+
+        async def answer(client: httpx.AsyncClient, corpus: str) -> tuple[int, str]:
+            made = await client.post("/agents", json={"mission": MISSION, "corpus": corpus})
+            return made.status_code, made.text.replace(corpus, "NAME")
+
+        refusal = await answer(bob, missing)
+        assert refusal[0] == 422
+        for client, corpus in (
+            (bob, of_ada), (bob, of_operator), (bob, old),
+            (ada, of_operator), (ada, old), (operator, of_ada),
+        ):  # fmt: skip
+            assert await answer(client, corpus) == refusal
+        for client, corpus in ((ada, of_ada), (operator, of_operator), (operator, old)):
+            assert (await answer(client, corpus))[0] == 201
 
 
 async def test_a_corpus_that_nobody_added_is_refused(
@@ -224,7 +260,7 @@ async def test_a_corpus_that_nobody_added_is_refused(
             )
         assert refused.json()["type"] == "urn:vigil:problem:no-such-corpus"
         # The refusal is not remembered: the folder may be added now.
-        body["corpus"] = add_corpus(registry, tmp_path / "reports")
+        body["corpus"] = add_corpus(registry, tmp_path / "reports", await user_id(client))
         assert (await client.post("/agents", json=body)).status_code == 201
         registry.write_text("{")
         assert_problem(await client.post("/agents", json=body), 503, "the sandbox answered 503")

@@ -187,7 +187,7 @@ async def test_a_payment_finds_its_calls_by_their_ids(
 
 
 _PARAMETERS = (
-    "installation", "changes", "closings", "closings_count", "closed_ids", "openings", "openings_count",
+    "installation", "changes", "closings", "closings_count", "closed_ids", "openings", "openings_count", "strict",
 )  # fmt: skip
 _COPIES = text("""
 insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash, request,

@@ -29,7 +29,7 @@ WALKS: Final = seed_count() or 20
 STEPS: Final = 25
 _INSERT: Final = CompiledStatement(insert(User), columns=["id", "name"])
 _NAMES: Final = CompiledStatement(select(User.name))
-_VETO: Final = CompiledStatement("select case when :strict then roll_back() end")
+_VETO: Final = CompiledStatement("select case when :strict then forbid_commit() end")
 
 
 @pytest.fixture

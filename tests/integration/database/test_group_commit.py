@@ -11,13 +11,14 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import text
 
-from shared.database.engine import Database, UndoneError
+from shared.database.engine import Database
 from shared.database.statements import (
     STRICT,
     BoundQuery,
     CompiledStatement,
     PendingResult,
     RoundTrip,
+    UndoneError,
 )
 from shared.errors import RetrySoonError
 from tests.support.seeds import first_seed, repeatable, seed_count
@@ -33,7 +34,7 @@ _INSERT_MERGED = CompiledStatement(
     "insert into merged select cast(unnest(cast(:trips as text[])) as uuid) returning trip"
 )
 _FAIL = CompiledStatement("select 1 / (:number - 1)")
-_FORBID = CompiledStatement("select case when :strict then roll_back() end")
+_FORBID = CompiledStatement("select case when :strict then forbid_commit() end")
 _DIE = CompiledStatement("select pg_terminate_backend(pg_backend_pid())")
 
 

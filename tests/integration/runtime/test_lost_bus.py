@@ -8,17 +8,17 @@ import pytest
 from sqlalchemy import func, select
 
 from services.scheduler import scheduler as clock_module
+from services.scheduler import stream_keeper
 from shared.database.engine import Database
 from shared.database.tables import Call, DeadLetter, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS, STREAM
-from shared.runtime import consumer as service_module
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.factories import make_agent
 from tests.support.marks import slow
-from tests.support.running_services import BUILDERS, running_services, supervised_services
+from tests.support.running_services import BUILDERS, running_services
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
 
@@ -111,7 +111,7 @@ async def watch(
 async def test_a_stream_or_consumer_that_is_deleted_and_recreated_at_once(
     watch: Watch, target: str
 ) -> None:
-    async with supervised_services(watch.settings):
+    async with running_services(watch.settings):
         await wait_until(watch.at_work, what="queries to be worked on and others to wait")
         await lose(watch.bus, target)
         await provision_stream(watch.settings)
@@ -119,16 +119,25 @@ async def test_a_stream_or_consumer_that_is_deleted_and_recreated_at_once(
     await watch.assert_complete()
 
 
-@pytest.mark.parametrize("target", [*slow("stream"), "consumers"])
-async def test_a_stream_or_consumer_that_is_missing_until_every_service_has_exited(
+@pytest.mark.parametrize("target", ["stream", *slow("consumers", "scheduler"), "researcher"])
+async def test_the_scheduler_creates_a_lost_stream_or_consumer_again(
     watch: Watch, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_module, "WATCH_SECONDS", 0.2)
-    async with supervised_services(watch.settings) as exits:
+    monkeypatch.setattr(stream_keeper, "CHECK_SECONDS", 0.1)
+    async with running_services(watch.settings):
         await wait_until(watch.at_work, what="queries to be worked on and others to wait")
         await lose(watch.bus, target)
-        await wait_until(lambda: all_exited(exits), what="every service to exit")
-        await provision_stream(watch.settings)
+        await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
+    await watch.assert_complete()
+
+
+async def test_services_that_start_without_a_stream_get_one(
+    watch: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a restart of everything on an empty volume of NATS."""
+    monkeypatch.setattr(stream_keeper, "CHECK_SECONDS", 0.1)
+    await lose(watch.bus, "stream")
+    async with running_services(watch.settings):
         await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
     await watch.assert_complete()
 
@@ -139,10 +148,6 @@ async def lose(bus: Bus, target: str) -> None:
         return
     for name in CONSUMERS if target == "consumers" else [target]:
         await bus.jetstream.delete_consumer(STREAM, name)
-
-
-async def all_exited(exits: Counter[str]) -> bool:
-    return set(exits) == set(BUILDERS)
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ async def corpora(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
     registry = tmp_path / "corpora.json"
     settings = SandboxSettings(port=0, corpus=str(own), registry=registry)
     async with running_sandbox(settings) as url:
-        yield Corpora(url, registry, other, add_corpus(registry, other))
+        yield Corpora(url, registry, other, add_corpus(registry, other, "anyone"))
 
 
 async def test_requests_are_answered_from_the_corpus_that_they_name(corpora: Corpora) -> None:

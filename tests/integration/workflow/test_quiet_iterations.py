@@ -166,7 +166,7 @@ async def watching(
         await system_types.ensure_system_types(session, agent.id)
         stored = await session.get_one(Agent, agent.id)
         stored.active = True
-        stored.corpus = add_corpus(registry, corpus) if is_named else None
+        stored.corpus = add_corpus(registry, corpus, "anyone") if is_named else None
     async with running_sandbox(
         SandboxSettings(port=0, corpus=str(own if is_named else corpus), registry=registry)
     ) as url:

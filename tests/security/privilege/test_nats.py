@@ -11,8 +11,10 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from services.scheduler.stream_keeper import StreamKeeper
 from shared.events.models import QueryFailed
-from shared.events.permissions import PERMISSIONS
+from shared.events.permissions import MIGRATE, PERMISSIONS, SCHEDULER
+from shared.events.stream_admin import find_consumer_fault
 from shared.events.stream_reader import connect_reader, follow, stream_state
 from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.connections import create_bus
@@ -45,7 +47,8 @@ def forbidden_subjects() -> Iterator[tuple[str, str]]:
         )
         if user != "migrate":
             yield user, f"$JS.API.STREAM.UPDATE.{STREAM}"
-            yield user, f"$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{other}"
+            if user != SCHEDULER:  # which creates consumers that NATS has lost
+                yield user, f"$JS.API.CONSUMER.DURABLE.CREATE.{STREAM}.{other}"
             # Only migrate recreates consumers with the deliver policy of an older version.
             yield user, f"$JS.API.CONSUMER.DELETE.{STREAM}.{other}"
     for subject in ("analysis.produced", "advice.produced", "iteration.completed", "plan.produced"):
@@ -116,6 +119,22 @@ async def connected(
     client = await nats.connect(installation.nats_url, error_cb=on_error, **options)
     yield client, complaints
     await client.close()
+
+
+async def test_the_scheduler_creates_a_lost_consumer_again(
+    installation: SecuredInstallation,
+) -> None:
+    async with connected(installation, MIGRATE) as (client, _):
+        jetstream = client.jetstream()
+        await jetstream.delete_consumer(STREAM, "notifier")
+        settings = installation.settings(SCHEDULER)
+        bus = create_bus(settings, SCHEDULER)
+        await bus.connect()
+        keeper = StreamKeeper(bus, settings)
+        for _ in range(2):
+            await keeper.check()
+        await bus.close()
+        assert await find_consumer_fault(jetstream, CONSUMERS["notifier"]) is None
 
 
 @pytest.mark.parametrize("user", ["api", "operator"])

@@ -104,9 +104,9 @@ def test_the_messages_name_the_cap_and_the_remedy() -> None:
     assert notice_title("Watch", exceeded) == (
         "Watch is suspended until tomorrow: its daily budget of 1.5 USD is reached"
     )
-    assert explain_exceeded_cap(exceeded, "Watch") == (
-        "the daily budget of Watch for 2026-12-31 is reached: 1.4999 of 1.5 USD is spent, and the next call could"
-        " cost 0.07 USD. Watch is suspended until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
+    assert explain_exceeded_cap(exceeded) == (
+        "the daily budget of the agent for 2026-12-31 is reached: 1.4999 of 1.5 USD is spent, and the next call could"
+        " cost 0.07 USD. The agent is suspended until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
         " it immediately"
     )
 

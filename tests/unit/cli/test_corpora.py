@@ -3,6 +3,7 @@
 import io
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 import typer
@@ -17,9 +18,20 @@ from cli.local.data_directory import DataDirectory, Running
 from cli.options import corpus_path
 from cli.render.console import THEME
 from sandbox.corpus.registry import read_registry
+from shared.enums import CredentialKind
+from shared.schemas.accounts import CredentialResponse, MeResponse, UserResponse
 from shared.schemas.base import ProvidersResponse
 
 HERE = "http://127.0.0.1:8080"
+USER = UserResponse(
+    id=uuid4(),
+    name="ada",
+    email=None,
+    operator=False,
+    disabled_at=None,
+    signed_in_at=None,
+    created_at=datetime.now(UTC),
+)
 
 
 @pytest.fixture
@@ -52,6 +64,12 @@ class SandboxClient(Client):
             **self._sandboxed,
         )
 
+    def me(self) -> MeResponse:
+        credential = CredentialResponse(
+            id=uuid4(), kind=CredentialKind.TOKEN, scopes=[], expires_at=None
+        )
+        return MeResponse(user=USER, credential=credential)
+
 
 def running(monkeypatch: pytest.MonkeyPatch) -> None:
     it = Running(
@@ -82,7 +100,9 @@ def add(
 
 
 def registered(folder: Path) -> list[Path]:
-    return list(read_registry(DataDirectory(folder.parent / "data").corpora_file).values())
+    added = read_registry(DataDirectory(folder.parent / "data").corpora_file)
+    assert {each.owner for each in added.values()} <= {str(USER.id)}
+    return [each.folder for each in added.values()]
 
 
 def test_a_folder_is_read_and_added(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

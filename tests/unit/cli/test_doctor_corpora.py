@@ -29,12 +29,12 @@ def folder(tmp_path: Path) -> Path:
 def test_without_agents_of_their_own_corpus_there_is_nothing_to_say(
     directory: DataDirectory, folder: Path
 ) -> None:
-    add_corpus(directory.corpora_file, folder)  # of an agent that was deleted
+    add_corpus(directory.corpora_file, folder, "anyone")  # of an agent that was deleted
     assert list(check_agent_corpora(directory, [agent("Gold"), agent("Zinc")])) == []
 
 
 def test_a_folder_is_named_with_its_agents(directory: DataDirectory, folder: Path) -> None:
-    corpus = add_corpus(directory.corpora_file, folder)
+    corpus = add_corpus(directory.corpora_file, folder, "anyone")
     agents = [agent("Gold", corpus=corpus), agent("Zinc"), agent("Tin", corpus=corpus)]
     (finding,) = check_agent_corpora(directory, agents)
     assert (finding.name, finding.verdict) == ("corpus", Verdict.GOOD)
@@ -44,8 +44,8 @@ def test_a_folder_is_named_with_its_agents(directory: DataDirectory, folder: Pat
 def test_a_folder_that_no_longer_exists_is_a_problem(
     directory: DataDirectory, folder: Path, tmp_path: Path
 ) -> None:
-    corpus = add_corpus(directory.corpora_file, folder)
-    other = add_corpus(directory.corpora_file, tmp_path / "never-there")
+    corpus = add_corpus(directory.corpora_file, folder, "anyone")
+    other = add_corpus(directory.corpora_file, tmp_path / "never-there", "anyone")
     folder.rename(tmp_path / "elsewhere")
     agents = [agent("Gold", corpus=corpus), agent("Zinc", corpus=other)]
     findings = list(check_agent_corpora(directory, agents))

@@ -1,0 +1,100 @@
+"""What `vigil doctor` finds wrong with agents: those that do not work, and what failed for good."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cli.render.console import ago, counted, duration
+from shared.enums import AgentStatus, IterationStatus
+from shared.schemas.base import AgentResponse
+from shared.schemas.operations import DeadLetterResponse
+
+LATE: Final = timedelta(minutes=2)
+"""How long after its time an iteration may start: the scheduler starts it within seconds."""
+LONG: Final = timedelta(minutes=15)
+"""An iteration that runs longer is named. A slow model may need it."""
+
+Problem = tuple[str, str]
+"""What is wrong, and what to do about it. Without the latter it is only worth knowing."""
+
+
+def agent_problems(agents: Iterable[AgentResponse], now: datetime) -> Iterator[Problem]:
+    """At most one for each agent."""
+    for agent in agents:
+        problem = (
+            _configuration(agent)
+            or _attention(agent)
+            or _running(agent, now)
+            or _waiting(agent, now)
+        )
+        if problem is not None:
+            yield f"{agent.name}: {problem[0]}", problem[1]
+
+
+def _configuration(agent: AgentResponse) -> Problem | None:
+    if agent.status != AgentStatus.FAILED:
+        return None
+    why = f": {agent.fault}" if agent.fault else ""
+    return f"its configuration failed{why}", f"run `vigil agent configure {agent.name!r}`"
+
+
+def _attention(agent: AgentResponse) -> Problem | None:
+    attention = agent.attention
+    if attention is None:
+        return None
+    return f"needs attention: {attention.reason}", attention.advice
+
+
+def _running(agent: AgentResponse, now: datetime) -> Problem | None:
+    iteration = agent.last_iteration
+    if iteration is None or iteration.status != IterationStatus.RUNNING:
+        return None
+    seconds = (now - iteration.started_at).total_seconds()
+    if seconds < LONG.total_seconds():
+        return None
+    text = (
+        f"iteration {iteration.number} has been running for {duration(seconds)} ({iteration.stage})"
+    )
+    if not agent.trouble:
+        return text, ""
+    return (
+        f"{text}; last error: {agent.trouble[-1].error}",
+        f"run `vigil agent show {agent.name!r}`",
+    )
+
+
+def _waiting(agent: AgentResponse, now: datetime) -> Problem | None:
+    is_running = (
+        agent.last_iteration is not None and agent.last_iteration.status == IterationStatus.RUNNING
+    )
+    if not agent.active or agent.status != AgentStatus.READY or is_running:
+        return None
+    if agent.suspended_until is not None and agent.suspended_until > now:
+        until = agent.suspended_until.astimezone(UTC)
+        return f"waits until {until:%Y-%m-%d %H:%M} UTC, because a budget is used up", ""
+    due_at, requested_at = agent.next_run_at, agent.run_requested_at
+    if requested_at is not None and not _has_run_since(agent, requested_at):
+        due_at = min(due_at, requested_at)
+    if now - due_at <= LATE:
+        return None
+    return (
+        f"an iteration was due {ago(due_at, now)} and has not started",
+        "see whether the scheduler and NATS work: the lines about them, or the scheduler's log",
+    )
+
+
+def _has_run_since(agent: AgentResponse, moment: datetime) -> bool:
+    return agent.last_iteration is not None and agent.last_iteration.started_at >= moment
+
+
+def dead_letter_problem(dead_letters: Sequence[DeadLetterResponse], limit: int) -> Problem | None:
+    """`dead_letters` are the newest, at most `limit`. Those that are about to be retried do not count."""
+    failed = [each for each in dead_letters if each.retry_requested_at is None]
+    if not failed:
+        return None
+    number, newest = len(failed), failed[0]
+    more = f"{number} or more dead letters" if number == limit else counted(number, "dead letter")
+    return (
+        f"{more}; the newest, of the {newest.service}: {newest.error}",
+        "see `vigil dead-letters list`; when the cause is gone, run `vigil dead-letters retry`, otherwise discard them",
+    )

@@ -1,0 +1,90 @@
+"""Restarts NATS if it stores no messages although there is space.
+
+After its disk was full, nats-server refuses every message until it is restarted. It says so to nobody: the services
+notice that their messages are not stored.
+"""
+
+import shutil
+import threading
+import time
+from collections.abc import Callable
+from math import inf
+from pathlib import Path
+from typing import Final
+
+from cli.local.engines import HEALTHY_SECONDS, EngineWatchdog
+from shared.events.stream_admin import STORE_FAULT
+
+POLL_SECONDS: Final = 2.0
+PATIENCE_SECONDS: Final = 8.0
+"""How long stores must fail while there is space. A short failure ends by itself, such as that of a slow disk."""
+ENOUGH_BYTES: Final = 4 * 1024**2
+"""NATS reserves little at its start; the limit of the stream is larger, but what is free is not known to stay so."""
+MAX_PAUSE_SECONDS: Final = 600.0
+
+
+class RestartDecision:
+    """Decides when a NATS that stores nothing is restarted: not while the disk is full, and rarely if it is in vain."""
+
+    def __init__(self) -> None:
+        self._since: float | None = None
+        """Since when stores have failed although there is space."""
+        self._restarted_at: float | None = None
+        self._pause_seconds = HEALTHY_SECONDS
+
+    def is_due(self, now: float, fault: str | None, free_bytes: int) -> bool:
+        """Takes what is known at `now`; returns whether to restart now. `fault` is why a service cannot store messages."""
+        if fault is None or free_bytes < ENOUGH_BYTES:
+            self._since = None
+            return False
+        self._since = now if self._since is None else self._since
+        if now - self._since < PATIENCE_SECONDS:
+            return False
+        elapsed = inf if self._restarted_at is None else now - self._restarted_at
+        if elapsed < self._pause_seconds:
+            return False
+        is_repeated = elapsed < 2 * MAX_PAUSE_SECONDS
+        longer = min(2 * self._pause_seconds, MAX_PAUSE_SECONDS)
+        self._pause_seconds = longer if is_repeated else HEALTHY_SECONDS
+        self._restarted_at, self._since = now, None
+        return True
+
+
+class StoreWatch:
+    """Polls the services in a thread of its own, since one that hangs takes seconds to answer."""
+
+    def __init__(
+        self, store: Path, find_faults: Callable[[], list[str]], watchdog: EngineWatchdog
+    ) -> None:
+        """`store` is on the disk of NATS; `find_faults` returns why services are not ready."""
+        self._store = store
+        self._find_faults = find_faults
+        self._watchdog = watchdog
+        self._decision = RestartDecision()
+        self._fault: str | None = None
+        self._was_told = False
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="store watch", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns at once; a poll that is in progress ends by itself."""
+        self._ending.set()
+
+    def look_after(self) -> str | None:
+        """Restarts NATS if it is due; returns what happened in one line, or None. For the main thread."""
+        fault, free_bytes = self._fault, shutil.disk_usage(self._store).free
+        if self._decision.is_due(time.monotonic(), fault, free_bytes):
+            self._watchdog.restart()
+            return f"{fault}, although there is space; restarting NATS"
+        was_told, self._was_told = self._was_told, fault is not None
+        if fault is None or was_told:
+            return None
+        return f"{fault}; {free_bytes >> 20:,} MB free at {self._store}"
+
+    def _poll(self) -> None:
+        while not self._ending.wait(POLL_SECONDS):
+            faults = (fault for fault in self._find_faults() if fault.startswith(STORE_FAULT))
+            self._fault = next(faults, None)

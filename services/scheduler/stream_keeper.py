@@ -1,0 +1,48 @@
+"""Creates the stream and its consumers again if NATS has lost them, as after its volume was lost."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from shared.events.stream_admin import create_missing, find_missing
+from shared.events.topology import Consumer
+from shared.runtime.background import log_and_continue
+from shared.runtime.bus import Bus
+from shared.runtime.logging import logger
+from shared.runtime.settings import Settings
+
+CHECK_SECONDS: Final = 3.0
+
+log = logger(__name__)
+
+
+class StreamKeeper:
+    """The reconciler publishes again what was lost with them."""
+
+    def __init__(self, bus: Bus, settings: Settings) -> None:
+        self._bus = bus
+        self._settings = settings
+        self._missing: Sequence[Consumer] = ()
+
+    async def run(self) -> None:
+        """Checks at intervals, until cancelled."""
+        while True:
+            if self._bus.is_connected:
+                await log_and_continue(self.check, "could not check the stream; will retry")
+            await asyncio.sleep(CHECK_SECONDS)
+
+    async def check(self) -> None:
+        """Creates what is missing at two checks in a row: `vigil migrate` deletes a consumer and creates it anew."""
+        before, self._missing = self._missing, await find_missing(self._bus.jetstream)
+        lasting = [consumer for consumer in self._missing if consumer in before]
+        if not lasting:
+            return
+        await create_missing(
+            self._bus.jetstream,
+            lasting,
+            max_age_seconds=self._settings.stream_max_age_seconds,
+            max_bytes=self._settings.stream_max_bytes,
+            replicas=self._settings.stream_replicas,
+        )
+        names = [consumer.service for consumer in lasting]
+        log.warning("NATS had lost the stream or consumers; created them again", consumers=names)
