@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 MAX_MODELS: Final = 5
-_THEN: Final = re.compile(r"\s*,\s*then\s+", re.IGNORECASE)
+_THEN: Final = re.compile(r"(?<!\s)\s*+,\s*+then\s++", re.IGNORECASE)
 _SUSPECT: Final = re.compile(r"[,;\s]")
 
 
