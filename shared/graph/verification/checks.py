@@ -127,13 +127,15 @@ class QuotedEvidence(NamedTuple):
     """Whether the propagation of the page's retraction or restoration is pending."""
     step_id: UUID | None = None
     """The step that found it."""
+    url: str = ""
+    """Of the page."""
     passage: Passage | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
     @property
     def claim(self) -> Claim:
         row = self.row
-        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted)
+        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url)
 
 
 def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
