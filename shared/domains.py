@@ -24,7 +24,7 @@ _NO_DOMAIN_CHARS: Final = re.compile(r"[\s/\\:@?#*%,]")
 _HTTP_PREFIX: Final = re.compile(r"(?:https?:)?/*", re.IGNORECASE)
 _DOTS: Final = re.compile("[.\u3002\uff0e\uff61]")
 _END_OF_AUTHORITY: Final = re.compile("[/?#]")
-_OTHER_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_OTHER_SCHEME: Final = re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]*+://", re.IGNORECASE)
 
 
 def normalize_domain(text: str) -> str:

@@ -145,6 +145,11 @@ def interval(seconds: int) -> str:
     return f"{seconds}s"
 
 
+def as_of(moment: datetime | None) -> str:
+    """When something was true."""
+    return f"as of {moment:%Y-%m-%d}" if moment else "date unknown"
+
+
 def ago(moment: datetime, now: datetime | None = None) -> str:
     """How long ago, or how far ahead."""
     seconds = ((now or datetime.now(UTC)) - moment).total_seconds()

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from cli.references import short_ids
-from cli.render.console import ago, clip, counted, quoted, short_id
+from cli.render.console import ago, as_of, clip, counted, quoted, short_id
 from cli.render.provenance import show_evidence
 from shared.schemas.base import AgentDetails, EdgeResponse, GraphResponse, Json, NodeResponse
 from shared.schemas.graph import (
@@ -205,7 +205,7 @@ def _property_lines(
         for other in agreement[name].others if name in agreement else ():
             console.print(
                 f"    [warn]{escape(', '.join(other.sites))}: {escape(str(other.value))}[/]"
-                f" [quiet]as of {other.as_of:%Y-%m-%d}[/]",
+                f" [quiet]{as_of(other.as_of)}[/]",
                 soft_wrap=True,
             )
 

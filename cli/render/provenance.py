@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from cli.references import short_ids
-from cli.render.console import ago, clip, counted, printable, short_id
+from cli.render.console import ago, as_of, clip, counted, printable, short_id
 from shared.schemas.provenance import (
     ChainLink,
     CheckedCounts,
@@ -124,7 +124,7 @@ def _claim(claim: ClaimResponse) -> str:
 
 def _time(evidence: EvidenceResponse) -> str:
     if evidence.valid_from is None and evidence.valid_to is None:
-        return f"as of {evidence.as_of:%Y-%m-%d}"
+        return as_of(evidence.as_of)
     first = f"from {evidence.valid_from:%Y-%m-%d}" if evidence.valid_from else ""
     last = f"until {evidence.valid_to:%Y-%m-%d}" if evidence.valid_to else ""
     return f"{first} {last}".strip()

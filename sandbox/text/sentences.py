@@ -9,6 +9,8 @@ ABBREVIATION = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|Mt|Lt|Gen|Col|Sgt|Capt|Gov|Sen|Rep|Hon|Inc|Ltd|Co|Corp|Bros|No|vs|cf|ca"
     r"|approx|est|e\.g|i\.e|etc|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec|U\.S|U\.K|a\.m|p\.m)|\b[A-Z])\.$"
 )
+MAX_ABBREVIATION_CHARS = 12
+"""More than the longest, with the character before it."""
 END = re.compile(r"[.!?][\"'”’)\]]*\s+(?=[\"'“‘(\[]?[^\W_a-zß-ÿ])")
 LIST_MARK = re.compile(r"^\s*(?:[-*+•>]|\d{1,3}[.)]|#{1,6})\s+")
 MAX_SENTENCE_CHARS = 320
@@ -50,7 +52,7 @@ def _cut_at_ends(line: str) -> list[str]:
     start = 0
     for end in END.finditer(line):
         piece = line[start : end.end()].rstrip()
-        if not ABBREVIATION.search(piece):
+        if not ABBREVIATION.search(piece[-MAX_ABBREVIATION_CHARS:]):
             parts.append(piece)
             start = end.end()
     return [part for part in [*parts, line[start:].strip()] if part]

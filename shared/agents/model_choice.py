@@ -7,7 +7,7 @@ from typing import Final
 from shared.enums import Phase
 
 MAX_MODELS: Final = 5
-_THEN: Final = re.compile(r"\s*,\s*then\s+", re.IGNORECASE)
+_THEN: Final = re.compile(r"(?<!\s)\s*+,\s*+then\s++", re.IGNORECASE)
 _SUSPECT: Final = re.compile(r"[,;\s]")
 
 

@@ -1,13 +1,13 @@
 """Entries of RSS (0.9 to 2.0) and Atom feeds."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Final, NamedTuple
-from xml.etree.ElementTree import Element, ParseError
+from typing import Any, Final, NamedTuple
+from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
 from defusedxml import DefusedXmlException
-from defusedxml.ElementTree import fromstring
+from defusedxml.ElementTree import DefusedXMLParser
 
 from shared.fetch.client import UnreadableError, web_address
 
@@ -15,6 +15,9 @@ _DATES: Final = ("published", "pubDate", "issued", "date", "updated", "modified"
 """Elements with the date of an entry, the best first."""
 MAX_ENTRIES: Final = 200
 """Of a feed, the first ones, which are mostly the newest."""
+MAX_ELEMENTS: Final = 200_000
+"""Of a feed. Of one with more, nothing is read."""
+MAX_DEPTH: Final = 200
 MAX_ID_CHARS: Final = 500
 MAX_TITLE_CHARS: Final = 300
 
@@ -31,7 +34,9 @@ class FeedEntry(NamedTuple):
 def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
     """The entries of the feed at `url`. Raises FetchError if `body` is not one."""
     try:
-        root = fromstring(body, forbid_dtd=False)
+        parser = DefusedXMLParser(target=_BoundedBuilder(), forbid_dtd=False)
+        parser.feed(body)
+        root: Element = parser.close()
     except (ParseError, DefusedXmlException, ValueError, LookupError, RecursionError) as error:
         raise UnreadableError(f"its feed cannot be read: {error}") from error
     if _name(root) not in ("rss", "feed", "RDF"):
@@ -40,10 +45,38 @@ def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
     return [entry for entry in entries if entry is not None]
 
 
+class _BoundedBuilder(TreeBuilder):
+    """Builds the tree of a feed. Raises ValueError if it has more elements, or deeper nested ones, than a feed has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._elements = self._depth = 0
+
+    def start(self, tag: str, attrs: Mapping[Any, Any], /) -> Element:
+        self._elements += 1
+        self._depth += 1
+        if self._elements > MAX_ELEMENTS or self._depth > MAX_DEPTH:
+            raise ValueError(
+                f"it has more than {MAX_ELEMENTS:,} elements, or elements nested {MAX_DEPTH} deep"
+            )
+        return super().start(tag, attrs)
+
+    def end(self, tag: str, /) -> Element:
+        self._depth -= 1
+        return super().end(tag)
+
+
 def _entries(root: Element) -> Iterator[Element]:
-    found = (element for element in root.iter() if _name(element) in ("item", "entry"))
-    for _, element in zip(range(MAX_ENTRIES), found, strict=False):
-        yield element
+    """The first MAX_ENTRIES; one within another, which no feed has, is part of it."""
+    left = [root]
+    found = 0
+    while left and found < MAX_ENTRIES:
+        element = left.pop()
+        if _name(element) in ("item", "entry"):
+            found += 1
+            yield element
+        else:
+            left += reversed(element)
 
 
 def _entry(element: Element, feed_url: str) -> FeedEntry | None:

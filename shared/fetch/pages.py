@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Container
+from collections import Counter
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,11 +16,43 @@ _HTML: Final = ("text/html", "application/xhtml+xml", "")
 _FEED_TYPES: Final = ("application/rss+xml", "application/atom+xml")
 MAX_DEPTH: Final = 3_000
 """Of nested elements. A page with more is compared byte for byte."""
-_NESTING: Final = re.compile(
-    r"</?(?!(?:area|base|br|col|dd|dt|embed|hr|img|input|li|link|meta|option|p|param|source|td|th|tr|wbr)\b)[a-z]",
-    re.IGNORECASE,
+MAX_TAGS: Final = 200_000
+"""Of a page. One with more is compared byte for byte."""
+_TAG: Final = re.compile(r"<(?P<end>/?)(?P<name>[a-z][a-z0-9]{0,20})", re.IGNORECASE)
+_SELF_CLOSING: Final = frozenset(
+    [
+        "area",
+        "base",
+        "br",
+        "col",
+        "colgroup",
+        "dd",
+        "dt",
+        "embed",
+        "hr",
+        "img",
+        "input",
+        "li",
+        "link",
+        "meta",
+        "optgroup",
+        "option",
+        "p",
+        "param",
+        "rp",
+        "rt",
+        "source",
+        "tbody",
+        "td",
+        "tfoot",
+        "th",
+        "thead",
+        "tr",
+        "track",
+        "wbr",
+    ]
 )
-"""Beginnings and ends of elements that must be closed."""
+"""Elements that need no end tag, except in SVG and MathML, where they nest."""
 _VARYING: Final = (
     "script, style, noscript, template, svg, iframe, nav, header, footer, aside, input, textarea, button, select, time, "
     "[hidden], [aria-hidden=true]"
@@ -37,10 +69,10 @@ class PageContent:
 
 
 def page_content(page: Fetched) -> PageContent:
-    """Takes some milliseconds for a long page: call it in a thread."""
+    """Takes up to some seconds for the longest page: call it in a process (see `shared/runtime/foreign_text.py`)."""
     assert page.body is not None, "the page has not changed"
     text = _text(page)
-    if page.media_type not in _HTML or _is_deep(text):
+    if page.media_type not in _HTML or _is_too_complex(text):
         return PageContent(hashlib.sha256(page.body).digest())
     tree = LexborHTMLParser(text)
     feeds = [
@@ -51,30 +83,43 @@ def page_content(page: Fetched) -> PageContent:
     ]
     body = tree.body
     if body is not None:
-        varying = {node.mem_id: node for node in body.css(_VARYING) if node.tag != "body"}
-        # One within another goes with it: removing it again would touch memory that was freed.
-        for node in [node for node in varying.values() if not _is_within(node, varying)]:
-            node.decompose()
+        _remove_varying(body)
     visible = body.text(separator=" ") if body is not None else ""
     digest = hashlib.sha256(" ".join(visible.split()).encode(errors="replace")).digest()
     return PageContent(digest, tuple(dict.fromkeys(feeds))[:MAX_FEEDS])
 
 
-def _is_within(node: LexborNode, others: Container[int]) -> bool:
-    parent = node.parent
-    while parent is not None:
-        if parent.mem_id in others:
-            return True
-        parent = parent.parent
-    return False
+def _remove_varying(body: LexborNode) -> None:
+    """One within another goes with it: removing it again would touch memory that was freed."""
+    varying = {node.mem_id for node in body.css(_VARYING)} - {body.mem_id}
+    within: set[int] = set()
+    outermost: list[LexborNode] = []
+    for node in body.traverse():  # parents before their children
+        if node.parent is not None and node.parent.mem_id in within:
+            within.add(node.mem_id)
+        elif node.mem_id in varying:
+            within.add(node.mem_id)
+            outermost.append(node)
+    for node in outermost:
+        node.decompose()
 
 
-def _is_deep(text: str) -> bool:
-    """Whether elements are nested so deep that reading takes minutes: its time grows with the square of the depth."""
+def _is_too_complex(text: str) -> bool:
+    """Whether the page has more tags, or deeper nested elements, than a page for people has.
+
+    An element ends at the end tag of its own name: other end tags close nothing, but are looked for in all open elements.
+    """
+    opened: Counter[str] = Counter()
     depth = 0
-    for tag in _NESTING.finditer(text):
-        depth = max(depth - 1, 0) if tag[0].startswith("</") else depth + 1
-        if depth > MAX_DEPTH:
+    for count, tag in enumerate(_TAG.finditer(text), 1):
+        name = tag["name"].lower()
+        if tag["end"]:
+            depth -= opened[name] > 0
+            opened[name] -= opened[name] > 0
+        elif name not in _SELF_CLOSING or opened["svg"] or opened["math"]:
+            depth += 1
+            opened[name] += 1
+        if depth > MAX_DEPTH or count > MAX_TAGS:
             return True
     return False
 

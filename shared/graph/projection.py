@@ -100,7 +100,7 @@ async def lock_elements(
 
 _CLAIMS_SQL: Final = {
     kind: (
-        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at"
+        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url"
         " from evidence join sources on sources.id = source_id"
         f" where {kind.name}_id in ({{values}})"
     )
@@ -114,11 +114,11 @@ async def load_claims(
     """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
     by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
     statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
-    for element_id, evidence, source, values, *moments in await statement.rows(session, params):
-        as_of, learned_at, retracted_at = moments
+    for element_id, evidence, source, values, *rest in await statement.rows(session, params):
+        as_of, learned_at, retracted_at, url = rest
         claims = by_element[element_id]
         is_retracted = retracted_at is not None
-        claims.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted))
+        claims.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted, url))
         claims.source_of[evidence] = source
         if is_retracted:
             claims.retracted_at[source] = retracted_at

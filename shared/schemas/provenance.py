@@ -85,8 +85,8 @@ class EvidenceResponse(ResponseModel):
     valid_from: datetime | None
     valid_to: datetime | None
     """The first moment when it is no longer true."""
-    as_of: datetime
-    """Newer evidence supersedes older by this time."""
+    as_of: datetime | None
+    """Newer evidence supersedes older by this time; None if neither the page nor the claim has a date."""
     learned_at: datetime
     verdict: VerdictResponse | None = None
     """None if no model has checked it."""
@@ -97,8 +97,8 @@ class OtherValueResponse(ResponseModel):
 
     value: Any
     sites: list[str]
-    as_of: datetime
-    """The newest of these claims."""
+    as_of: datetime | None
+    """The newest of these claims; None if none has a date."""
 
 
 class AgreementResponse(ResponseModel):
@@ -222,7 +222,7 @@ class EvidenceLink(ChainLink):
     """The properties whose current values come from it; the others are superseded."""
     valid_from: datetime | None
     valid_to: datetime | None
-    as_of: datetime
+    as_of: datetime | None
     learned_at: datetime
     verdict: VerdictResponse | None = None
     """None if no model has checked it."""

@@ -113,7 +113,7 @@ def parse_search(answer: Any) -> Json:
                 "title": _text(item.get("title"), MAX_TITLE_CHARS),
                 "url": url,
                 **(_truncate(item["content"]) if isinstance(item.get("content"), str) else {}),
-                "published_date": _text(item.get("published_date"), MAX_DATE_CHARS),
+                "published_date": _date(item.get("published_date")),
                 "score": score,
             }
             results.append({key: value for key, value in result.items() if value is not None})
@@ -191,6 +191,12 @@ def _url(item: Json) -> str | None:
 
 def _text(value: Any, max_chars: int) -> str | None:
     return str(storable(value))[:max_chars] if isinstance(value, str) else None
+
+
+def _date(value: Any) -> str | None:
+    """Some servers send seconds since 1970."""
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    return _text(str(value) if is_number else value, MAX_DATE_CHARS)
 
 
 def _share(value: Any) -> float | int | None:

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
+    ScalarSelect,
     Select,
     Text,
     and_,
@@ -33,10 +34,12 @@ from shared.database.tables import (
     GraphNode,
     Interaction,
     Iteration,
+    Source,
     Step,
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, IterationStatus, StepKind
 from shared.graph import labels
+from shared.graph.provenance.claims import UNKNOWN_DATE
 from shared.graph.scope import JOINS_TWO_NODES, GraphScope
 from shared.schemas.base import IterationDetails, IterationSummary, Page, PageRequest, StepResponse
 from shared.schemas.iterations import (
@@ -434,6 +437,10 @@ async def list_superseded(
     ]
 
 
+def _url_of(evidence: type[Evidence]) -> ScalarSelect[str]:
+    return select(Source.url).where(Source.id == evidence.source_id).scalar_subquery()
+
+
 def _superseded_claims(
     id_column: InstrumentedAttribute[UUID | None], iteration_id: UUID
 ) -> Select[Any]:
@@ -453,6 +460,8 @@ def _superseded_claims(
         .where(
             earlier_element == element,
             earlier_row.as_of <= now.as_of,
+            # See `current_claims`: a value without a date replaces only one of its own page.
+            or_(now.as_of != UNKNOWN_DATE, _url_of(earlier_row) == _url_of(now)),
             earlier_row.learned_at < now.learned_at,
             or_(earlier_row.step_id.is_(None), earlier_row.step_id.not_in(steps)),
             earlier_row.claims.has_key(claim.c.key),

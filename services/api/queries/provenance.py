@@ -35,7 +35,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.provenance.agreement import agreements
-from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.claims import Claim, current_claims, known_date
 from shared.graph.provenance.sources import PASSAGES_KEY
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -110,7 +110,7 @@ async def load_agreement(
     )
     rows = list(await session.execute(statement))
     found = agreements(
-        (Claim(evidence_id, values, as_of, learned_at, is_retracted), site_of(url))
+        (Claim(evidence_id, values, as_of, learned_at, is_retracted, url), site_of(url))
         for evidence_id, values, as_of, learned_at, is_retracted, url, _ in rows
     )
     domains = DomainPreferences(barred=rows[0].barred_domains if rows else ())
@@ -230,7 +230,7 @@ def _view(
         ],
         valid_from=row.valid_from,
         valid_to=row.valid_to,
-        as_of=row.as_of,
+        as_of=known_date(row.as_of),
         learned_at=row.learned_at,
     )
 

@@ -12,13 +12,14 @@ from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
+from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
-_CLAIMS_SQL: Final = """
-  (select coalesce(jsonb_agg(jsonb_build_array(claims, as_of, valid_from, valid_to)
+_CLAIMS_SQL: Final = f"""
+  (select coalesce(jsonb_agg(jsonb_build_array(claims, nullif(as_of, {UNKNOWN_DATE_SQL}), valid_from, valid_to)
      order by as_of desc, learned_at desc, evidence.id), '[]')
-   from evidence where evidence.{column} = element.id)
+   from evidence where evidence.{{column}} = element.id)
 """
 _URLS_SQL: Final = """
   array(select distinct url from evidence join sources on sources.id = source_id

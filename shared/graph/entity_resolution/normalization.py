@@ -46,10 +46,11 @@ _EXCHANGES: Final = (
     "KOSDAQ|TWSE|TPE|NSE|BSE|ASX|NZX|SGX|IDX|SET|JSE|BVMF|B3|BMV|TASE|TADAWUL"
 )
 _TICKER: Final = re.compile(
-    rf"[\s,]*[(\[]?\b(?:{_EXCHANGES})\s*:\s*([A-Za-z0-9][A-Za-z0-9.\-]{{0,9}})[)\]]?\s*$", re.I
+    rf"(?<![\s,])[\s,]*+[(\[]?\b(?:{_EXCHANGES})\s*:\s*([A-Za-z0-9][A-Za-z0-9.\-]{{0,9}})[)\]]?\s*$",
+    re.I,
 )
 """`NASDAQ: NVDA`, at the end of a name or all of it."""
-_INITIALS: Final = re.compile(r"\s*[(\[]([A-Z][A-Z.&]{2,7})[)\]]\s*$")
+_INITIALS: Final = re.compile(r"(?<!\s)\s*+[(\[]([A-Z][A-Z.&]{2,7})[)\]]\s*$")
 """`(NVDA)`, at the end of a name."""
 _DIGITS_OR_LETTERS: Final = re.compile(r"\d+|[^\W\d_]+")
 """Runs of digits, and of letters."""

@@ -32,7 +32,7 @@ _PARTICLES: Final = re.compile(r"\s(?:der|des|von|van|und|für|zu|zum|im|de|of|t
 _IN: Final = re.compile(r"\b(?:in|aus)\s+$", re.IGNORECASE)
 _ADJECTIVE: Final = re.compile(r"e[rsnm]?$")
 _NOUN: Final = re.compile(r"(?:ung|ungen|heit|keit|tion|tionen|tat|schaft|ismus|nis|enz|anz)$")
-_LABEL: Final = re.compile(r"\s*(?::|–|—|\s-\s)")
+_LABEL: Final = re.compile(r"\s{0,8}(?::|–|—|\s-\s)")
 _MIN_STEM: Final = 4
 _TITLE_PART: Final = 0.6
 """Part of the words of a title with capitals from which on these tell nothing."""

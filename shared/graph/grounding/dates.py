@@ -6,7 +6,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 from shared.graph.grounding.lexicon import Lexicon, lexicon
-from shared.graph.grounding.words import alternatives, fold_in_place
+from shared.graph.grounding.words import alternatives, bound_blanks, fold_in_place
 
 _MONTHS_IN_QUARTER: Final = 3
 
@@ -69,7 +69,9 @@ _OF: Final = r"(?:\s+(?:of the year|of|des jahres|del|de|di|do)\b)?"
 
 def find_dates(text: str, language: str | None) -> list[Date]:
     """The dates in `text`, in their order. Of dates that overlap, the longest."""
-    found = sorted(_all(text, lexicon(language)), key=lambda date: (date.start, -date.end))
+    found = sorted(
+        _all(bound_blanks(text), lexicon(language)), key=lambda date: (date.start, -date.end)
+    )
     dates: list[Date] = []
     for date in found:
         if not dates or date.start >= dates[-1].end:

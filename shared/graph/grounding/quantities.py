@@ -1,7 +1,7 @@
 """Quantities in a text: numbers with their scale, unit or currency. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
@@ -12,7 +12,15 @@ from text_to_num import alpha2digit  # type: ignore[import-untyped]
 
 from shared.graph.grounding.dates import Date, find_dates
 from shared.graph.grounding.lexicon import LANGUAGES, MAIN_CURRENCIES, Lexicon, lexicon
-from shared.graph.grounding.words import alternatives, fold, fold_in_place, phrases, table, word_set
+from shared.graph.grounding.words import (
+    alternatives,
+    bound_blanks,
+    fold,
+    fold_in_place,
+    phrases,
+    table,
+    word_set,
+)
 
 
 class Quantity(NamedTuple):
@@ -50,7 +58,7 @@ _LABEL: Final = re.compile(
 _AMBIGUOUS: Final = re.compile(r"[1-9]\d{0,2}([.,])\d{3}")
 _MINUS_WORDS: Final = tuple(word_set("minus"))
 _WORDS_AFTER: Final = re.compile(
-    r"[\s\u00a0\u202f-]*(?:(?:of|de|di|del)\s+|d['’])?([^\s\u00a0\u202f,;:()\[\]]+)"
+    r"[\s\u00a0\u202f-]*(?:(?:of|de|di|del)\s+|d['’])?([^\s\u00a0\u202f,;:()\[\]]{1,60})"
 )
 _MAX_WORDS: Final = 4
 _CURRENCY_BEFORE: Final = re.compile(r"(?P<word>[^\s\d(]{1,5})[\s\u00a0\u202f]?$")
@@ -97,7 +105,7 @@ def find_quantities(
 
     `decimal_sign` is that of its page. A year without a month may be a number too, and is one of the quantities.
     """
-    words = lexicon(language, is_english_first=is_english_first)
+    words, text = lexicon(language, is_english_first=is_english_first), bound_blanks(text)
     known_dates = find_dates(text, language) if dates is None else dates
     found = list(_with_ranges(text, list(_numerals(text, words, decimal_sign, known_dates))))
     found += _fractions(text)
@@ -156,12 +164,11 @@ def _round_pattern(language: str) -> re.Pattern[str]:
 def _numerals(
     text: str, words: Lexicon, decimal_sign: str | None, dates: Sequence[Date]
 ) -> Iterator[Quantity]:
-    longer_dates = [
-        (date.start, date.end) for date in dates if date.month or date.quarter or date.day
-    ]
+    longer_dates = [date for date in dates if date.month or date.quarter or date.day]
+    in_dates = {place for date in longer_dates for place in range(date.start, date.end)}
     for match in _NUMBER.finditer(text):
         start, end = match.span("number")
-        if longer_dates and any(first <= start < last for first, last in longer_dates):
+        if start in in_dates:
             continue
         values = read_number(match["number"], decimal_sign)
         sign = match["sign"]
@@ -487,17 +494,23 @@ def _fractions(text: str) -> Iterator[Quantity]:
         )
 
 
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """`text` with dots in place of these parts."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = "." * (end - start)
+    return "".join(characters)
+
+
 def _number_words(
     text: str, language: str | None, words: Lexicon, dates: Sequence[Date]
 ) -> Iterator[Quantity]:
     """Numbers that stand there in words, such as "four"."""
     if language not in LANGUAGES:
         return
-    for date in dates:
-        text = text[: date.start] + "." * (date.end - date.start) + text[date.end :]
+    text = _without(text, ((date.start, date.end) for date in dates))
     text = _AND_A_HALF.sub(_HALF_SIGN, text)
-    for fraction in _FRACTION.finditer(fold_in_place(text)):
-        text = text[: fraction.start()] + "." * len(fraction[0]) + text[fraction.end() :]
+    text = _without(text, (match.span() for match in _FRACTION.finditer(fold_in_place(text))))
     if not _number_stems(language).search(fold_in_place(text)):
         return
     for clause in _CLAUSE_END.split(text):

@@ -45,7 +45,7 @@ _PERIOD: Final = re.compile(
 _QUARTER: Final = re.compile(r"[QT][1-4]", re.IGNORECASE)
 _YEAR_CHARS: Final = 4
 _MAX_MONTH_CHARS: Final = 12
-_ADDRESS: Final = re.compile(r"\S*[.@][^\W\d]\S*")
+_ADDRESS: Final = re.compile(r"[^\s.@]*+(?:[.@](?![^\W\d])[^\s.@]*+)*+[.@][^\W\d]\S*+")
 
 
 class TextRules:

@@ -38,6 +38,18 @@ def fold_in_place(text: str) -> str:
     return text.lower() if text.isascii() else text.translate(_FOLDED)
 
 
+_MAX_BLANKS: Final = 8
+_FURTHER_BLANKS: Final = re.compile(rf"(?<=\s{{{_MAX_BLANKS}}})\s+")
+
+
+def bound_blanks(text: str) -> str:
+    """`text` with a control character in place of each blank after the eighth, so that no pattern reads a run of them again.
+
+    Every other character keeps its place.
+    """
+    return _FURTHER_BLANKS.sub(lambda blanks: "\x00" * len(blanks[0]), text)
+
+
 @cache
 def table(name: str) -> Mapping[str, Any]:
     """A table of the file, as it stands there."""

@@ -16,6 +16,7 @@ from shared.graph.grounding.quantities import FRACTION, Quantity, find_quantitie
 from shared.graph.grounding.sentences import find_sentences
 from shared.graph.grounding.words import (
     alternatives,
+    bound_blanks,
     fold_in_place,
     phrases,
     table,
@@ -37,6 +38,7 @@ _DIVIDED: Final = re.compile(r"(?<=\s)/(?=\s)")
 _HEADING: Final = re.compile(r"\s*#")
 _RULE: Final = re.compile(r"[\s|:=-]*$")
 _NO_SENTENCE: Final = re.compile(r"(?:Mio|Mrd|Tsd|Mill|bn|mn|approx|e\.g|i\.e|z\.\s?B)\.$")
+_MAX_ABBREVIATION_CHARS: Final = 12
 _TIMES_AFTER: Final = re.compile(
     r"\s?[x×](?![\w]|\s?\d)|[\s-]?(?:times|fold|mal|fache[nrs]?|fach|fois|veces|volte|vezes|keer)(?!\w)"
 )
@@ -150,7 +152,7 @@ class Sentence:
 
 def strip_markup(text: str) -> str:
     """`text` without citations and addresses."""
-    return _ADDRESS.sub(" ", _CITATION.sub("", text))
+    return _ADDRESS.sub(" ", _CITATION.sub("", bound_blanks(text)))
 
 
 def read_sentences(text: str, language: str | None, sign: str | None) -> list[Sentence]:
@@ -179,7 +181,7 @@ def _joined(line: str) -> Iterator[str]:
     start = None
     for first, end in find_sentences(line):
         start = first if start is None else start
-        if not _NO_SENTENCE.search(line[start:end]):
+        if not _NO_SENTENCE.search(line[max(start, end - _MAX_ABBREVIATION_CHARS) : end]):
             yield line[start:end]
             start = None
     if start is not None:

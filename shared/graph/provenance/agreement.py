@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.claims import UNKNOWN_DATE, Claim, current_claims, known_date
 from shared.graph.provenance.integrity import canonical_json
 
 
@@ -16,8 +16,8 @@ class OtherValue:
 
     value: Any
     sites: Sequence[str]
-    as_of: datetime
-    """The newest of these claims."""
+    as_of: datetime | None
+    """The newest of these claims; None if none has a date."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,9 @@ def _agreement(name: str, winner: Claim, newest_of: Mapping[str, Mapping[str, Cl
         OtherValue(
             next(iter(claims.values())).values[name],
             tuple(claims),
-            max(claim.as_of for claim in claims.values()),
+            known_date(max(claim.as_of for claim in claims.values())),
         )
         for claims in by_value.values()
     ]
-    others.sort(key=lambda other: other.as_of, reverse=True)
+    others.sort(key=lambda other: other.as_of or UNKNOWN_DATE, reverse=True)
     return Agreement(tuple(supporting), tuple(others))

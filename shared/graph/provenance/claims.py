@@ -1,17 +1,29 @@
 """Claims: what sources say about a node or edge, and the properties that follow from them. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import Any, Final
 from uuid import UUID
 
 from shared.events.envelope import in_utc
+from shared.graph.grounding.lexicon import LANGUAGES, lexicon
+from shared.graph.grounding.words import fold
 from shared.graph.provenance import integrity
 
 Properties = Mapping[str, Any]
+
+UNKNOWN_DATE: Final = datetime(1, 1, 2, tzinfo=UTC)
+"""Stored as `as_of` of evidence whose date is unknown. It is before every date, and in the year 1 in every time zone."""
+UNKNOWN_DATE_SQL: Final = "timestamptz '0001-01-02T00:00:00Z'"
+
+
+def known_date(as_of: datetime) -> datetime | None:
+    """A stored `as_of`; None if it is unknown."""
+    return None if as_of == UNKNOWN_DATE else as_of
 
 
 @dataclass(frozen=True)
@@ -21,9 +33,11 @@ class Claim:
     evidence_id: UUID
     values: Properties
     as_of: datetime
-    """When it was true: the start of its validity if known, else when the page was published or fetched."""
+    """When it was true: the start of its validity if known, else when the page was published, else UNKNOWN_DATE."""
     learned_at: datetime
     is_retracted: bool = False
+    url: str = ""
+    """Of its page."""
 
     @property
     def order(self) -> tuple[datetime, datetime, str]:
@@ -34,15 +48,18 @@ class Claim:
 def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
     """The winning claim by property.
 
-    Of the claims not retracted, the one with the latest `as_of` wins, then the latest `learned_at`. The others are
-    superseded; they win again if this one is retracted.
+    Of the claims not retracted, the one with the latest `as_of` wins, then the latest `learned_at`. A claim without a date
+    never replaces one that has a date, and of claims without one, the first stays until its own page says otherwise. The
+    others are superseded; they win again if the winning one is retracted.
     """
     winners: dict[str, Claim] = {}
     active = [claim for claim in claims if not claim.is_retracted]
     if len(active) > 1:  # most elements have one quote, and sorting is slow
         active.sort(key=lambda claim: claim.order)
-    for claim in active:
-        winners |= dict.fromkeys(claim.values, claim)
+    for claim in active:  # those without a date first
+        for name in claim.values:
+            if claim.as_of != UNKNOWN_DATE or winners.get(name, claim).url == claim.url:
+                winners[name] = claim
     return winners
 
 
@@ -60,7 +77,7 @@ def project_properties(properties: Properties, claims: Iterable[Claim]) -> dict[
 
 @dataclass(frozen=True)
 class PreviousValue:
-    """A value and when it was true; None if no claim supports it."""
+    """A value and when it was true; None if that is unknown, or no claim supports it."""
 
     value: Any
     as_of: datetime | None
@@ -87,40 +104,106 @@ def apply_claims(
     values = {name: value for claim in new_claims for name, value in claim.values.items()}
     superseded = {
         name: PreviousValue(
-            properties[name], winners_before[name].as_of if name in winners_before else None
+            properties[name],
+            known_date(winners_before[name].as_of) if name in winners_before else None,
         )
         for name in values
         if name in properties and not integrity.is_equal(properties[name], projection[name])
     }
     retained = {
-        name: PreviousValue(projection[name], winners[name].as_of)
+        name: PreviousValue(projection[name], known_date(winners[name].as_of))
         for name, value in values.items()
         if not integrity.is_equal(value, projection[name])
     }
     return PropertyChange(projection, tuple(all_claims), superseded, retained)
 
 
-_DATE_FORMATS: Final = ("%Y/%m/%d", "%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y", "%B %Y")
 _PARTIAL_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?")
 _MONTHS: Final = 12
 
 
-def parse_published(text: str | None) -> datetime | None:
-    """Parse a publication date: ISO 8601, RFC 2822 or a written-out date; None if it is none of them.
+_MAX_DATE_CHARS: Final = 100
+_ZONED_TIME: Final = re.compile(r"\d:\d\d(?::\d\d)?\s*(?P<zone>[a-z.]+)", re.IGNORECASE)
+_ZONES: Final = frozenset(
+    ["UT", "UTC", "GMT", "Z", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT"]
+)
+"""Names of zones with one offset. ET and CET have two, and others are of several countries."""
+_EPOCH: Final = re.compile(r"(?P<seconds>\d{9,10})(?:\.\d+|(?P<milliseconds>\d{3}))?")
+_YEAR: Final = r"(?P<year>\d{4})"
+_DAY: Final = r"(?P<day>\d{1,2})"
+_MONTH: Final = r"(?P<month>[^\W\d]{3,12})\.?"
+_WRITTEN_DATES: Final = tuple(
+    # Words such as "Updated" and the day of the week stand before some dates, a time after some.
+    re.compile(rf"(?:[^\W\d]+[.:,]*\s+){{0,4}}{form}(?:[\s,T]+\D{{0,5}}\d{{1,2}}[:h.]\d\d.*)?")
+    for form in (
+        rf"{_DAY}(?:\.|er|st|nd|rd|th|º)?[\s-]+(?:de |of )?{_MONTH},?[\s-]+(?:de |del )?{_YEAR}",
+        rf"{_MONTH}\s+{_DAY}(?:st|nd|rd|th)?,?\s+{_YEAR}",
+        rf"{_MONTH},?\s+(?:de |del )?{_YEAR}",
+        rf"{_DAY}\.\s?(?P<number>\d{{1,2}})\.\s?{_YEAR}",
+        rf"{_YEAR}\s?[年/.-]\s?(?P<number>\d{{1,2}})\s?[月/.-]\s?{_DAY}(?:日|\b)",
+        rf"(?P<first>\d{{1,2}})(?P<sign>[/-])(?P<second>\d{{1,2}})(?P=sign){_YEAR}",
+    )
+)
 
-    A day means its start; without a time zone it is UTC.
+
+def parse_published(text: str | None) -> datetime | None:
+    """Parse a publication date: ISO 8601, RFC 2822, seconds since 1970 or a written date; None if it is none of them.
+
+    A day means its start; without a time zone it is UTC. Of a time in a zone that can mean several, only the day counts. A
+    date such as 5/3/2026, which can be read in two ways, is none.
     """
-    stripped = (text or "").strip()
-    for parser in (
-        _parse_iso,
-        parsedate_to_datetime,
-        *(_format_parser(date_format) for date_format in _DATE_FORMATS),
-    ):
+    stripped = " ".join((text or "").split())
+    if len(stripped) > _MAX_DATE_CHARS:
+        return None
+    for parser in (_parse_iso, _parse_epoch, _parse_mail_date, _parse_written):
         try:
             return _to_utc(parser(stripped))
         except (ValueError, OverflowError):
             continue
     return None
+
+
+def _parse_epoch(text: str) -> datetime:
+    if (match := _EPOCH.fullmatch(text)) is None:
+        raise ValueError("no seconds since 1970")
+    return datetime.fromtimestamp(int(match["seconds"]), UTC)
+
+
+def _parse_mail_date(text: str) -> datetime:
+    zoned = _ZONED_TIME.search(text)
+    if zoned and zoned["zone"].upper() not in _ZONES:
+        raise ValueError("a time in a zone that is not known")
+    return parsedate_to_datetime(text)
+
+
+def _parse_written(text: str) -> datetime:
+    for pattern in _WRITTEN_DATES:
+        if match := pattern.fullmatch(text):
+            found = match.groupdict()
+            if found.get("first"):
+                day, month = _day_and_month(int(found["first"]), int(found["second"]))
+            else:
+                month = int(found.get("number") or 0) or _month_names().get(fold(found["month"]), 0)
+                day = int(found.get("day") or 1)
+            return datetime(int(found["year"]), month, day, tzinfo=UTC)
+    raise ValueError("no date")
+
+
+def _day_and_month(first: int, second: int) -> tuple[int, int]:
+    """Raises ValueError if either number can be the month."""
+    if first != second and max(first, second) <= _MONTHS:
+        raise ValueError("the day or the month may come first")
+    return (second, first) if second > _MONTHS else (first, second)
+
+
+@cache
+def _month_names() -> Mapping[str, int]:
+    """The months by their names and abbreviations, folded, in all languages that are known."""
+    return {
+        name.rstrip("."): month
+        for each in LANGUAGES
+        for name, month in lexicon(each).months.items()
+    }
 
 
 def parse_period_start(text: str) -> datetime:
@@ -151,10 +234,6 @@ def _parse_iso(text: str) -> datetime:
     return datetime(
         int(match["year"]), int(match["month"] or 1), int(match["day"] or 1), tzinfo=UTC
     )
-
-
-def _format_parser(date_format: str) -> Callable[[str], datetime]:
-    return lambda text: datetime.strptime(text, date_format).replace(tzinfo=UTC)
 
 
 def _to_utc(moment: datetime) -> datetime:

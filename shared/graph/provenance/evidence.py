@@ -12,7 +12,7 @@ from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.grounding.evidence import Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.provenance import integrity, sources
-from shared.graph.provenance.claims import Claim
+from shared.graph.provenance.claims import UNKNOWN_DATE, Claim
 from shared.graph.provenance.quotes import Span, find_quote, nearest_sentence
 from shared.graph.provenance.sources import Page
 from shared.graph.scope import GraphScope
@@ -74,8 +74,11 @@ class VerifiedQuote:
 
     @property
     def as_of(self) -> datetime:
-        """Start of validity, at most `learned_at`: a forecast must not outweigh what is learned until then."""
-        true_from = self.valid_from or self.page.published or self.page.fetched_at
+        """Start of validity, at most `learned_at`: a forecast must not outweigh what is learned until then.
+
+        That a page without a date was read today says nothing about when it was true.
+        """
+        true_from = self.valid_from or self.page.published or UNKNOWN_DATE
         return min(true_from, self.learned_at)
 
     @property
@@ -90,7 +93,13 @@ class VerifiedQuote:
         )
 
     def claim(self, element_id: UUID) -> Claim:
-        return Claim(self.evidence_id(element_id), self.claims, self.as_of, self.learned_at)
+        return Claim(
+            self.evidence_id(element_id),
+            self.claims,
+            self.as_of,
+            self.learned_at,
+            url=self.page.url,
+        )
 
 
 async def verify_quotes(

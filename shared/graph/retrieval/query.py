@@ -10,6 +10,7 @@ from uuid import UUID
 from shared.database.statements import CompiledStatement, InTransaction, uuid_array
 from shared.graph.entity_resolution.redirects import HAS_REDIRECT_SQL, resolve_redirects
 from shared.graph.prompt_format import shorten_properties
+from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retrieval import VectorQuery, node_search, traversal
 from shared.graph.retrieval.node_search import SearchCriteria, SearchResult
 from shared.graph.retrieval.traversal import EDGES_BETWEEN_SQL, Link
@@ -78,12 +79,15 @@ def _utc_sql(expression: str) -> str:
     return f"to_char({expression} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
 
 
+_KNOWN_DATE_SQL: Final = f"nullif(as_of, {UNKNOWN_DATE_SQL})"
+
+
 def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
     """JSON array of the elements whose `id` and `place` are in `rows_sql`."""
     # A lateral lookup per id: planned for many ids at once, it would scan the whole table.
     return (
         "(select coalesce(json_agg(json_build_object("
-        f"'id', element.id, {columns}, 'asOf', {_utc_sql('as_of')}, 'until', {_utc_sql('valid_to')}) order by place), '[]')"
+        f"'id', element.id, {columns}, 'asOf', {_utc_sql(_KNOWN_DATE_SQL)}, 'until', {_utc_sql('valid_to')}) order by place), '[]')"
         f" from {rows_sql}"
         f" cross join lateral (select * from graph_{kind}s"
         f"  where id = given.id and agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} limit 1) element"

@@ -125,8 +125,17 @@ async def load_quotes(
         (source_id, Span(row.first_byte, row.end_byte))
         for row, (source_id, _) in zip(evidence, sources, strict=True)
     ]
+    ids = {source_id for source_id, _ in spans if source_id is not None}
+    urls = dict(
+        (await session.execute(select(Source.id, Source.url).where(Source.id.in_(ids))))
+        .tuples()
+        .all()
+    )
     return [
-        QuotedEvidence(row, quote, text_bytes, source_id is not None, is_retracted)
+        QuotedEvidence(
+            *(row, quote, text_bytes, source_id is not None, is_retracted),
+            url=urls[source_id] if source_id else "",
+        )
         for row, (source_id, is_retracted), (quote, text_bytes) in zip(
             evidence, sources, await loader.load_spans(session, spans), strict=True
         )

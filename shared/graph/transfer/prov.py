@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from shared.graph.provenance.claims import known_date
 from shared.graph.transfer.exporter import (
     EdgeLine,
     Exported,
@@ -142,7 +143,7 @@ def _evidence(quoted: QuotedEvidence) -> Description:
         "firstByte": row.first_byte,
         "endByte": row.end_byte,
         "claims": row.claims,
-        "asOf": row.as_of,
+        "asOf": known_date(row.as_of),
         "validFrom": row.valid_from,
         "validTo": row.valid_to,
     }

@@ -129,13 +129,15 @@ class QuotedEvidence(NamedTuple):
     """The step that found it."""
     page: str = ""
     """The address of its page in one spelling, if the passage is known."""
+    url: str = ""
+    """Of the page."""
     passage: Passage | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
     @property
     def claim(self) -> Claim:
         row = self.row
-        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted)
+        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url)
 
 
 def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:

@@ -20,7 +20,7 @@ from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
-from shared.graph.provenance.claims import current_claims
+from shared.graph.provenance.claims import current_claims, known_date
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
@@ -561,7 +561,7 @@ class _ReportBuilder:
             properties_by_evidence[claim.evidence_id].append(name)
         for quoted in evidence:
             yield EvidenceLink(
-                **self._fields(quoted.row),
+                **(self._fields(quoted.row) | {"as_of": known_date(quoted.row.as_of)}),
                 quote=quoted.quote.decode(errors="replace"),
                 active_properties=properties_by_evidence[quoted.row.id],
                 verdict=self._chain.verdicts.get(quoted.row.id),

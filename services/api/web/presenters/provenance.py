@@ -318,7 +318,7 @@ def _figures(text: str) -> frozenset[str]:
 
 def _weight(link: EvidenceLink) -> tuple[bool, bool, float]:
     """Sorts broken links first, then quotes with values, the newest first."""
-    return link.holds, not link.active_properties, -link.as_of.timestamp()
+    return link.holds, not link.active_properties, -link.as_of.timestamp() if link.as_of else 0.0
 
 
 _CONTINUES: Final = 0b1000_0000

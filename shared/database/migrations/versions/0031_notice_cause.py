@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0031"
-down_revision = "0025"
+down_revision = "0029"
 branch_labels = None
 depends_on = None
 

@@ -9,7 +9,7 @@ from typing import Final
 from alembic import op
 
 revision = "0032"
-down_revision = "0025"
+down_revision = "0031"
 branch_labels = None
 depends_on = None
 
