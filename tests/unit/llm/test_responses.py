@@ -163,9 +163,7 @@ def test_the_reasoning_of_a_message_with_calls_is_sent_back() -> None:
     items = [REASONING, message("I look."), function_call("c")]
     answer = response(*items)
     request = ChatRequest("m", (USER, answer.message, {**REPLIES[0], "tool_call_id": "c"}))
-    assert request_body(request)["input"][1:-1] == [
-        {name: value for name, value in item.items()} for item in items
-    ]
+    assert request_body(request)["input"][1:-1] == [dict(item.items()) for item in items]
     assert "output" not in response(message("Done.")).message
 
 
