@@ -177,6 +177,9 @@ asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml from the events
 cli-reference: $(VENV)/.installed-dev  ## write docs/reference/cli.md from the commands
 	@$(BIN)/python -m cli.reference docs/reference/cli.md
 
+quirks: $(VENV)/.installed-dev  ## write the table of quirks of model servers in docs/models.md
+	@$(BIN)/python -m shared.llm.conformance docs/models.md
+
 lock: $(VENV)/.installed-dev  ## update the lock files
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --upgrade --extra local pyproject.toml -o requirements.lock

@@ -115,6 +115,7 @@ def _compared(report: Report) -> Iterator[tuple[str, str]]:
         ("Streaming", preflight.streaming),
         ("Tool calls", preflight.tool_calls),
         ("JSON Schema", preflight.structured_output),
+        *(preflight.turns.conversations.items() if preflight.turns else ()),
     ):
         yield name, "yes" if probe.works else f"no: {clip(probe.detail, 80)}"
     answers = report.structured

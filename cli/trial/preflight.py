@@ -63,6 +63,14 @@ class Probe(ResponseModel):
     detail: str
 
 
+class Turns(ResponseModel):
+    """What came of conversations over two turns of tools, through Vigil's own client."""
+
+    conversations: dict[str, Probe]
+    notes: list[str]
+    """What the client had to do differently for this server."""
+
+
 class Preflight(ResponseModel):
     """What the server can do, as tested before the trial."""
 
@@ -71,6 +79,8 @@ class Preflight(ResponseModel):
     streaming: Probe
     tool_calls: Probe
     structured_output: Probe
+    turns: Turns | None = None
+    """None for the sandbox."""
     input_tokens: int
     output_tokens: int
     """As reported by the server."""

@@ -25,10 +25,11 @@ from cli.render.operations import Activity
 from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
-from cli.trial.preflight import HIDDEN, Preflight, preflight
+from cli.trial.preflight import HIDDEN, PROBE_SECONDS, Preflight, preflight
 from cli.trial.preflight import Server as ModelServer
 from cli.trial.pricing import TrialPrice, output_limit, price_of, write_prices
 from cli.trial.report import Recorded, Report, Run
+from cli.trial.turns import try_turns
 from cli.verification import verify_agent
 from cli.watch import IterationWatch
 from sandbox.corpus.factbook import countries
@@ -98,6 +99,8 @@ def run_trial(console: Console, trial: Trial) -> Report:
     if trial.server is not None:
         console.print(f"  testing the features of {escape(trial.server.shown_url)}", soft_wrap=True)
         capabilities, model = asyncio.run(preflight(trial.server, reach_seconds=trial.wait_seconds))
+        turns = asyncio.run(try_turns(trial.server, model, PROBE_SECONDS))
+        capabilities = capabilities.model_copy(update={"turns": turns})
         _show_preflight(console, capabilities)
     url = trial.server.url if trial.server is not None else ""
     price = price_of(trial.prices, model, url, trial.price)
@@ -361,12 +364,16 @@ def _without_secrets(report: Report, server: ModelServer | None) -> Report:
 
 
 def _show_preflight(console: Console, capabilities: Preflight) -> None:
+    turns = capabilities.turns
     for feature, probe in (
         ("streaming", capabilities.streaming),
         ("tool calls", capabilities.tool_calls),
         ("structured answers", capabilities.structured_output),
+        *(turns.conversations.items() if turns else ()),
     ):
         mark = "[good]✓[/]" if probe.works else "[warn]![/]"
         console.print(
             f"    {mark} {feature}: [quiet]{escape(clip(probe.detail, 160))}[/]", soft_wrap=True
         )
+    for each in turns.notes if turns else ():
+        console.print(f"    [quiet]· {escape(each)}[/]", soft_wrap=True)

@@ -132,6 +132,8 @@ def _describe_progress(work: Sequence[Step]) -> str:
 
 RECENT_ADVICE = 3
 ADVICE_TOKENS = 800
+BROKE_OFF = "\n\n*(The answer broke off here: it reached its token limit.)*"
+"""Ends an answer of which a part is missing."""
 MEMORIES_TOKENS = 1_000
 
 
@@ -272,6 +274,8 @@ class AnswerHandler:
             raise PermanentError(
                 "empty_answer", "the model's answer was empty; rephrase the question"
             )
+        if loop.broke_off:
+            await writer.on_message(f"{text}{BROKE_OFF}", ())
         message_citations = await self._cited(situation, text)
 
         async def write(session: AsyncSession) -> None:

@@ -148,8 +148,6 @@ class Adaptations:
                 )
                 change = next(possible, None)
                 if change is None:
-                    if not _is_refusal(error):
-                        self._remember(model, changes, reasons)
                     raise
                 tried.add(change)
                 reasons[change] = error
@@ -161,13 +159,12 @@ class Adaptations:
     def _remember(
         self, model: str, changes: Sequence[Change], reasons: Mapping[Change, VigilError]
     ) -> None:
-        self._by_model[model] = tuple(changes)
+        known = {change.name: change for change in self.changes(model)}
         for change in changes:
-            if change in reasons:
-                self.warn(
-                    f"{self.server} does not accept {change.name.removeprefix('messages.')!r} as {model} was sent it;"
-                    f" from now on {change}: {reasons[change]}"
-                )
+            if change in reasons and known.get(change.name) != change:
+                known[change.name] = change
+                self.warn(f"{self.server}: {change} for {model} from now on: {reasons[change]}")
+        self._by_model[model] = tuple(known.values())
 
     def _candidates(self, body: Json, error: VigilError) -> Iterator[Change]:
         """The changes that the error asks for, the most specific first."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import openai
 
 from shared.billing.resumable_call import CallLostError, ResumableCall, poll_until_done
 from shared.database.text import error_text
 from shared.errors import PermanentError
+from shared.llm.adaptation import Adaptations
 from shared.llm.answers import (
     AnswerError,
     AnswerParts,
@@ -73,6 +74,7 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
         for message in final or messages:
             parts.add_message(message)
         parts.calls = [_call(item) for item in output if item.get("type") == "function_call"]
+        parts.more = {OUTPUT: output}
     except MalformedAnswerError as error:
         raise AnswerError(
             f"{server} sent a response that cannot be read: {error}",
@@ -87,8 +89,15 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
     return parts.answer(server, parts.refusal or parts.text or as_text(response))
 
 
+OUTPUT: Final = "output"
+"""The field of a recorded message with tool calls that has all items of its response, with the reasoning."""
+
+
 def _items(message: Message) -> Iterator[Json]:
-    """Converts a message. Omits the ids of items, because with them OpenAI would require the reasoning items too."""
+    """Converts a message. One of this server is sent back as it was, with its reasoning.
+
+    Without the reasoning, items have no ids, because with them OpenAI would require the reasoning too.
+    """
     if message["role"] == "tool":
         yield {
             "type": "function_call_output",
@@ -97,6 +106,12 @@ def _items(message: Message) -> Iterator[Json]:
         }
         return
     calls = message.get("tool_calls") or []
+    output = message.get(OUTPUT) or ()
+    if calls and [call["id"] for call in calls] == [
+        item.get("call_id") for item in output if item.get("type") == "function_call"
+    ]:
+        yield from output
+        return
     if message["content"] or not calls:
         yield {"type": "message", "role": message["role"], "content": message["content"] or ""}
     for call in calls:
@@ -123,6 +138,7 @@ class BackgroundProvider:
 
     def __init__(self, server: ModelServer) -> None:
         self._server = server
+        self._adaptations = Adaptations(server.name, server.warn)
         self.close = server.close
 
     async def complete(
@@ -137,14 +153,17 @@ class BackgroundProvider:
         )
 
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
-        async def order_once() -> str:
+        async def order_adapted() -> str:
+            return await self._adaptations.send(request_body(request), order_once)
+
+        async def order_once(body: Json) -> str:
             tokens = len(request.as_call().canonical) // BYTES_PER_TOKEN
             async with in_flight.attempt(), self._server.gate.passage(tokens=tokens) as passage:
                 pending_response = self._server.client.responses.with_raw_response.create(
-                    **request_body(request),
                     background=True,
                     store=True,
                     extra_headers={IDEMPOTENCY_KEY: key},
+                    extra_body=body,
                 )
                 try:
                     response = await self._server.json_object(pending_response, request.model)
@@ -161,7 +180,7 @@ class BackgroundProvider:
                     )
                 return reference
 
-        return await self._server.with_quick_retries(order_once)
+        return await self._server.with_quick_retries(order_adapted)
 
     async def _collect(self, model: str, reference: str) -> ChatAnswer:
         response = await poll_until_done(partial(self._poll, model, reference))

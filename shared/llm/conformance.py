@@ -1,8 +1,10 @@
 """Quirks of model servers as data, and the conversation over two turns of tools that shows whether Vigil copes with them."""
 
 import json
+import sys
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -142,3 +144,40 @@ def _reply(answer: ChatAnswer, index: int) -> Message:
     known = call.name == TOOL["function"]["name"] and number in ("1", "2")
     result = {"note": NOTES[int(number) - 1]} if known else {"error": "there is no such note"}
     return {"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)}
+
+
+async def _not_recorded(reference: str) -> None:
+    """A conversation outside of a step has no ledger."""
+
+
+def unrecorded_call() -> ResumableCall:
+    """A call that is not in the ledger."""
+    return ResumableCall("conversation", None, _not_recorded, nullcontext)
+
+
+BEGIN: Final = "<!-- quirks: written by `make quirks` -->"
+END: Final = "<!-- end of quirks -->"
+
+
+def table() -> str:
+    """The quirks as a table in Markdown."""
+    head = ["| quirk | seen with | the server | Vigil |", "|---|---|---|---|"]
+    rows = [
+        f"| `{quirk.name}` | {quirk.servers} | {quirk.does} | {quirk.expected} |".replace("\n", " ")
+        for quirk in quirks()
+    ]
+    return "\n".join((*head, *rows))
+
+
+def with_table(page: str) -> str:
+    """`page` with the table between its marks. Raises ValueError if it has none."""
+    before, mark, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not mark or not end:
+        raise ValueError(f"the page has no {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
+
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(with_table(page.read_text("utf-8")), "utf-8")

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
@@ -158,11 +158,14 @@ class Prices(_Entry):
         changes = {"fallback": fallback, "models": models, "operations": operations}
         return self.model_copy(update=changes)
 
-    def overridden(self, models: Mapping[str, tuple[float, float]]) -> "Prices":
-        """Returns the list with these prices (input, output) by model name."""
+    def overridden(self, models: Mapping[str, Sequence[float]]) -> "Prices":
+        """Returns the list with these prices (input, output and, if it differs, cached input) by model name."""
+        names = ("input", "output", "cached_input")
         overrides = {
-            name: ModelPrice(input=Decimal(str(input_usd)), output=Decimal(str(output_usd)))
-            for name, (input_usd, output_usd) in models.items()
+            name: ModelPrice(
+                **{key: Decimal(str(usd)) for key, usd in zip(names, prices, strict=False)}
+            )
+            for name, prices in models.items()
         }
         return self.model_copy(update={"models": {**self.models, **overrides}})
 

@@ -17,6 +17,7 @@ from shared.billing.resumable_call import ResumableCall
 from shared.database.statements import Executor, RoundTrip, Transaction
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
+from shared.llm.answers import LIMIT_REASON
 from shared.llm.embeddings import Embeddings
 from shared.llm.messages import (
     ChatAnswer,
@@ -223,6 +224,8 @@ class ToolLoop:
         """Names and arguments of the calls of the round before."""
         self._repeated_rounds = 0
         self._refused_rounds = 0
+        self.broke_off = False
+        """Whether the last answer is text that reached its token limit."""
         self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
 
     async def run(self) -> str:
@@ -290,6 +293,7 @@ class ToolLoop:
         )
         if is_ignored():
             return await self._next_answer(request.without_tools(), is_last=is_last)
+        self.broke_off = answer.finish_reason == LIMIT_REASON and not answer.tool_calls
         return answer_id, raw_answers[-1], answer
 
     def _ends(self, answer: ChatAnswer) -> bool:

@@ -172,8 +172,10 @@ class Settings(BaseSettings):
     """
     embedding_min_similarity: float = Field(0.3, gt=0, le=1)
     """Minimum cosine similarity of a search result; depends on the model."""
-    prices: dict[str, tuple[Price, Price]] = {}
-    """Model to (input, output) price in USD per million tokens; overrides the price file."""
+    prices: dict[str, Annotated[tuple[Price, ...], Field(min_length=2, max_length=3)]] = {}
+    """Model to (input, output) or (input, output, cached input) price in USD per million tokens; overrides the price
+    file.
+    """
     prices_file: Path | None = None
     """Price list; None is `shared/llm/prices.toml`, whose prices should be checked. Models without a price use the
     file's fallback.

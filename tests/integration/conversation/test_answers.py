@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import select, text
 
+from services.assistant.answer import BROKE_OFF
 from shared.database.engine import Database
 from shared.database.tables import Agent, GraphNode, Interaction
 from shared.enums import Phase
@@ -203,3 +204,19 @@ async def test_an_answer_made_in_the_background_is_sent_when_complete(
         stream = await talk.follow((await talk.says("Tell me all"))["answer"]["id"])
     assert stream.text == LONG_ANSWER
     assert stream.names == ["text", "complete"]
+
+
+async def test_an_answer_that_reached_its_token_limit_says_so(
+    sandbox_settings: Settings, agent: Agent, bus: Bus, sandbox_control: Sandbox
+) -> None:
+    limits = {Phase.CONVERSATION: 10}
+    settings = sandbox_settings.model_copy(update={"max_output_tokens_of_phase": limits})
+    sandbox_control.script(scripted_answer(content=LONG_ANSWER))
+    async with serving(settings) as api, running_services(settings, ["assistant"]):
+        talk = Talk(api, str(agent.id))
+        answer_id = (await talk.says("Tell me all."))["answer"]["id"]
+        stream = await talk.follow(answer_id)
+    assert stream.final_message is not None
+    content = stream.final_message["content"]
+    assert content.endswith(BROKE_OFF)
+    assert LONG_ANSWER.startswith(content.removesuffix(BROKE_OFF)[:20])

@@ -130,6 +130,12 @@ def test_settings_override_the_price_list() -> None:
     assert prices.of_model("gpt-5.4") == read_prices().of_model("gpt-5.4")
 
 
+def test_settings_can_have_a_price_of_cached_input() -> None:
+    prices = read_prices().overridden({"mine": (1, 4, 0.02)})
+    assert prices.tokens_usd("mine", 1_000_000, 0, 1_000_000) == Decimal("0.02")
+    assert prices.tokens_usd("mine", 1_000_000, 1_000_000) == Decimal(5)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -1,11 +1,12 @@
 """Every quirk of a model server, against the shipped client, over two turns of tools, streamed and whole."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from shared.errors import VigilError
-from shared.llm.conformance import Quirk, converse, quirks, request_of
+from shared.llm.conformance import Quirk, converse, quirks, request_of, with_table
 from shared.llm.model_server import Stream
 from tests.support.model_server import make_resumable_call, model_server, provider_for
 from tests.support.providers.quirk_server import QuirkServer
@@ -24,6 +25,11 @@ def test_there_are_many_quirks_with_what_they_need() -> None:
     for quirk in quirks():
         assert quirk.refuse or quirk.answer, quirk.name
         assert all((quirk.servers, quirk.does, quirk.expected)), quirk.name
+
+
+def test_the_table_of_quirks_is_up_to_date() -> None:
+    page = Path("docs/models.md").read_text("utf-8")
+    assert with_table(page) == page, "run `make quirks`"
 
 
 @pytest.mark.parametrize("stream", STREAMS)

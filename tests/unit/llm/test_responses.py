@@ -159,6 +159,14 @@ def test_a_truncated_answer_has_the_finish_reason_length(reason: str | None) -> 
     assert (answer.text, answer.finish_reason) == ("Half", "length")
 
 
+def test_the_reasoning_of_a_message_with_calls_is_sent_back() -> None:
+    items = [REASONING, message("I look."), function_call("c")]
+    answer = response(*items)
+    request = ChatRequest("m", (USER, answer.message, {**REPLIES[0], "tool_call_id": "c"}))
+    assert request_body(request)["input"][1:-1] == [dict(item.items()) for item in items]
+    assert "output" not in response(message("Done.")).message
+
+
 def test_an_empty_message_is_an_empty_text() -> None:
     assert response(message("")).text == ""
     assert response(message("Hi"), usage=None).input_tokens is None

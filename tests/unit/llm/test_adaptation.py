@@ -1,0 +1,154 @@
+"""What is sent after a server has refused a parameter, in the words of many servers."""
+
+from typing import Any
+
+import pytest
+
+from shared.errors import PermanentError, VigilError
+from shared.llm.adaptation import Adaptations
+from shared.llm.answers import AnswerError
+from shared.llm.model_server import REFUSED_REQUEST
+
+Json = dict[str, Any]
+CALL = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
+BODY: Json = {
+    "model": "m",
+    "messages": [
+        {"role": "user", "content": "Go on."},
+        {"role": "assistant", "content": None, "tool_calls": [CALL], "reasoning": "Hm."},
+        {"role": "tool", "tool_call_id": "a", "content": "{}"},
+    ],
+    "tools": [{"type": "function", "function": {"name": "find", "parameters": {}}}],
+    "tool_choice": "required",
+    "max_tokens": 16000,
+    "max_completion_tokens": 16000,
+    "stream": True,
+    "stream_options": {"include_usage": True},
+    "verbosity": "low",
+}
+OMITTED: Any = object()
+
+
+class Server:
+    """Refuses requests with `words` until a test of the request succeeds."""
+
+    def __init__(self, words: str, accepts: Any = lambda _: False) -> None:
+        self.words = words
+        self.accepts = accepts
+        self.requests: list[Json] = []
+
+    async def __call__(self, body: Json) -> Json:
+        self.requests.append(body)
+        if not self.accepts(body):
+            raise PermanentError(REFUSED_REQUEST, f"the server answered 400: {self.words}")
+        return body
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        ("Function calling requires reasoning_effort to be 'none' for this model", "reasoning_effort", "none"),
+        ("Set `reasoning_effort` to `none` to use tools", "reasoning_effort", "none"),
+        ("tools cannot be used here; please use reasoning_effort=\"none\"", "reasoning_effort", "none"),
+        ("parameter.enable_thinking should be set to false", "enable_thinking", False),
+        ("thinking.type must be 'disabled' when tools are used", "thinking", {"type": "disabled"}),
+        ("parallel_tool_calls must be false", "parallel_tool_calls", False),
+        ("Invalid value for verbosity: expected one of 'medium', 'high'", "verbosity", "medium"),
+        ("verbosity: Input should be 'medium' or 'high'", "verbosity", "medium"),
+        ("'verbosity' is not a valid parameter", "verbosity", OMITTED),
+        ("unknown field VERBOSITY", "verbosity", OMITTED),
+        ("Tool choice is not supported when thinking is enabled", "tool_choice", OMITTED),
+        ("streaming is disabled for this key", "stream", OMITTED),
+        ("`stream_options` is only allowed when streaming", "stream_options", OMITTED),
+        ("max_completion_tokens: 16000 > 8192, which is the maximum allowed", "max_completion_tokens", 8192),
+        ("max_tokens (16,000) exceeds the maximum of 4,096", "max_tokens", 4096),
+    ],
+)  # fmt: skip
+async def test_a_named_parameter_is_sent_as_the_server_asks(
+    words: str, name: str, value: Any
+) -> None:
+    def accepts(body: Json) -> bool:
+        return name not in body if value is OMITTED else body.get(name) == value
+
+    warnings: list[str] = []
+    adaptations = Adaptations("the server", warnings.append)
+    server = Server(words, accepts)
+    for _ in range(2):
+        await adaptations.send(BODY, server)
+    assert len(server.requests) == 3, "what helped is remembered"
+    assert [name in warning for warning in warnings] == [True]
+    sent = server.requests[-1]
+    assert {"max_tokens", "max_completion_tokens"} & sent.keys(), "budgets depend on the limit"
+    assert sent["messages"] == BODY["messages"]
+    assert sent["tools"] == BODY["tools"]
+
+    other = Server(words, lambda _: True)
+    await adaptations.send({**BODY, "model": "another"}, other)
+    assert other.requests == [{**BODY, "model": "another"}], "it is known of one model alone"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The prompt was filtered by the content management policy",
+        "This model's maximum context length is 8192 tokens, but you requested 20000",
+        "max_tokens is too large: the context has 8192 tokens",
+    ],
+)
+async def test_a_refusal_for_another_reason_is_not_repeated(words: str) -> None:
+    server = Server(words)
+    with pytest.raises(PermanentError):
+        await Adaptations("the server", print).send(BODY, server)
+    assert len(server.requests) == 1
+
+
+async def test_no_more_than_a_few_changes_are_tried_and_none_is_remembered() -> None:
+    server = Server("bad: verbosity, stream, stream_options, tool_choice, max_tokens, reasoning")
+    adaptations = Adaptations("the server", print)
+    with pytest.raises(PermanentError):
+        await adaptations.send(BODY, server)
+    assert len(server.requests) <= 7
+    assert adaptations.changes("m") == ()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        AnswerError("the model said: 'stream' is not supported"),
+        PermanentError("llm_key", "answered 401: verbosity is not allowed for this key"),
+    ],
+)
+async def test_only_refusals_by_the_server_change_a_request(error: VigilError) -> None:
+    sent: list[Json] = []
+
+    async def fail(body: Json) -> None:
+        sent.append(body)
+        raise error
+
+    with pytest.raises(type(error)):
+        await Adaptations("the server", print).send(BODY, fail)
+    assert sent == [BODY]
+
+
+async def test_messages_that_no_model_made_get_what_the_server_requires() -> None:
+    """The calls of a fallback model, or of Vigil itself, have no reasoning."""
+
+    def accepts(body: Json) -> bool:
+        return all("reasoning_content" in each for each in body["messages"] if "tool_calls" in each)
+
+    words = "The `reasoning_content` in the thinking mode must be passed back to the API."
+    server = Server(words, accepts)
+    await Adaptations("the server", lambda _: None).send(BODY, server)
+    [assistant] = [each for each in server.requests[-1]["messages"] if "tool_calls" in each]
+    assert assistant["reasoning_content"]
+    assert assistant["reasoning"] == "Hm."
+
+
+async def test_calls_that_no_model_made_get_the_documented_signature() -> None:
+    def accepts(body: Json) -> bool:
+        calls = [call for each in body["messages"] for call in each.get("tool_calls", ())]
+        return all("google" in call.get("extra_content", {}) for call in calls)
+
+    server = Server("Function call is missing a thought_signature in functionCall parts.", accepts)
+    await Adaptations("the server", lambda _: None).send(BODY, server)
+    assert len(server.requests) == 2
