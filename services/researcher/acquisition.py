@@ -209,15 +209,17 @@ async def acquire(
     )
     answer = await loop.run()
     pages = _pages(loop)
+    # The provider refuses what is left out in every request.
+    shown = [page for page in pages if page["url"] not in loop.left_out]
     numbered = number_pages(pages)
     document = fill_in(answer, numbered, headings(pages))
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
-        document = fill_in(assemble_document(pages), numbered)
+        document = fill_in(assemble_document(shown), numbered)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
-    sentences = quotable_sentences(pages, query_context.query.objective)
+    sentences = quotable_sentences(shown, query_context.query.objective)
     names_page = any(page.url in document for page in numbered)
     sources = "" if names_page else describe_sources(pages)
     return Acquired(document, sources, run.repair_count, sentences, numbered)

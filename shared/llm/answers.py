@@ -149,7 +149,7 @@ def parse_usage(
                 _detail(raw, input_name, "cached_tokens", counts[0]),
                 _detail(raw, output_name, "reasoning_tokens", counts[1]),
                 tier if isinstance(tier, str) else None,
-                read_tokens=_read_tokens(raw, *counts),
+                read_tokens=_read_tokens(raw, counts[0]),
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
@@ -157,8 +157,8 @@ def parse_usage(
     return Usage(fault=f"the server's usage is not usable: {reason}")
 
 
-def _read_tokens(usage: dict[str, Any], input_tokens: int, output_tokens: int) -> int:
-    """The input tokens with all that the server counts as of its cache, or in the total alone."""
+def _read_tokens(usage: dict[str, Any], input_tokens: int) -> int:
+    """The input tokens with all that the server counts as of its cache."""
     details = [each for each in usage.values() if isinstance(each, dict)]
     cached = sum(
         count
@@ -166,9 +166,7 @@ def _read_tokens(usage: dict[str, Any], input_tokens: int, output_tokens: int) -
         for name, count in counts.items()
         if "cache" in name and _is_count(count)
     )
-    total: Any = usage.get("total_tokens")
-    of_total = int(total) - output_tokens if _is_count(total) else 0
-    return max(input_tokens + int(cached), of_total)
+    return input_tokens + int(cached)
 
 
 def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
