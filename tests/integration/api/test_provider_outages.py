@@ -36,7 +36,8 @@ async def make_outage(
     database: Database, name: str = NAME, kind: Kind = "model", *, is_quota: bool = False
 ) -> None:
     store = StateStore(database, kind, provider_key(name, "k"), name)
-    now = (await store.read()).now
+    known = await store.read()
+    now = known.now
     state = ProviderState(
         unavailable_since=now - 120,
         failures=5,
@@ -45,7 +46,7 @@ async def make_outage(
         probes=3,
         is_quota=is_quota,
     )
-    await store.write(0, state)
+    await store.write(known.version, state)
 
 
 async def make_waiting_agent(database: Database) -> Agent:
@@ -199,6 +200,8 @@ async def test_an_outage_is_shown_under_agents_that_use_the_provider(
     async with database.transaction() as session:
         stored = await session.get_one(Agent, agent.id)
         stored.models = {phase.value: model for phase, model in models.items()}
+    # So the API knows its name, also without the setting, which contains keys.
+    await StateStore(database, "model", provider_key(OTHER, "k"), OTHER).write(0, ProviderState())
     await make_outage(database, name, kind)
     async with database.transaction() as session:
         (outage,) = await read_outages(session, None, settings)
