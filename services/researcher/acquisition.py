@@ -65,11 +65,16 @@ def headings(pages: Sequence[NumberedPage]) -> list[str]:
     ]
 
 
-def assemble_document(pages: Sequence[NumberedPage]) -> str:
-    """Assembles a document in the form that the model is asked for, of the sentences that it was shown."""
+def assemble_document(pages: Sequence[NumberedPage], left_out: Collection[str] = ()) -> str:
+    """Assembles a document in the form that the model is asked for, of the sentences that it was shown.
+
+    Pages whose address is `left_out` are not used.
+    """
     parts: list[str] = []
     remaining_chars = MAX_DOCUMENT_CHARS
     for number, (page, heading) in enumerate(zip(pages, headings(pages), strict=True), 1):
+        if page.url in left_out:
+            continue
         page_chars = min(MAX_PAGE_CHARS, remaining_chars)
         lines: list[str] = []
         for place, text in enumerate(page.sentences, 1):
@@ -100,12 +105,18 @@ class Sentence:
     text: str
 
 
-def quotable_sentences(pages: Sequence[NumberedPage], objective: str) -> list[Sentence]:
-    """At most MAX_SENTENCES sentences of `pages`: those that share most words with `objective`, most of them first."""
+def quotable_sentences(
+    pages: Sequence[NumberedPage], objective: str, left_out: Collection[str] = ()
+) -> list[Sentence]:
+    """At most MAX_SENTENCES sentences of `pages`: those that share most words with `objective`, most of them first.
+
+    Pages whose address is `left_out` are not used.
+    """
     objective_words = set(_WORD.findall(objective.lower()))
     sentences = {
         text: Sentence(number, place, text)
         for number, page in reversed(list(enumerate(pages, 1)))
+        if page.url not in left_out
         for place, text in reversed(list(enumerate(page.sentences, 1)))
         if MIN_SENTENCE_CHARS <= len(text) <= MAX_SENTENCE_CHARS
     }
@@ -198,12 +209,13 @@ async def acquire(
     document = fill_in(answer, pages, headings(pages))
     not_found = find_statements(document)
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
-        document = assemble_document(pages)
+        # The provider refuses what is left out in every request.
+        document = assemble_document(pages, loop.left_out)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
-    sentences = quotable_sentences(pages, query_context.query.objective)
+    sentences = quotable_sentences(pages, query_context.query.objective, loop.left_out)
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
     return Acquired(document, sources, run.repair_count, sentences, not_found, pages)

@@ -188,7 +188,7 @@ def parse_usage(
                 max(_cached_tokens(raw, counts[0]), default=0),
                 _detail(raw, output_name, "reasoning_tokens", counts[1]),
                 tier if isinstance(tier, str) else None,
-                read_tokens=_read_tokens(raw, *counts),
+                read_tokens=_read_tokens(raw, counts[0]),
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
@@ -209,8 +209,8 @@ def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Itera
             yield value if value <= most else 0
 
 
-def _read_tokens(usage: dict[str, Any], input_tokens: int, output_tokens: int) -> int:
-    """The input tokens with all that the server counts as of its cache, or in the total alone."""
+def _read_tokens(usage: dict[str, Any], input_tokens: int) -> int:
+    """The input tokens with all that the server counts as of its cache."""
     details = [each for each in usage.values() if isinstance(each, dict)]
     cached = sum(
         count
@@ -218,9 +218,7 @@ def _read_tokens(usage: dict[str, Any], input_tokens: int, output_tokens: int) -
         for name, count in counts.items()
         if "cache" in name and _is_count(count)
     )
-    total: Any = usage.get("total_tokens")
-    of_total = int(total) - output_tokens if _is_count(total) else 0
-    return max(input_tokens + int(cached), of_total)
+    return input_tokens + int(cached)
 
 
 def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:

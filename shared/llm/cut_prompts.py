@@ -44,7 +44,8 @@ async def find_cut(
     """
     read = answer.read_tokens
     sent = request.messages if answer.sent_messages is None else answer.sent_messages
-    length = len(encode_json(list(sent)))
+    # Without a schema of the answer, which many servers do not show to the model.
+    length = len(encode_json([*sent, *request.tools]))
     if read is None or read < MIN_CONTEXT or length / read < SUSPECT_RATIO:
         return None
     query = BoundQuery(_CALLS, {"of_agent": agent_id, "model": request.model}, _known_calls)
@@ -55,7 +56,7 @@ async def find_cut(
     expected = length / ratio
     if expected < MIN_TOKENS or read >= READ_SHARE * expected:
         return None
-    if _is_explained_by_cache(sent, read * ratio, [size for size, _ in calls]):
+    if _is_explained_by_cache(sent, length, read * ratio, [size for size, _ in calls]):
         return None
     return (
         f"the server read only {read:,} of about {expected:,.0f} tokens of the request: its context is about {read:,}"
@@ -70,11 +71,10 @@ def _known_calls(rows: list[Row]) -> list[tuple[float, int]]:
 
 
 def _is_explained_by_cache(
-    messages: Sequence[Message], read_bytes: float, known: Sequence[float]
+    messages: Sequence[Message], length: int, read_bytes: float, known: Sequence[float]
 ) -> bool:
     """Whether the server has read such a request before, or has read its beginning before and counts the rest alone."""
     largest = max(known, default=0.0)
-    length = len(encode_json(list(messages)))
     if largest >= _SIMILAR * length:
         return True
     answers = [index for index, each in enumerate(messages) if each.get("role") == "assistant"]

@@ -59,6 +59,8 @@ OVERLOADED_STATUSES: Final = frozenset({503, 529})
 """Statuses of a server that may refuse one request and accept a shorter one at the same time."""
 REFUSED_ALONE_SECONDS: Final = 300.0
 """A step that has waited so long for such a server does not wait on while the server answers others."""
+REFUSED_CONTENT: Final = "llm_content"
+"""Error code of a request that the provider refuses for a text in it."""
 QUICK_TRIES = 3
 MAX_QUICK_WAIT_SECONDS = 5.0
 """Short waits are retried here. For longer waits the step is released, so that it blocks no worker and no lease. The SDK's
@@ -78,6 +80,15 @@ _TIMER_SECONDS: Final = 0.01
 BYTES_PER_TOKEN: Final = 4
 """For the limit of tokens a minute, which providers estimate too."""
 _OWN_NAMES: Final = frozenset({"localhost", "host.docker.internal"})
+_MAY_FILTER: Final = frozenset({400, 403, 422, 451})
+_FILTERED: Final = re.compile(
+    r"content.?(?:filter|policy|management|moderation)|responsible.?ai|data.?inspection|inappropriate|moderation"
+    r"|(?:prompt|input|request|message|content)s? (?:\w+ ){0,4}(?:flagged|blocked|unsafe|harmful)"
+    r"|flagged (?:as|by|for)|jailbreak|safety.{0,20}(?:filter|system|polic|setting|reason)|prohibited.?content"
+    r"|sensitive (?:content|information|words?)|usage polic|content exists risk",
+    re.IGNORECASE,
+)
+"""In an error of a provider that filters by what texts say."""
 _TOO_LARGE: Final = re.compile(
     r"request (is )?too large|output tokens must be reduced", re.IGNORECASE
 )
@@ -494,6 +505,8 @@ class ModelServer:
         self, error: openai.APIStatusError, model: str
     ) -> PermanentError | TransientError:
         message = f"{self.name} answered {error.status_code}: {error_text(_reason(error))}"
+        if error.status_code in _MAY_FILTER and _is_filtered(error):
+            return PermanentError(REFUSED_CONTENT, message)
         match error.status_code:
             case 401 | 403:
                 return PermanentError("llm_key", f"{message}. Check {self._settings.key}")
@@ -632,6 +645,13 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
 def _reason(error: openai.APIStatusError) -> str:
     """Returns the server's sentence, without the text that the SDK adds."""
     return (answers.words_of(error.body) or error.message).rstrip(". ")
+
+
+def _is_filtered(error: openai.APIStatusError) -> bool:
+    """Whether the provider refuses a text of the request."""
+    body: Any = error.body
+    code = body.get("code") if isinstance(body, Mapping) else None
+    return _FILTERED.search(f"{code} {_reason(error)}") is not None
 
 
 def _is_on_this_machine(base_url: str | None) -> bool:

@@ -32,7 +32,7 @@ from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind, Usage
 from shared.llm.context_limit import CONTEXT_TOO_SMALL
 from shared.llm.cut_prompts import CONTEXT_CUT, find_cut
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall
-from shared.llm.model_server import REFUSED_REQUEST, SettingNames
+from shared.llm.model_server import REFUSED_CONTENT, REFUSED_REQUEST, SettingNames
 from shared.llm.paid_calls import PaidCalls
 from shared.llm.pricing import Prices
 from shared.llm.provider import Embedder, ModelFault, OnDelta, Provider
@@ -47,7 +47,9 @@ from shared.workflow.steps import wait_ending
 T = TypeVar("T")
 E = TypeVar("E", bound=VigilError)
 
-CANNOT_REPLACE: Final = frozenset({REFUSED_REQUEST, CONTEXT_TOO_SMALL, CONTEXT_CUT, "llm_quota"})
+CANNOT_REPLACE: Final = frozenset(
+    {REFUSED_REQUEST, REFUSED_CONTENT, CONTEXT_TOO_SMALL, CONTEXT_CUT, "llm_quota"}
+)
 """Errors of a model in place of another: it cannot answer this request, as when its context is shorter, or no more requests.
 """
 MAX_TIMEOUTS: Final = 2
@@ -682,6 +684,10 @@ class PhaseRun:
             retried_epoch = await leases.retried_epoch(session, self.lease.step_id)
         recent = [failure for failure in failures if failure["epoch"] > retried_epoch]
         return recent if len(recent) >= minimum else ()
+
+    async def read(self, query: BoundQuery[T]) -> T:
+        """The result of a query that writes nothing, outside of the run's transactions."""
+        return await self._model.database.run(query)
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncSession]:
         """Opens a part of a transaction that only the holder of the step's lease can start; see `UnitOfWork`."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any, Final, Protocol, TypeGuard
@@ -16,6 +16,7 @@ from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
 from shared.database.statements import Executor, RoundTrip, Transaction
 from shared.enums import CallKind
+from shared.errors import PermanentError
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.answers import LIMIT_REASON
 from shared.llm.embeddings import Embeddings
@@ -27,7 +28,9 @@ from shared.llm.messages import (
     assistant_message,
     with_unique_ids,
 )
+from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.phase_run import PhaseRun, StreamListener
+from shared.llm.refused_pages import RefusedPages
 from shared.llm.repair import Repairs
 from shared.llm.state_calls import StateCall, ask_state_calls
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
@@ -218,6 +221,7 @@ class ToolLoop:
         """By key of the call; None if all of it was shown before."""
         self._shown_records: dict[str, Json] = {}
         """By key of the call, what an interrupted run recorded of what it showed."""
+        self._refused_pages = RefusedPages(run)
         self._is_finished = False
         """Whether a tool that ends the phase was called."""
         self._last_calls: frozenset[tuple[str, str]] = frozenset()
@@ -284,13 +288,21 @@ class ToolLoop:
             has_calls = bool(raw_answer.tool_calls) and not raw_answer.text.strip()
             return has_calls and bool(request.tools) and not request.allows_tools
 
-        answer_id, answer = await self._run.request_answer(
-            request,
-            is_last=lambda answer: not is_ignored() and (is_last or self._ends(answer)),
-            paid_calls=self._paid_calls,
-            listener=self._listener,
-            normalize=normalize,
-        )
+        try:
+            answer_id, answer = await self._run.request_answer(
+                self._refused_pages.without(request),
+                is_last=lambda answer: not is_ignored() and (is_last or self._ends(answer)),
+                paid_calls=self._paid_calls,
+                listener=self._listener,
+                normalize=normalize,
+            )
+        except PermanentError as error:
+            sent = self._refused_pages.without(request)
+            if error.code != REFUSED_CONTENT or not await self._refused_pages.leave_out(
+                sent, error
+            ):
+                raise
+            return await self._next_answer(request, is_last=is_last)
         if is_ignored():
             return await self._next_answer(request.without_tools(), is_last=is_last)
         self.broke_off = answer.finish_reason == LIMIT_REASON and not answer.tool_calls
@@ -348,6 +360,11 @@ class ToolLoop:
         return following
 
     @property
+    def left_out(self) -> Collection[str]:
+        """Addresses of pages that the model was not shown, because its provider refuses their text."""
+        return self._refused_pages.urls
+
+    @property
     def has_followed_up(self) -> bool:
         """Whether the review has rejected a final answer."""
         return self._has_followed_up
@@ -396,7 +413,9 @@ class ToolLoop:
 
         @cache
         def following() -> ChatRequest | None:
-            replied = request.following(answer.message, *map(self._reply, uses))
+            replied = self._refused_pages.without(
+                request.following(answer.message, *map(self._reply, uses))
+            )
             is_repeated = all(map(self._is_repeated, uses))
             self._repeated_rounds = self._repeated_rounds + 1 if is_repeated else 0
             is_refused = all(map(self._is_refused, uses))
@@ -623,6 +642,7 @@ class ToolLoop:
     def _remember(self, events: Sequence[Json]) -> None:
         """Restores the results of an interrupted run. Paid results are in the ledger, where `_pay` finds them."""
         for event in events:
+            self._refused_pages.remember(event)
             if event["type"] == "shown":
                 self._shown_records[event["key"]] = event["record"]
             elif event["type"] == "tool_result":

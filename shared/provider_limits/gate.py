@@ -194,13 +194,12 @@ class ProviderGate:
 
         Raises WaitForProviderError if the call must not be sent soon.
         """
-        self._wanted_at = time.monotonic()
         try:
             with _stopped(time_limit.get()):
                 permit = await self._permit(tokens, max_wait_seconds)
         except BaseException as error:
             mark_unsent(error)
-            self._start_watching()
+            self._watch_for_caller()
             raise
         local_time = time.monotonic()
         self._sent.append(local_time)
@@ -208,7 +207,7 @@ class ProviderGate:
             self._now(), local_time, permit.is_probe, tokens, self._note_answer, self._note_failure
         )
         self._unanswered.add(passage)
-        self._start_watching()
+        self._watch_for_caller()
         try:
             yield passage
         except UnavailableError as error:
@@ -240,6 +239,8 @@ class ProviderGate:
             return None
         if self.probe is None and state.is_probe_due(self._now()):
             return None
+        # Another provider may be used meanwhile, so no call of this one would notice its return.
+        self._watch_for_caller()
         return self._describe(Refusal(state.probe_at, is_outage=True))
 
     @property
@@ -582,7 +583,8 @@ class ProviderGate:
             await self._try_change(lambda state, now: state.answered(now))
         return passage.has_answered
 
-    def _start_watching(self) -> None:
+    def _watch_for_caller(self) -> None:
+        self._wanted_at = time.monotonic()
         if self._store is not None and (self._watching is None or self._watching.done()):
             self._watching = asyncio.create_task(self._watch())
 

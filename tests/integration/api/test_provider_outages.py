@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import uuid4
 
 import httpx
+import pytest
 from rich.console import Console
 from sqlalchemy import func, select, update
 
@@ -13,9 +14,9 @@ from cli.render.iterations import outage_sentence
 from services.api.queries.provider_outages import read_outages
 from shared.database.engine import Database
 from shared.database.tables import Agent, ProviderLimit, Step
-from shared.enums import StepKind, StepStatus
+from shared.enums import Phase, StepKind, StepStatus
 from shared.provider_limits.state import ProviderState
-from shared.provider_limits.store import StateStore, provider_key
+from shared.provider_limits.store import Kind, StateStore, provider_key
 from shared.runtime.settings import Settings
 from shared.schemas.base import (
     AgentDetails,
@@ -31,13 +32,21 @@ NAME = "the model server at http://127.0.0.1:1/v1"
 ERROR = f"no answer from {NAME}: connection refused"
 
 
-async def make_outage(database: Database) -> None:
-    store = StateStore(database, "model", provider_key("http://127.0.0.1:1/v1", "k"), NAME)
-    now = (await store.read()).now
+async def make_outage(
+    database: Database, name: str = NAME, kind: Kind = "model", *, is_quota: bool = False
+) -> None:
+    store = StateStore(database, kind, provider_key(name, "k"), name)
+    known = await store.read()
+    now = known.now
     state = ProviderState(
-        unavailable_since=now - 120, failures=5, probe_at=now + 8, error=ERROR, probes=3
+        unavailable_since=now - 120,
+        failures=5,
+        probe_at=now + 8,
+        error=ERROR,
+        probes=3,
+        is_quota=is_quota,
     )
-    await store.write(0, state)
+    await store.write(known.version, state)
 
 
 async def make_waiting_agent(database: Database) -> Agent:
@@ -160,6 +169,63 @@ async def test_a_user_is_told_the_number_of_their_own_steps(
     assert observed == 1
     assert (own.waiting_steps, own.agent_ids) == (3, [agent.id])
     assert others == [], "whoever has no agent that uses it"
+
+
+OTHER = "the provider 'other' at http://127.0.0.1:2/v1"
+ALL_OTHER = dict.fromkeys(Phase, "other/x")
+USERS: list[tuple[str, Kind, dict[Phase, str], bool]] = [
+    (NAME, "model", {}, True),
+    (NAME, "model", ALL_OTHER, False),
+    (NAME, "model", {**ALL_OTHER, Phase.OBSERVER: "other/x, then gpt-x"}, True),
+    (NAME, "model", {**ALL_OTHER, Phase.OBSERVER: "unknown/x"}, True),
+    (OTHER, "model", {}, False),
+    (OTHER, "model", {Phase.CONVERSATION: "other/x"}, True),
+    (OTHER, "model", {Phase.OBSERVER: "gpt-x, then other/x"}, True),
+    ("the search service", "search", ALL_OTHER, True),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "models", "is_used"), USERS)
+async def test_an_outage_is_shown_under_agents_that_use_the_provider(
+    settings: Settings,
+    database: Database,
+    api: httpx.AsyncClient,
+    name: str,
+    kind: Kind,
+    models: dict[Phase, str],
+    *,
+    is_used: bool,
+) -> None:
+    agent = await make_agent(database)
+    async with database.transaction() as session:
+        stored = await session.get_one(Agent, agent.id)
+        stored.models = {phase.value: model for phase, model in models.items()}
+    # So the API knows its name, also without the setting, which contains keys.
+    await StateStore(database, "model", provider_key(OTHER, "k"), OTHER).write(0, ProviderState())
+    await make_outage(database, name, kind)
+    async with database.transaction() as session:
+        (outage,) = await read_outages(session, None, settings)
+        of_owner = await read_outages(session, agent.owner_id, settings)
+    assert outage.agent_ids == ([agent.id] if is_used else [])
+    assert len(of_owner) == is_used
+    for path in (f"/agents/{agent.id}", f"/outages?about={agent.id}"):
+        page = (await api.get(f"{ROOT}{path}")).text
+        assert ("has been unavailable since" in page) == is_used, path
+
+
+async def test_a_used_up_quota_is_called_so_everywhere(
+    settings: Settings, database: Database, api: httpx.AsyncClient
+) -> None:
+    agent = await make_agent(database)
+    await make_outage(database, "the search service", "search", is_quota=True)
+    async with database.transaction() as session:
+        (outage,) = await read_outages(session, None, settings)
+    words = "The search service answers no request, because its quota is used up"
+    assert words in outage_sentence(outage)
+    for path in (f"/agents/{agent.id}", "/agents", "/health-of-all"):
+        page = " ".join((await api.get(f"{ROOT}{path}")).text.split())
+        assert words in page, path
+        assert "has been unavailable" not in page, path
 
 
 def test_the_sentence_of_an_outage() -> None:

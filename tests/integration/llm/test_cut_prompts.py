@@ -148,11 +148,6 @@ WHOLE: dict[str, tuple[str, list[int], list[Any]]] = {
     ),
     "cache apart, Anthropic": (ENGLISH, [4000], [cached(0.9, "cache_read_input_tokens")]),
     "cache apart, DeepSeek": (ENGLISH, [4000], [cached(0.9, "prompt_cache_hit_tokens")]),
-    "total alone": (
-        ENGLISH,
-        [4000],
-        [lambda it: {"prompt_tokens": 300, "total_tokens": round(it) + 5}],
-    ),
     "cache left out": (ENGLISH, [4000, 1000, 1000], [1.0, 1000, 1000]),
     "cache left out of a grown one": (ENGLISH, [4000, 6000], [1.0, 6000]),
     "the same once more": (ENGLISH, [4000, 300], [1.0, 300]),

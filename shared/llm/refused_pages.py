@@ -1,0 +1,202 @@
+"""Finds the pages whose text makes a provider refuse a request, and leaves them out of it."""
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.errors import PermanentError
+from shared.llm.answers import AnswerError
+from shared.llm.messages import ChatRequest, Message
+from shared.llm.model_server import REFUSED_CONTENT
+from shared.llm.phase_run import PhaseRun
+from shared.tools import Json
+
+SUBJECT: Final = "pages"
+LEFT_OUT: Final = "left_out"
+"""Key of an event: addresses of pages that are left out of requests with at least `since` messages."""
+NOTE: Final = (
+    "This page was left out, because the provider of the model refuses its text. Use other pages."
+)
+PROBE_TOKENS: Final = 16
+_BLOCK: Final = re.compile(
+    r"^## [^\n]*\nSource: (\S+)\n.*?(?=^## |^</|\Z)", re.MULTILINE | re.DOTALL
+)
+"""A page of a document; see `shared.graph.provenance.numbered_pages`."""
+_BEFORE: Final = CompiledStatement(f"""
+select distinct url
+from (
+  select events from calls where agent_id = :of_agent and model = :model order by started_at desc limit 2000
+) as newest
+cross join lateral jsonb_array_elements(coalesce(newest.events, '[]')) as event
+cross join lateral jsonb_array_elements_text(coalesce(event -> '{LEFT_OUT}', '[]')) as url
+""")
+
+
+class RefusedPages:
+    """The pages that are left out of the requests of one run. What is left out is recorded, so that a resumed run sends the
+    same requests.
+    """
+
+    def __init__(self, run: PhaseRun) -> None:
+        self._run = run
+        self._since: dict[str, int] = {}
+        """Messages of the first request without the page, by address."""
+
+    @property
+    def urls(self) -> Collection[str]:
+        return self._since.keys()
+
+    def remember(self, event: Json) -> None:
+        """Restores what an interrupted run has left out."""
+        for url in event.get(LEFT_OUT, ()):
+            self._since.setdefault(url, event["since"])
+
+    def without(self, request: ChatRequest) -> ChatRequest:
+        """`request` without the pages, which their addresses and a note replace."""
+        urls = {url for url, since in self._since.items() if len(request.messages) >= since}
+        if not urls:
+            return request
+        return replace(request, messages=tuple(_without(each, urls) for each in request.messages))
+
+    async def leave_out(self, request: ChatRequest, error: PermanentError) -> bool:
+        """Finds the pages because of which `request` was refused. Returns whether there are any."""
+        pages = {
+            url: text for url, text in _pages(request.messages).items() if url not in self._since
+        }
+        if not pages:
+            return False
+        found = await self._refused_before(request.model, pages)
+        found = found or await _search(
+            list(pages), lambda urls: self._is_refused(request, pages, urls)
+        )
+        if not found:
+            return False
+        self._since |= dict.fromkeys(found, len(request.messages))
+        notes = [
+            f"The provider refuses the text of {url}, which was left out: {error}" for url in found
+        ]
+        event = {
+            "type": "repair",
+            "key": f"{LEFT_OUT}/{len(self._since)}",
+            "subject": SUBJECT,
+            "repairs": notes,
+        }
+        self._run.repair_count += len(notes)
+        self._run.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
+        await self._run.commit_unless_waiting()
+        return True
+
+    async def _refused_before(self, model: str, pages: Collection[str]) -> list[str]:
+        params = {"of_agent": self._run.lease.agent_id, "model": model}
+        return [
+            url for url in await self._run.read(BoundQuery(_BEFORE, params, _urls)) if url in pages
+        ]
+
+    async def _is_refused(
+        self, request: ChatRequest, pages: dict[str, str], urls: Sequence[str]
+    ) -> bool:
+        """Whether the provider refuses these pages alone, in a short request that is recorded and paid for like others."""
+        text = "\n\n".join(pages[url] for url in urls)
+        probe = ChatRequest(
+            request.model,
+            ({"role": "user", "content": text},),
+            max_output_tokens=PROBE_TOKENS,
+            options=request.options,
+        )
+        try:
+            await self._run.request_answer(probe, is_last=lambda _: False)
+        except AnswerError:
+            return False  # it was accepted, and its answer does not matter
+        except PermanentError as error:
+            if error.code != REFUSED_CONTENT:
+                raise
+            return True
+        return False
+
+
+async def _search(
+    urls: list[str], is_refused: Callable[[list[str]], Awaitable[bool]], *, is_known: bool = False
+) -> list[str]:
+    """Those of `urls` that are refused. `is_known`: at least one is."""
+    if not is_known and not await is_refused(urls):
+        return []
+    if len(urls) == 1:
+        return urls
+    first, second = urls[: len(urls) // 2], urls[len(urls) // 2 :]
+    found = await _search(first, is_refused)
+    return found + await _search(second, is_refused, is_known=not found)
+
+
+def _urls(rows: list[Row]) -> list[str]:
+    return [row.url for row in rows]
+
+
+def _pages(messages: Sequence[Message]) -> dict[str, str]:
+    """Text by address, of results of tools and of documents."""
+    texts: dict[str, list[str]] = {}
+
+    def collect(page: Json) -> Json:
+        if page != _replacement(page["url"]):
+            texts.setdefault(page["url"], []).append(json.dumps(page, ensure_ascii=False))
+        return page
+
+    for message in messages:
+        _with_pages(message, collect)
+        for block in _blocks(message):
+            if NOTE not in block[0]:
+                texts.setdefault(block[1], []).append(block[0])
+    return {url: "\n".join(parts) for url, parts in texts.items()}
+
+
+def _without(message: Message, urls: Collection[str]) -> Message:
+    def replace_page(page: Json) -> Json:
+        return _replacement(page["url"]) if page["url"] in urls else page
+
+    changed = _with_pages(message, replace_page)
+    if not any(block[1] in urls for block in _blocks(changed)):
+        return changed
+    text = _BLOCK.sub(
+        lambda block: (
+            f"## Left out\nSource: {block[1]}\n\n{NOTE}\n\n" if block[1] in urls else block[0]
+        ),
+        changed["content"],
+    )
+    return {**changed, "content": text}
+
+
+def _replacement(url: str) -> Json:
+    return {"note": NOTE, "url": url}
+
+
+def _blocks(message: Message) -> list[re.Match[str]]:
+    content = message.get("content")
+    is_document = message.get("role") == "user" and isinstance(content, str)
+    return list(_BLOCK.finditer(content)) if is_document and content is not None else []
+
+
+def _with_pages(message: Message, change: Callable[[Json], Json]) -> Message:
+    """`message` with each page of a tool's result changed."""
+    content = message.get("content")
+    if message.get("role") != "tool" or not isinstance(content, str) or '"url"' not in content:
+        return message
+    try:
+        result = json.loads(content)
+    except ValueError:  # it was cut
+        return message
+    changed = _changed(result, change)
+    if changed == result:
+        return message
+    return {**message, "content": json.dumps(changed, ensure_ascii=False, sort_keys=True)}
+
+
+def _changed(value: Any, change: Callable[[Json], Json]) -> Any:
+    if isinstance(value, list):
+        return [_changed(each, change) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if isinstance(value.get("url"), str):
+        return change(value)
+    return {key: _changed(each, change) for key, each in value.items()}
