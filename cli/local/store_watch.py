@@ -62,7 +62,7 @@ class StoreWatch:
         self._watchdog = watchdog
         self._decision = RestartDecision()
         self._fault: str | None = None
-        self._was_told = False
+        self._was_reported = False
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="store watch", daemon=True)
 
@@ -75,13 +75,13 @@ class StoreWatch:
 
     def look_after(self) -> str | None:
         """Restarts NATS if it is due; returns what happened in one line, or None. For the main thread."""
-        fault, was_told = self._fault, self._was_told
-        self._was_told = fault is not None
+        fault, was_reported = self._fault, self._was_reported
+        self._was_reported = fault is not None
         free_bytes = 0 if fault is None else self._free_bytes()
         if self._decision.is_due(time.monotonic(), fault, free_bytes):
             self._watchdog.restart()
             return f"{fault}, although there is space; restarting NATS"
-        if fault is None or was_told:
+        if fault is None or was_reported:
             return None
         return f"{fault}; {free_bytes >> 20:,} MB free at {self._store}"
 
