@@ -171,7 +171,9 @@ def check_installed_providers(
     ):
         yield from _check_models(settings, answering, away)
     elif "model server" not in away:
-        yield _reach("model server", installed.model_server or OPENAI, "models", "OPENAI_BASE_URL")
+        yield _reach(
+            "model server", installed.model_server or OPENAI, "models", "OPENAI_BASE_URL", model_key
+        )
     if "search service" in away:
         return
     if installed.search_is_sandbox:
@@ -182,9 +184,8 @@ def check_installed_providers(
     ):
         yield check_search_service(settings, replace(answering, search="Tavily"))
     else:
-        yield _reach(
-            "search service", installed.search_server or TAVILY, "usage", "TAVILY_BASE_URL"
-        )
+        server = installed.search_server or TAVILY
+        yield _reach("search service", server, "usage", "TAVILY_BASE_URL", search_key)
 
 
 def _installed_key(variable: str, is_set: bool, is_sandbox: bool) -> Finding:
@@ -197,19 +198,20 @@ def _installed_key(variable: str, is_set: bool, is_sandbox: bool) -> Finding:
     )
 
 
-def _reach(name: str, base: str, path: str, setting: str) -> Finding:
-    """Whether the server answers, without a key."""
+def _reach(name: str, base: str, path: str, setting: str, has_key: bool) -> Finding:
+    """Requests something of the server without a key."""
     base = base.rstrip("/")
     answer = _Request(name, base, path, setting, "", None).send(REQUEST_SECONDS)
     if isinstance(answer, Finding) and not isinstance(answer, RefusedKey):
         return answer
-    return good(name, f"{strip_secrets(base)} answers; the installation's key is not known here")
+    untried = "; the installation's key is not known here, so it was not tried" if has_key else ""
+    return good(name, f"{strip_secrets(base)} answers{untried}")
 
 
 def _running(
     settings: Settings, data: Path, running: Running | None, api: Api | None
 ) -> Generator[Finding, None, ProvidersResponse | None]:
-    """Returns the providers of the installation, if its API tells them."""
+    """Returns the providers of the installation on `data`, if its API tells them."""
     if running is None and api is None and not _engines_are_configured():
         yield note("installation", "none is running here", "start one with `vigil up`")
         return None
@@ -226,14 +228,16 @@ def _running(
     local = (
         running if running is not None and api is not None and api.url == running.api_url else None
     )
-    if local is not None or _engines_are_configured():
+    if local is None and _engines_are_configured():
         yield from check_embedding_price(settings, embedding_model)
+    if local is not None or _engines_are_configured():
         yield from _engines(data, embedding_model)
     if running is not None:
         yield from check_services(running)
-    if local is not None and view is not None:
-        yield from check_agent_corpora(DataDirectory(data), view.agents)
-    return None if view is None else view.providers
+    if local is None or view is None:
+        return None
+    yield from check_agent_corpora(DataDirectory(data), view.agents)
+    return view.providers
 
 
 def _view(view: "ApiView") -> Iterator[Finding]:

@@ -62,7 +62,7 @@ class StoreWatch:
         self._watchdog = watchdog
         self._decision = RestartDecision()
         self._fault: str | None = None
-        self._was_told = False
+        self._was_reported = False
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._poll, name="store watch", daemon=True)
 
@@ -75,14 +75,20 @@ class StoreWatch:
 
     def look_after(self) -> str | None:
         """Restarts NATS if it is due; returns what happened in one line, or None. For the main thread."""
-        fault, free_bytes = self._fault, shutil.disk_usage(self._store).free
+        fault, was_reported = self._fault, self._was_reported
+        self._was_reported = fault is not None
+        free_bytes = 0 if fault is None else self._free_bytes()
         if self._decision.is_due(time.monotonic(), fault, free_bytes):
             self._watchdog.restart()
             return f"{fault}, although there is space; restarting NATS"
-        was_told, self._was_told = self._was_told, fault is not None
-        if fault is None or was_told:
+        if fault is None or was_reported:
             return None
         return f"{fault}; {free_bytes >> 20:,} MB free at {self._store}"
+
+    def _free_bytes(self) -> int:
+        """A directory that somebody has deleted is made again when NATS starts."""
+        store = self._store if self._store.exists() else self._store.parent
+        return shutil.disk_usage(store).free
 
     def _poll(self) -> None:
         while not self._ending.wait(POLL_SECONDS):

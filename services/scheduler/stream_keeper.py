@@ -25,9 +25,9 @@ class StreamKeeper:
         self._missing: Sequence[Consumer] = ()
 
     async def run(self) -> None:
-        """Checks at intervals, until cancelled."""
+        """Checks at intervals, until cancelled. Does nothing with permissions of an older version."""
         while True:
-            if self._bus.is_connected:
+            if self._bus.is_connected and not self._bus.forbids("$JS.API."):
                 await log_and_continue(self.check, "could not check the stream; will retry")
             await asyncio.sleep(CHECK_SECONDS)
 

@@ -70,7 +70,7 @@ insert into pinned_contexts (iteration_id, kind, round, agent_id, sha256)
 values (:iteration_id, :kind, :round, :agent_id, :sha256) on conflict do nothing
 """)
 _CHECK_PIN: Final = CompiledStatement(f"""
-select sha256, case when :strict and sha256 <> :sha256 then forbid_commit() end
+select sha256, case when :strict and sha256 <> :sha256 then forbid_commit() end as is_undone
 from pinned_contexts where {_IS_PINNED_SQL}
 """)
 

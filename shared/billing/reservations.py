@@ -255,7 +255,7 @@ closed as (
     held.reserved_usd as spent_usd, 1 as spent_calls
 ),
 {budget_ctes(CLOSED_CHANGES)}
-select id, case when :strict then forbid_commit() end from held
+select id, case when :strict then forbid_commit() end as is_undone from held
 """)
 
 

@@ -56,6 +56,12 @@ class Result:
         return self._load(tuple)
 
     @property
+    def is_undone(self) -> bool:
+        """Whether a row says in the column `is_undone` that its transaction must not be committed."""
+        columns = [self._result.fname(column) for column in range(self._result.nfields)]
+        return b"is_undone" in columns and any(row.is_undone for row in self.rows())
+
+    @property
     def is_command(self) -> bool:
         """Whether the statement was a command that returns no rows."""
         return bool(self._result.status == ExecStatus.COMMAND_OK)
@@ -92,17 +98,25 @@ class PipelinedConnection(AsyncConnection[Any]):
         the rest. Outside of a transaction they are one.
         """
         async with self.lock:
-            return await self._run(statements)
+            results, error = await self._run(statements)
+        if error is not None:
+            raise error
+        return results
 
     async def commit_together(self, statements: Sequence[BoundStatement]) -> list[Result] | None:
         """Runs the statements of an open transaction, or those that begin one, and commits it in the same round trip.
 
-        None if one of them has called `forbid_commit()`: then the transaction is still open. Raises like `run_together`.
+        None if one of them has called `forbid_commit()`, which its column `is_undone` says: then the transaction is still
+        open, and maybe failed, since the statements after it ran too. Raises like `run_together`.
         """
         async with self.lock:
             # Prepared again after each attempt that did not commit: `forbid_commit()` replaces the prepared statement.
             prepares, self._has_commit = not self._has_commit, False
-            results = await self._run(statements, commits=True, prepares=prepares)
+            results, error = await self._run(statements, commits=True, prepares=prepares)
+            if any(result.is_undone for result in results):
+                return None
+            if error is not None:
+                raise error
             self._has_commit = results.pop().is_command
             return results if self._has_commit else None
 
@@ -112,7 +126,8 @@ class PipelinedConnection(AsyncConnection[Any]):
         *,
         commits: bool = False,
         prepares: bool = False,
-    ) -> list[Result]:
+    ) -> tuple[list[Result], Exception | None]:
+        """Also returns the error of the first statement that fails."""
         # Before anything is sent, since a value may have no representation.
         commands = [self._command(statement) for statement in statements]
         if commits:
@@ -169,8 +184,10 @@ class PipelinedConnection(AsyncConnection[Any]):
             raise
         return results
 
-    def _check(self, commands: "Sequence[_Command]", results: Sequence[PGresult]) -> list[Result]:
-        """The result of each command. Notes which statements are prepared now. Raises the first error."""
+    def _check(
+        self, commands: "Sequence[_Command]", results: Sequence[PGresult]
+    ) -> tuple[list[Result], Exception | None]:
+        """The result of each command, and the first error. Notes which statements are prepared now."""
         remaining = deque(results)
         checked: list[Result] = []
         failure: PGresult | None = None
@@ -191,8 +208,8 @@ class PipelinedConnection(AsyncConnection[Any]):
             # The commit of what was a transaction of its own.
             failure = remaining.popleft()
         if failure is not None:
-            raise error_from_result(failure, encoding=self.info.encoding)
-        return checked
+            return checked, error_from_result(failure, encoding=self.info.encoding)
+        return checked, None
 
     def _note_prepared(self, command: "_Command") -> None:
         assert command.name is not None

@@ -59,7 +59,7 @@ def _insert_sql(table: type[Base], parameter: str, condition: str, order: str = 
 
 
 def _refuse_commit_sql(condition: str) -> str:
-    return f"case when :strict and ({condition}) then forbid_commit() end"
+    return f"case when :strict and ({condition}) then forbid_commit() end as is_undone"
 
 
 # The same order in every transaction prevents deadlocks.

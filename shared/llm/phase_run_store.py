@@ -86,7 +86,7 @@ new_context as (
 select run.*, exists (select from new_context) as has_new_context,
   case when :strict and cast(:required_sha256 as bytea) is not null and not exists (
     select from contexts where agent_id = :agent_id and sha256 = :required_sha256
-  ) then forbid_commit() end
+  ) then forbid_commit() end as is_undone
 from run
 """
 

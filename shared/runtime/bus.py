@@ -212,7 +212,16 @@ class Bus:
             self._logged_outage = True
             log.warning("waiting for NATS", error=repr(error))
 
+    def forbids(self, prefix: str) -> bool:
+        """Whether NATS has denied an operation on a subject that begins so, since the client has connected."""
+        # The client reports subjects in lower case.
+        return any(
+            subject.lower().startswith(prefix.lower()) for subject in self._forbidden_subjects
+        )
+
     def _log_forbidden(self, verb: str, subject: str) -> None:
+        if subject in self._forbidden_subjects:
+            return
         self._forbidden_subjects.add(subject)
         log.error(
             f"NATS denies an operation to {self._credentials.user}",
@@ -238,6 +247,7 @@ class Bus:
     async def _on_reconnect(self) -> None:
         self._logged_outage = self._is_rejected = False
         self._store_fault = None  # unknown until the next retry
+        self._forbidden_subjects.clear()
         log.info("reconnected to NATS")
         for callback in self._reconnect_callbacks:
             callback()

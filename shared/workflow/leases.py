@@ -75,7 +75,7 @@ with held as (
   where id = :of_step and (status = '{StepStatus.RUNNING}') is true for no key update
 )
 select (select epoch from held) as epoch, {_NAME_STEP_SQL},
-  case when :strict and (select epoch from held) is distinct from :of_epoch then forbid_commit() end
+  case when :strict and (select epoch from held) is distinct from :of_epoch then forbid_commit() end as is_undone
 """)
 _LOOK: Final = CompiledStatement(f"""
 select {STEP_COLUMNS}, epoch, lease_owner, lease_until, retry_at, waiting_since, waits, retried_epoch,
@@ -94,7 +94,7 @@ with claimed as (
   returning epoch
 )
 select (select epoch from claimed) as epoch, {_NAME_STEP_SQL},
-  case when :strict and not exists (select from claimed) then forbid_commit() end
+  case when :strict and not exists (select from claimed) then forbid_commit() end as is_undone
 """)
 _RENEW: Final = CompiledStatement(f"""
 update steps set lease_until = clock_timestamp() + :seconds

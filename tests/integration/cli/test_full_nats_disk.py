@@ -80,11 +80,11 @@ async def test_work_goes_on_when_there_is_space_again(
 
     watchdog = EngineWatchdog(nats)
     watch = StoreWatch(nats.data, find_faults, watchdog)
-    told: list[str] = []
+    reports: list[str] = []
 
     async def supervise() -> None:
         while True:
-            told.extend(line for each in (watch, watchdog) if (line := each.look_after()))
+            reports.extend(line for each in (watch, watchdog) if (line := each.look_after()))
             await asyncio.sleep(0.1)
 
     try:
@@ -94,8 +94,8 @@ async def test_work_goes_on_when_there_is_space_again(
             filler = fill(small_disk)
             agent = await make_agent(database)
             await wait_until(lambda: says_so(services), what="a service to report it", seconds=60)
-            await wait_until(lambda: has(told, "0 MB free"), what="the supervisor to tell it")
-            assert not [line for line in told if "restarting" in line]
+            await wait_until(lambda: has(reports, "0 MB free"), what="the supervisor to report it")
+            assert not [line for line in reports if "restarting" in line]
             filler.unlink()
             iteration = await ended_iteration(database, agent, 1, seconds=RECOVERY_SECONDS)
             await wait_until(lambda: is_well(services), what="all services to be ready")
@@ -104,7 +104,7 @@ async def test_work_goes_on_when_there_is_space_again(
         watch.stop()
         nats.stop()
     assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])
-    assert [line for line in told if "although there is space; restarting NATS" in line]
+    assert [line for line in reports if "although there is space; restarting NATS" in line]
 
 
 async def says_so(services: dict[str, MessageConsumer]) -> bool:

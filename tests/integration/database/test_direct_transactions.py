@@ -18,6 +18,7 @@ from shared.database.statements import (
     Executor,
     RoundTrip,
     Transaction,
+    UndoneError,
 )
 from shared.database.tables import User
 from shared.database.unit_of_work import Note, UnitOfWork
@@ -29,7 +30,8 @@ WALKS: Final = seed_count() or 20
 STEPS: Final = 25
 _INSERT: Final = CompiledStatement(insert(User), columns=["id", "name"])
 _NAMES: Final = CompiledStatement(select(User.name))
-_VETO: Final = CompiledStatement("select case when :strict then forbid_commit() end")
+_FAILURE: Final = CompiledStatement("select 1 / cast(:zero as integer)")
+_VETO: Final = CompiledStatement("select case when :strict then forbid_commit() end as is_undone")
 
 
 @pytest.fixture
@@ -45,6 +47,23 @@ def inserting(name: str) -> BoundQuery[None]:
 
 async def names_in(database: Database) -> set[str]:
     return set(await database.run(BoundQuery(_NAMES, {}, lambda rows: [row.name for row in rows])))
+
+
+async def test_a_verdict_counts_although_a_later_statement_fails(workers: Database) -> None:
+    """As of a worker that has lost its step, and then inserts rows that refer to it."""
+    for _ in range(3):
+        trip = RoundTrip()
+        trip.ask(inserting("undone"))
+        trip.ask(BoundQuery(_VETO, {STRICT: False}, list))
+        trip.ask(BoundQuery(_FAILURE, {"zero": 0}, list))
+        with pytest.raises(UndoneError):
+            await workers.write(trip)
+        name = f"user {uuid4()}"
+        committed = RoundTrip()
+        committed.ask(inserting(name))
+        await workers.write(committed)
+        assert name in await names_in(workers)
+    assert "undone" not in await names_in(workers)
 
 
 class _FaultError(Exception):

@@ -34,7 +34,7 @@ _INSERT_MERGED = CompiledStatement(
     "insert into merged select cast(unnest(cast(:trips as text[])) as uuid) returning trip"
 )
 _FAIL = CompiledStatement("select 1 / (:number - 1)")
-_FORBID = CompiledStatement("select case when :strict then forbid_commit() end")
+_FORBID = CompiledStatement("select case when :strict then forbid_commit() end as is_undone")
 _DIE = CompiledStatement("select pg_terminate_backend(pg_backend_pid())")
 
 

@@ -12,11 +12,13 @@ import pytest
 from nats.aio.client import Client
 
 from services.scheduler.stream_keeper import StreamKeeper
+from shared.errors import TransientError
 from shared.events.models import QueryFailed
 from shared.events.permissions import MIGRATE, PERMISSIONS, SCHEDULER
 from shared.events.stream_admin import find_consumer_fault
 from shared.events.stream_reader import connect_reader, follow, stream_state
 from shared.events.topology import CONSUMERS, STREAM
+from shared.runtime import bus as bus_module
 from shared.runtime.connections import create_bus
 from shared.runtime.credentials import build_nats_credentials
 from tests.support.secured_installation import SecuredInstallation
@@ -135,6 +137,21 @@ async def test_the_scheduler_creates_a_lost_consumer_again(
             await keeper.check()
         await bus.close()
         assert await find_consumer_fault(jetstream, CONSUMERS["notifier"]) is None
+
+
+async def test_a_scheduler_with_permissions_of_an_older_version_stops_checking(
+    installation: SecuredInstallation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The observer may not ask for other consumers either."""
+    monkeypatch.setattr(bus_module, "PUBLISH_TIMEOUT_SECONDS", 0.5)
+    settings = installation.settings("observer")
+    bus = create_bus(settings, "observer")
+    await bus.connect()
+    assert not bus.forbids("$JS.API.")
+    with pytest.raises(TransientError):
+        await StreamKeeper(bus, settings).check()
+    assert bus.forbids("$JS.API.")
+    await bus.close()
 
 
 @pytest.mark.parametrize("user", ["api", "operator"])

@@ -106,8 +106,8 @@ def test_the_messages_name_the_cap_and_the_remedy() -> None:
     )
     assert explain_exceeded_cap(exceeded) == (
         "the daily budget of the agent for 2026-12-31 is reached: 1.4999 of 1.5 USD is spent, and the next call could"
-        " cost 0.07 USD. The agent is suspended until midnight (UTC); a higher budget (`vigil budget AGENT --usd …`) resumes"
-        " it immediately"
+        " cost 0.07 USD. The agent is suspended until midnight (UTC); a higher budget"
+        " (`vigil budget AGENT --usd …`) resumes it immediately"
     )
 
 

@@ -6,9 +6,9 @@ from itertools import pairwise
 
 import pytest
 
+from cli.local.engines import HEALTHY_SECONDS
 from cli.local.store_watch import (
     ENOUGH_BYTES,
-    HEALTHY_SECONDS,
     MAX_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     RestartDecision,
