@@ -118,7 +118,7 @@ class RandomModel:
 
     def _answer(self, request: ChatRequest, rng: random.Random) -> ChatAnswer:
         rounds = sum(message["role"] == "assistant" for message in request.messages)
-        if not request.allows_tools or (rounds and rng.random() < rounds / _ROUNDS):
+        if not request.allows_tools or rng.random() < max(0.1, rounds / _ROUNDS):
             return ChatAnswer(assistant_message(self._document(request, rng), []), "stop")
         known = urls_in(request.messages)
         calls = []
