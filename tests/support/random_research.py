@@ -122,6 +122,7 @@ class RandomModel:
             return ChatAnswer(assistant_message(self._document(request, rng), []), "stop")
         known = urls_in(request.messages)
         calls = []
+        arguments: Json
         for _ in range(rng.randrange(1, 4)):
             if not known or rng.random() < 0.5:
                 query = f"lithium {rng.randrange(4)}"
