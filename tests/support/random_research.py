@@ -73,6 +73,7 @@ class RandomWeb:
             lines = self.texts[url].splitlines()
             start = rng.randrange(len(lines))
             passage = "\n".join(["…", *lines[start : start + 4], "…", *lines[-1:]])
+            passage = rng.choice((passage, passage, passage, " … ", ""))
             spelled = rng.choice((url, f"{url}/", url.replace("https", "http"), f"{url}#top"))
             results.append({"url": spelled, "title": f"Page {url}", "content": passage})
         self.kills.may_kill()
