@@ -73,6 +73,7 @@ class RandomWeb:
             lines = self.texts[url].splitlines()
             start = rng.randrange(len(lines))
             passage = "\n".join(["…", *lines[start : start + 4], "…", *lines[-1:]])
+            passage = rng.choice((passage, passage, passage, " … ", ""))
             spelled = rng.choice((url, f"{url}/", url.replace("https", "http"), f"{url}#top"))
             results.append({"url": spelled, "title": f"Page {url}", "content": passage})
         self.kills.may_kill()
@@ -118,10 +119,11 @@ class RandomModel:
 
     def _answer(self, request: ChatRequest, rng: random.Random) -> ChatAnswer:
         rounds = sum(message["role"] == "assistant" for message in request.messages)
-        if not request.allows_tools or (rounds and rng.random() < rounds / _ROUNDS):
+        if not request.allows_tools or rng.random() < max(0.1, rounds / _ROUNDS):
             return ChatAnswer(assistant_message(self._document(request, rng), []), "stop")
         known = urls_in(request.messages)
         calls = []
+        arguments: Json
         for _ in range(rng.randrange(1, 4)):
             if not known or rng.random() < 0.5:
                 query = f"lithium {rng.randrange(4)}"

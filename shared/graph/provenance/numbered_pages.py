@@ -171,7 +171,9 @@ class RunPages:
         """The record of what is to be shown: for each page its number, and for each line the number of the sentence, which
         occurrence of its words it is, and its place in bytes; None for a gap.
         """
-        texts = [_split(str(page.get("content") or "")) for page in pages]
+        split = [_split(str(page.get("content") or "")) for page in pages]
+        # A text without words has nothing to cite, and its page no number.
+        texts = [text if any(sentence.has_words for sentence in text) else [] for text in split]
         places, counts = dict(self._places), Counter[int]()
         for number, page in enumerate(self.pages, 1):
             counts[number] = len(page.shown)
@@ -195,7 +197,7 @@ class RunPages:
         given = dict(self._numbers)
         lines: list[Json | None] = []
         for number, text, counted, wanted in zip(numbers, texts, occurrences, chosen, strict=True):
-            if not any(sentence.has_words for sentence in text):
+            if not text:
                 lines.append(None)
                 continue
             written: list[list[int] | None] = []

@@ -7,12 +7,24 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
+from services.api.queries.provenance import list_pages
 from shared.database.tables import Source
+from shared.graph import nodes
 from shared.graph.provenance import integrity
-from shared.graph.provenance.sources import find_pages, list_recent_urls, store_pages
+from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.numbered_pages import NumberedPage
+from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading
+from shared.graph.provenance.sources import (
+    PASSAGES_KEY,
+    find_pages,
+    list_recent_urls,
+    page_storing,
+    store_pages,
+)
 from shared.graph.scope import GraphScope
 from shared.tools import Json
 from tests.support.graph.agent_graph import PAGE, AgentGraph
+from tests.support.graph.verification import breaks
 from tests.support.sql_capture import captured_statements
 
 URL = "https://press.example/lithium"
@@ -185,3 +197,94 @@ async def test_a_transaction_caches_page_lookups_until_it_stores_pages(
             session, agent_graph.scope, {"results": [{"url": URL, "content": "As it is."}]}
         )
         assert len((await find_pages(session, agent_graph.scope, [URL]))[URL]) == 2
+
+
+FIRST, SECOND = "Orran shipped 92,000 tonnes.", "It has 3 mines."
+WHOLE = f"# Orran\n{FIRST} It was a record. {SECOND}"
+
+
+async def store_run(agent_graph: AgentGraph, *pages: NumberedPage) -> None:
+    async with agent_graph.database.transaction() as session:
+        for query in await page_storing(session, agent_graph.scope, pages):
+            await query.answer(session)
+
+
+def found(*passages: str) -> NumberedPage:
+    return NumberedPage(URL, "Orran", passages=list(passages))
+
+
+async def stored(agent_graph: AgentGraph) -> list[tuple[str, bool]]:
+    """The stored texts of the page, and whether each has passages."""
+    return [
+        (source.text, bool((source.reading or {}).get(PASSAGES_KEY)))
+        for source in await load_sources(agent_graph)
+    ]
+
+
+async def test_the_passages_of_a_run_are_one_source_without_what_they_repeat(
+    agent_graph: AgentGraph,
+) -> None:
+    await store_run(agent_graph, found(FIRST, f"…\n{FIRST}", SECOND, FIRST))
+    assert await stored(agent_graph) == [(f"…\n{FIRST}{PASSAGE_BREAK}{SECOND}", True)]
+
+
+async def test_a_later_passage_adds_to_the_page_only_what_is_new(agent_graph: AgentGraph) -> None:
+    await store_run(agent_graph, found(FIRST))
+    await store_run(agent_graph, found(FIRST))
+    await store_run(agent_graph, found(FIRST, SECOND))
+    assert await stored(agent_graph) == [(FIRST, True), (SECOND, True)]
+    async with agent_graph.database.transaction() as session:
+        (listed,) = [
+            each for each in await list_pages(session, agent_graph.scope) if each.url == URL
+        ]
+    assert (listed.versions, listed.retracted) == (1, 0)
+
+
+async def test_passages_of_a_page_that_was_read_are_not_stored(agent_graph: AgentGraph) -> None:
+    page = found(FIRST, f"…\n{SECOND}\n…")
+    page.reads.append(WHOLE)
+    await store_run(agent_graph, page)
+    await store_run(agent_graph, found(SECOND))
+    assert await stored(agent_graph) == [(WHOLE, False)]
+    changed = found("A sentence that is new.")
+    changed.reads.append(WHOLE.replace("3 mines", "4 mines"))
+    await store_run(agent_graph, changed)
+    assert [has_passages for _, has_passages in await stored(agent_graph)].count(False) == 2
+    async with agent_graph.database.transaction() as session:
+        pages = await list_pages(session, agent_graph.scope)
+    assert [each.versions for each in pages if each.url == URL] == [2]
+
+
+async def test_a_heading_of_one_passage_does_not_stand_above_another(
+    agent_graph: AgentGraph,
+) -> None:
+    await store_run(agent_graph, found("# Zambia\nIt ships copper.", SECOND))
+    (source,) = await load_sources(agent_graph)
+    assert source.reading is not None
+    reading = PageReading.from_json(source.reading)
+    heading = reading.heading_above(source.text.index(SECOND))
+    assert heading is not None
+    assert "Zambia" not in heading.extract(source.text).decode()
+
+
+async def test_sentences_of_one_address_are_read_together(agent_graph: AgentGraph) -> None:
+    """A name in a passage of one run, and the figure in a passage of another."""
+    quotes = ("Ghana is a state of West Africa.", "The people number 375 and are few.")
+    for quote in quotes:
+        await store_run(agent_graph, NumberedPage(URL, passages=[quote]))
+    assert len(await load_sources(agent_graph)) == 2
+    async with agent_graph.database.transaction() as session:
+        await nodes.add_node(
+            session,
+            agent_graph.scope,
+            agent_graph.validators,
+            type_name="Country",
+            name="Ghana",
+            properties={"summary": "The people number 375.", "population": 375},
+            evidence=[
+                EvidenceInput(URL, quotes[0], ("summary",)),
+                EvidenceInput(URL, quotes[1], ("summary", "population")),
+            ],
+        )
+    async with agent_graph.database.transaction() as session:
+        assert await breaks(session, agent_graph.scope) == []

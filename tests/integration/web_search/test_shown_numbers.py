@@ -70,9 +70,8 @@ def check_document(acquired: Acquired, requests: Sequence[ChatRequest], written:
     }
     assert len(set(pages.values())) == len(pages), "two numbers for one page"
     words = {number: each for number in shown for _, each in shown[number]}
-    filled_in = dict(
-        match.groups() for line in acquired.document.split("\n") if (match := SHOWN.match(line))
-    )
+    lines = [match for line in acquired.document.split("\n") if (match := SHOWN.match(line))]
+    filled_in = {match[1]: match[2] for match in lines}
     assert filled_in == {
         number: words[number] for number in _CITED.findall(written) if number in words
     }

@@ -136,9 +136,12 @@ def test_an_answer_without_pages_is_shown_as_it_is() -> None:
     pages = RunPages("")
     assert pages.show_passages({"note": "no page"}) == Shown({"note": "no page"})
     assert pages.show_passages({"note": "no page"}, 1).result is None
-    empty = {"results": [{"url": "https://a.example/x", "content": " … "}, {"url": "y"}]}
+    empty: Json = {"results": [{"url": "https://a.example/x", "content": " … "}, {"url": "y"}]}
     assert pages.show_passages(empty).result == empty
     assert pages.pages == []
+    mixed = {"results": [*empty["results"], TOGO]}
+    (*_, last) = (pages.show_passages(mixed).result or {})["results"]
+    assert last["content"].startswith("[1.1] Togo is small.")
 
 
 FILLER = "Nothing of interest happened here, said somebody who knew. "
