@@ -25,6 +25,7 @@ from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import WorkReason
 from shared.fetch.client import FetchClient
 from shared.graph.scope import GraphScope
+from shared.runtime.foreign_text import ForeignTextReader
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Watch:
     """How pages and feeds are checked before a plan."""
 
     client: FetchClient
+    reader: ForeignTextReader
     pages: int
     """Pages and feeds that are checked for each iteration."""
     search_every: timedelta
@@ -91,7 +93,8 @@ def ask_outlook(
     watched = trip.ask(watched_query(scope, watch.pages))
 
     async def look(past: PlanHistory) -> Outlook:
-        probes = await check(watch.client.of_corpus(watched.value.corpus), watched.value.pages)
+        client = watch.client.of_corpus(watched.value.corpus)
+        probes = await check(client, watch.reader, watched.value.pages)
         urls = [entry.url for probe in probes for entry in probe.new_entries]
         read = await database.run(read_pages_query(scope, urls)) if urls else set()
         last = known.value.past[0] if known.value.past else None

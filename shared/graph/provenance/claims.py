@@ -124,7 +124,9 @@ _MONTHS: Final = 12
 
 _MAX_DATE_CHARS: Final = 100
 _ZONED_TIME: Final = re.compile(r"\d:\d\d(?::\d\d)?\s*(?P<zone>[a-z.]+)", re.IGNORECASE)
-_ZONES: Final = frozenset(["UT", "UTC", "GMT", "Z", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT"])
+_ZONES: Final = frozenset(
+    ["UT", "UTC", "GMT", "Z", "EST", "EDT", "CST", "CDT", "MST", "MDT", "PST", "PDT"]
+)
 """Names of zones with one offset. ET and CET have two, and others are of several countries."""
 _EPOCH: Final = re.compile(r"(?P<seconds>\d{9,10})(?:\.\d+|(?P<milliseconds>\d{3}))?")
 _YEAR: Final = r"(?P<year>\d{4})"
@@ -156,8 +158,10 @@ def parse_published(text: str | None) -> datetime | None:
     for parser in (_parse_iso, _parse_epoch, _parse_mail_date, _parse_written):
         try:
             return _to_utc(parser(stripped))
-        except (ValueError, OverflowError):
+        except ValueError:
             continue
+        except OverflowError:
+            return None
     return None
 
 

@@ -147,12 +147,14 @@ def test_a_call_that_is_made_again_reads_on_until_all_was_shown() -> None:
     ]
 
 
-def test_of_a_text_without_sentences_the_beginning_is_shown() -> None:
+def test_a_text_without_sentences_is_shown_in_parts() -> None:
     result = {"results": [{"url": "https://a.example/table", "content": "a, b; " * 4_000}]}
     (page,) = show("cocoa", result)["results"]
     assert page["content"].startswith("[1.1] a, b;")
     assert len(page["content"]) <= 10_010
-    assert show_numbered("cocoa", result, [], 1) is None
+    further = show_numbered("cocoa", result, [], 1)
+    assert further is not None
+    assert further["results"][0]["content"].startswith("…\n[1.3] ")
 
 
 def test_a_short_page_has_nothing_to_read_on() -> None:

@@ -1,7 +1,7 @@
 """What the checks of pages and feeds find, and what is remembered of them."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
@@ -15,16 +15,20 @@ from services.observer.news import (
     READ_AGAIN,
     Probe,
     Watched,
-    check,
     news_of,
     pages_not_named,
     reading_query,
 )
 from shared.enums import ProbeKind
 from shared.fetch.client import UNSEEN, FetchClient, Fetched, FetchError, Seen
+from tests.support.inline_reader import InlineReader
 
 READ_AT = datetime(2026, 11, 27, 9, tzinfo=UTC)
 FEED = "https://example.org/feed"
+
+
+async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
+    return await news.check(client, InlineReader(), watched)
 
 
 class Site(FetchClient):
