@@ -16,7 +16,7 @@ from shared.graph.grounding.sentences import NO_SENTENCE_END, find_sentences
 from shared.graph.provenance.quotes import Span
 from shared.tools import Json
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the rules of this module."""
 _CACHED_PAGES: Final = 128
 _MAX_HEADING_CHARS: Final = 100

@@ -97,7 +97,7 @@ async def write_undated(agent_graph: AgentGraph, year: int, page: str) -> Upsert
             agent_graph.validators,
             type_name="Country",
             name="Ghana",
-            properties={"population": year - 2000},
+            properties={"summary": "A state.", "population": year - 2000},
             evidence=[EvidenceInput(f"https://{page}.example/", quote)],
         )
 
