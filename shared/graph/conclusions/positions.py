@@ -57,6 +57,6 @@ def contradiction(new: Position, standing: Iterable[Position]) -> str:
             return (
                 f"{new.action} contradicts {other.action} on the same subject, which this run has advised already: "
                 f"“{other.title}” [{Kind.NODE}:{other.id}]. That one stands. If it is wrong, set `replaces` to {other.id} "
-                "and say in `content` what changed; else leave this one out."
+                "and say in `content` what changed. If this one is about something else, `name` must say so."
             )
     return ""
