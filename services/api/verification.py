@@ -7,13 +7,8 @@ snapshot of its transaction, and end when they have been idle for a while, or wh
 import asyncio
 import gc
 import os
-import struct
-import sys
-from asyncio.subprocess import PIPE, Process
-from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO, Final, Self
+from typing import Final
 from uuid import UUID
 
 from pydantic import BaseModel, Field
@@ -24,15 +19,12 @@ from shared.database.engine import Database
 from shared.errors import RetrySoonError
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import PART_ROWS, check_page, find_parts, join_parts
-from shared.interpreter import child_environment
 from shared.runtime.credentials import build_database_url
 from shared.runtime.settings import Settings
+from shared.runtime.worker_processes import WorkerEndedError, WorkerPool, serve
 from shared.schemas.provenance import VerificationPage
 
 MAX_PROCESSES: Final = 4
-IDLE_SECONDS: Final = 60.0
-"""After which the processes end: each holds about 100 MiB."""
-END_SECONDS: Final = 5.0
 _CPU_LIMIT: Final = Path("/sys/fs/cgroup/cpu.max")
 """Of a container: microseconds of processor time in a period, and the period's length."""
 _COLLECTION_THRESHOLD: Final = 50_000
@@ -41,7 +33,6 @@ _EXPORT_SNAPSHOT: Final = text(
     # This transaction waits idle for the parts, which see its snapshot, however long they take.
     "select pg_export_snapshot(), set_config('idle_in_transaction_session_timeout', '0', true)"
 )
-_LENGTH: Final = struct.Struct(">I")
 
 
 class _Task(BaseModel):
@@ -80,10 +71,7 @@ class GraphVerifier:
         self._name = f"api@{settings.worker_name}"
         self._processes = processes or min(_count_cores(), MAX_PROCESSES)
         self._part_rows = part_rows
-        self._free = asyncio.Semaphore(self._processes)
-        self._idle: list[_CheckingProcess] = []
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._ending = set[asyncio.Task[None]]()
+        self._workers = WorkerPool("services.api.verification", self._processes)
 
     async def check(
         self,
@@ -135,38 +123,19 @@ class GraphVerifier:
 
     async def close(self) -> None:
         """End the processes."""
-        self._end_idle()
-        await asyncio.gather(*self._ending)
+        await self._workers.close()
 
     async def _check_part(self, task: _Task) -> VerificationPage:
-        async with self._free:
-            process = self._idle.pop() if self._idle else await _CheckingProcess.start()
-            try:
-                outcome = await process.check(task)
-            except BaseException:
-                # It may be amid a part, whose outcome would be taken for that of the next one.
-                process.kill()
-                raise
-            self._idle.append(process)
-            self._end_later()
+        try:
+            answer = await self._workers.call(task.model_dump_json().encode())
+        except WorkerEndedError as error:
+            raise RetrySoonError(
+                "the process that checked part of the graph ended unexpectedly"
+            ) from error
+        outcome = _Outcome.model_validate_json(answer)
         if outcome.page is None:
             raise RetrySoonError(outcome.unavailable)
         return outcome.page
-
-    def _end_later(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-        self._idle_timer = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end_idle)
-
-    def _end_idle(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
-        for process in self._idle:
-            ending = asyncio.create_task(process.end())
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
-        self._idle.clear()
 
 
 def _count_cores() -> int:
@@ -177,60 +146,6 @@ def _count_cores() -> int:
     except (OSError, ValueError):
         return cores
     return cores if quota == "max" else max(1, min(cores, int(quota) // int(period)))
-
-
-class _CheckingProcess:
-    """The API's side of a process that checks parts, one after the other."""
-
-    def __init__(self, process: Process) -> None:
-        self._process = process
-
-    @classmethod
-    async def start(cls) -> Self:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "services.api.verification"),
-            stdin=PIPE,
-            stdout=PIPE,
-            env={**os.environ, **child_environment()},
-            start_new_session=True,  # Ctrl-C stops the API, and the API stops it
-        )
-        return cls(process)
-
-    async def check(self, task: _Task) -> _Outcome:
-        """Raises RetrySoonError if the process ended."""
-        requests, outcomes = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert outcomes is not None
-        message = task.model_dump_json().encode()
-        try:
-            requests.write(_LENGTH.pack(len(message)) + message)
-            await requests.drain()
-            (length,) = _LENGTH.unpack(await outcomes.readexactly(_LENGTH.size))
-            return _Outcome.model_validate_json(await outcomes.readexactly(length))
-        except (asyncio.IncompleteReadError, ConnectionError) as error:
-            raise RetrySoonError(
-                "the process that checked part of the graph ended unexpectedly"
-            ) from error
-
-    def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            self._process.kill()
-
-    async def end(self) -> None:
-        """Let it end by itself, or kill it."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            await asyncio.wait_for(self._process.wait(), END_SECONDS)
-        except TimeoutError:
-            self.kill()
-            await self._process.wait()
-
-
-def _messages(file: BinaryIO) -> Iterable[bytes]:
-    """Until the API has closed its end, or is gone."""
-    while len(header := file.read(_LENGTH.size)) == _LENGTH.size:
-        yield file.read(*_LENGTH.unpack(header))
 
 
 async def _check(database: Database, task: _Task) -> _Outcome:
@@ -251,22 +166,21 @@ async def _check(database: Database, task: _Task) -> _Outcome:
 
 def main() -> None:
     """Check the parts that arrive on standard input, until it ends."""
-    # What anything prints goes to the API's log, and not into the outcomes.
-    outcomes = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECTION_THRESHOLD)
     database: Database | None = None
-    with asyncio.Runner() as runner, suppress(BrokenPipeError):
-        for message in _messages(sys.stdin.buffer):
+    with asyncio.Runner() as runner:
+
+        def check(message: bytes) -> bytes:
+            nonlocal database
             task = _Task.model_validate_json(message)
             database = database or Database(
                 task.database_url, name=task.connection_name, pool_size=1
             )
-            outcome = runner.run(_check(database, task)).model_dump_json().encode()
-            outcomes.write(_LENGTH.pack(len(outcome)) + outcome)
-            outcomes.flush()
+            return runner.run(_check(database, task)).model_dump_json().encode()
+
+        serve(check)
         if database is not None:
             runner.run(database.close())
 

@@ -5,6 +5,7 @@ from services.assistant.configure_agent import ConfigureHandler
 from shared.agents import configuration
 from shared.enums import StepKind
 from shared.runtime.consumer import MessageConsumer
+from shared.runtime.foreign_text import ForeignTextReader
 from shared.runtime.providers import create_model, create_search_client, embedding_search_settings
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
@@ -16,7 +17,8 @@ CONCURRENCY = 8
 def build(settings: Settings) -> MessageConsumer:
     database = step_database("assistant", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database)
-    search = create_search_client(settings, database)
+    reader = ForeignTextReader()
+    search = create_search_client(settings, database, reader)
     converse = AnswerHandler(
         model,
         search,
@@ -30,7 +32,7 @@ def build(settings: Settings) -> MessageConsumer:
         database,
         {StepKind.CONFIGURE: ConfigureHandler(model), StepKind.CONVERSE: converse},
         concurrency=CONCURRENCY,
-        closing=[model.provider.close, search.close],
+        closing=[model.provider.close, search.close, reader.close],
         on_failure={
             StepKind.CONFIGURE: configuration.record_failure,
             StepKind.CONVERSE: start_next_answer,

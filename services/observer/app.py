@@ -7,6 +7,7 @@ from services.observer.outlook import Watch
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer
+from shared.runtime.foreign_text import ForeignTextReader
 from shared.runtime.providers import create_fetch_client, create_model
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
@@ -19,7 +20,10 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
     database = step_database("observer", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
     client = create_fetch_client(settings)
-    watch = Watch(client, settings.probe_pages, timedelta(seconds=settings.search_every_seconds))
+    reader = ForeignTextReader()
+    watch = Watch(
+        client, reader, settings.probe_pages, timedelta(seconds=settings.search_every_seconds)
+    )
     work = Observe(model, settings.context_tokens, watch if settings.probe_pages else None)
     return step_consumer(
         "observer",
@@ -27,5 +31,5 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         database,
         {StepKind.OBSERVE: work},
         concurrency=CONCURRENCY,
-        closing=[model.provider.close, client.close],
+        closing=[model.provider.close, client.close, reader.close],
     )

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -14,14 +15,14 @@ from services.observer.prompts import MAX_TEXT_CHARS, PlannedQuery
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.enums import NewsKind, NewsState, ProbeKind
-from shared.fetch.client import FetchClient, FetchError, Seen
-from shared.fetch.feeds import FeedEntry, parse_feed
-from shared.fetch.pages import page_content
+from shared.fetch.client import CONCURRENCY, FetchClient, FetchError, Seen
+from shared.fetch.feeds import FeedEntry
 from shared.graph.prompt_format import truncate_text
 from shared.graph.provenance.sources import normalize_url
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.llm.repair import cut_text
+from shared.runtime.foreign_text import ForeignTextReader
 
 SECONDS: Final = 15.0
 """How long the checks of an iteration may take. What was not reached is checked first the next time."""
@@ -41,6 +42,8 @@ FREE_CHANGES: Final = 2
 """Changes in a row after which a page rests: it varies from visit to visit, or is better left to searches."""
 MAX_DOUBLINGS: Final = 6
 MAX_ERROR_CHARS: Final = 300
+MAX_BODIES: Final = CONCURRENCY
+"""Fetched pages that are in memory at a time, with those that wait for a process that reads them."""
 
 # A page is watched if something in the graph rests on it.
 _WATCHED: Final = CompiledStatement(f"""
@@ -252,16 +255,20 @@ def store_query(
 
 
 async def check(
-    client: FetchClient, watched: Sequence[Watched], new_since: datetime | None = None
+    client: FetchClient,
+    reader: ForeignTextReader,
+    watched: Sequence[Watched],
+    new_since: datetime | None = None,
 ) -> list[Probe]:
     """Checks pages and feeds, within SECONDS. Those that were not reached in time are left out. See `Watching.new_since`.
 
     Feeds that a page declares for the first time are checked too, so that their next entries are new.
     """
     known = {each.url for each in watched}
+    check_one = partial(_check, client, reader, asyncio.Semaphore(MAX_BODIES))
     room = MAX_FEEDS - sum(each.kind == ProbeKind.FEED for each in watched)
     probes: list[Probe] = []
-    pending = {asyncio.create_task(_check(client, each, new_since)) for each in watched}
+    pending = {asyncio.create_task(check_one(each, new_since)) for each in watched}
     deadline = asyncio.get_running_loop().time() + SECONDS
     try:
         while pending:
@@ -278,7 +285,7 @@ async def check(
                     known.add(url)
                     room -= 1
                     feed = Watched(url, ProbeKind.FEED)
-                    pending.add(asyncio.create_task(_check(client, feed, new_since)))
+                    pending.add(asyncio.create_task(check_one(feed, new_since)))
     finally:
         for task in pending:
             task.cancel()
@@ -286,7 +293,20 @@ async def check(
     return sorted(probes, key=lambda probe: probe.watched.url)
 
 
-async def _check(client: FetchClient, watched: Watched, new_since: datetime | None) -> Probe:
+async def _check(
+    client: FetchClient,
+    reader: ForeignTextReader,
+    bodies: asyncio.Semaphore,
+    watched: Watched,
+    new_since: datetime | None,
+) -> Probe:
+    async with bodies:
+        return await _fetch_and_compare(client, reader, watched, new_since)
+
+
+async def _fetch_and_compare(
+    client: FetchClient, reader: ForeignTextReader, watched: Watched, new_since: datetime | None
+) -> Probe:
     try:
         fetched = await client.fetch(watched.url, watched.seen)
         if fetched.body is None:
@@ -296,9 +316,9 @@ async def _check(client: FetchClient, watched: Watched, new_since: datetime | No
             )
             return Probe(watched, seen, watched.digest, watched.entries)
         if watched.kind == ProbeKind.FEED:
-            entries = await asyncio.to_thread(parse_feed, fetched.body, fetched.url)
+            entries = await reader.feed_entries(fetched.body, fetched.url)
             return _feed_probe(watched, fetched.seen, entries, new_since)
-        content = await asyncio.to_thread(page_content, fetched)
+        content = await reader.page_content(fetched)
     except FetchError as error:
         reason = " ".join(f"{error.failure}: {error}".split())[:MAX_ERROR_CHARS]
         return Probe(watched, watched.seen, watched.digest, watched.entries, error=reason)

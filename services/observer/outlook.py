@@ -27,10 +27,11 @@ from shared.database.statements import BoundQuery, RoundTrip
 from shared.enums import NewsKind, NewsState, WorkReason
 from shared.fetch.client import FetchClient
 from shared.graph.scope import GraphScope
+from shared.runtime.foreign_text import ForeignTextReader
 from shared.urls import urls_in
 
 MAX_FAILURES = 20
-"""Pages that could not be checked whose reasons are told."""
+"""Pages that could not be checked whose reasons are listed."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Watch:
     """How pages and feeds are checked before a plan."""
 
     client: FetchClient
+    reader: ForeignTextReader
     pages: int
     """Pages and feeds that are checked for each iteration."""
     search_every: timedelta
@@ -148,7 +150,7 @@ def ask_outlook(
         assert scope.iteration_id is not None, "only steps of an iteration plan"
         watching = watched.value
         client = watch.client.of_corpus(watching.corpus)
-        probes = await check(client, watching.pages, watching.new_since)
+        probes = await check(client, watch.reader, watching.pages, watching.new_since)
         urls = [entry.url for probe in probes for entry in probe.new_entries]
         read = await database.run(read_pages_query(scope, urls)) if urls else set()
         now = known.value.now

@@ -6,6 +6,7 @@ from services.researcher.handler import Research
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer
+from shared.runtime.foreign_text import ForeignTextReader
 from shared.runtime.providers import create_model, create_search_client, embedding_search_settings
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import step_consumer, step_database
@@ -19,7 +20,8 @@ def build(
 ) -> MessageConsumer:
     database = step_database("researcher", settings, concurrency=CONCURRENCY)
     model = create_model(settings, database, provider)
-    search = search or create_search_client(settings, database)
+    reader = ForeignTextReader()
+    search = search or create_search_client(settings, database, reader)
     work = Research(
         model,
         search,
@@ -35,5 +37,5 @@ def build(
         database,
         {StepKind.QUERY: work},
         concurrency=CONCURRENCY,
-        closing=[model.provider.close, search.close],
+        closing=[model.provider.close, search.close, reader.close],
     )

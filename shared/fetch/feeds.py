@@ -1,6 +1,6 @@
 """Entries of RSS (0.9 to 2.0) and Atom feeds."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
@@ -52,7 +52,7 @@ class _BoundedBuilder(TreeBuilder):
         super().__init__()
         self._elements = self._depth = 0
 
-    def start(self, tag: str, attrs: Mapping[Any, Any], /) -> Element:
+    def start(self, tag: str, attrs: dict[Any, Any], /) -> Element:
         self._elements += 1
         self._depth += 1
         if self._elements > MAX_ELEMENTS or self._depth > MAX_DEPTH:

@@ -22,6 +22,7 @@ from shared.llm.provider import ChatProvider, Embedder, Provider
 from shared.provider_limits import state as provider_limits
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, provider_key
+from shared.runtime.foreign_text import ForeignTextReader
 from shared.runtime.logging import logger
 from shared.runtime.settings import ModelProvider, Settings
 from shared.tls import tls_context
@@ -205,7 +206,9 @@ def create_fetch_client(settings: Settings) -> FetchClient:
     return FetchClient(transport)
 
 
-def create_search_client(settings: Settings, database: Database) -> SearchClient:
+def create_search_client(
+    settings: Settings, database: Database, reader: ForeignTextReader | None = None
+) -> SearchClient:
     log_sandbox_use(settings, "search")
     key = settings.tavily_api_key
     api_key = key.get_secret_value() if key else NO_KEY
@@ -223,4 +226,5 @@ def create_search_client(settings: Settings, database: Database) -> SearchClient
             ),
             log=log,
         ),
+        readable=reader.readable if reader else None,
     )

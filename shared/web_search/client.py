@@ -53,8 +53,10 @@ class SearchClient:
         base_url: str | None,
         timeout_seconds: float,
         gate: ProviderGate | None = None,
+        readable: Callable[[Json], Awaitable[Json]] | None = None,
     ) -> None:
-        """Without a `gate` all requests are sent."""
+        """Without a `gate` all requests are sent. `readable` leaves out pages that cannot be read."""
+        self._readable = readable
         self._gate = gate or ProviderGate(NAME)
         self._gate.probe = self._probe
         self._http = answers.create_client(base_url or BASE_URL)
@@ -93,7 +95,7 @@ class SearchClient:
                 **self._limits,
             )
         )
-        return _parse_answer(answers.parse_search, response)
+        return await self._without_unreadable(_parse_answer(answers.parse_search, response))
 
     async def extract(self, urls: list[str]) -> Json:
         """`{"results": [{url, title, content, cut}], "failed": [{url, error}]}`; content is the page's text.
@@ -105,7 +107,10 @@ class SearchClient:
                 urls, format="markdown", timeout=self._timeout_seconds, **self._limits
             )
         )
-        return _parse_answer(answers.parse_pages, response)
+        return await self._without_unreadable(_parse_answer(answers.parse_pages, response))
+
+    async def _without_unreadable(self, answer: Json) -> Json:
+        return answer if self._readable is None else await self._readable(answer)
 
     async def order_research(self, question: str) -> str:
         """Starts a research of the service, which takes minutes. Returns the id for `collect_research`."""

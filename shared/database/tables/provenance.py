@@ -145,8 +145,8 @@ class Evidence(Base):
     valid_from: Mapped[datetime | None]
     valid_to: Mapped[datetime | None]
     as_of: Mapped[datetime]
-    """Newer evidence supersedes older by this: `valid_from`, else when the page was published, else when it was
-    fetched.
+    """Newer evidence supersedes older by this: `valid_from`, else when the page was published, else
+    `claims.UNKNOWN_DATE`.
 
     Never after `learned_at`.
     """

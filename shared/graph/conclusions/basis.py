@@ -8,8 +8,9 @@ from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
 from shared.domains import DomainPreferences
-from shared.enums import ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
+from shared.graph.conclusions.positions import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
@@ -50,7 +51,7 @@ with recursive cited (id) as (
 )
 select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties, element.is_valid,
   element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims,
-  {_URLS_SQL.format(column="node_id")} as urls
+  {_URLS_SQL.format(column="node_id")} as urls, cast(null as jsonb) as ends
 from elements join (
   select id, type, name, properties, {IS_SUPPORTED_SQL} and not {IS_DOUBTED_SQL} as is_valid
   from graph_nodes where {IS_OWNED_SQL} and id in (select id from elements)
@@ -58,7 +59,8 @@ from elements join (
 union all
 select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties, element.is_valid,
   source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
-  {_CLAIMS_SQL.format(column="edge_id")}, {_URLS_SQL.format(column="edge_id")}
+  {_CLAIMS_SQL.format(column="edge_id")}, {_URLS_SQL.format(column="edge_id")},
+  jsonb_build_array(jsonb_build_array(source.id, source.name), jsonb_build_array(target.id, target.name))
 from elements join (
   select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_valid
   from graph_edges where {IS_OWNED_SQL} and id in (select id from elements)
@@ -78,6 +80,8 @@ class _Cited:
     element: CitedElement
     urls: frozenset[str]
     """Of the pages that support it, without retracted ones."""
+    ends: Sequence[tuple[str, str]]
+    """Id and name of both ends of an edge."""
 
 
 class Basis:
@@ -103,6 +107,17 @@ class Basis:
     def elements(self, cited_ids: Sequence[UUID]) -> list[CitedElement]:
         """The elements that a conclusion with these citations rests on, each once."""
         return [each.element for each in self._rests_on(cited_ids)]
+
+    def subjects(self, cited_ids: Sequence[UUID]) -> list[SubjectNode]:
+        """The nodes below a conclusion with these citations that are no conclusions themselves, and the ends of edges."""
+        found = list(self._rests_on(cited_ids))
+        nodes = [
+            SubjectNode(each.id, each.element.names)
+            for each in found
+            if each.kind is Kind.NODE and each.element.type not in (ANALYSIS_TYPE, ADVICE_TYPE)
+        ]
+        ends = {UUID(end): name for each in found for end, name in each.ends}
+        return [*nodes, *(SubjectNode(end, (name,)) for end, name in ends.items())]
 
     def sites(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[str]:
         """The sites of the pages that a conclusion with these citations rests on, without pages of barred domains."""
@@ -135,7 +150,9 @@ def _read(row: Any) -> _Cited:
         dates |= dict.fromkeys(moment for moment in moments if moment)
     names = tuple(dict.fromkeys(row.names))
     element = CitedElement(row.type, names, tuple(values), tuple(dates), kind is Kind.EDGE)
-    return _Cited(row.id, kind, row.is_valid, row.properties, element, frozenset(row.urls))
+    return _Cited(
+        row.id, kind, row.is_valid, row.properties, element, frozenset(row.urls), row.ends or ()
+    )
 
 
 def _texts(properties: Mapping[str, Any]) -> list[str]:

@@ -19,7 +19,7 @@ from shared.database.statements import (
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.graph import nodes, upsert
-from shared.graph.conclusions import citation_index, rules
+from shared.graph.conclusions import citation_index, positions, rules
 from shared.graph.conclusions.basis import Basis, basis_query
 from shared.graph.conclusions.citations import (
     MIN_ANALYSES,
@@ -35,7 +35,7 @@ from shared.graph.conclusions.commitments import (
 )
 from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
-from shared.graph.scope import GraphScope, shared_retraction_lock
+from shared.graph.scope import IS_OWNED_SQL, GraphScope, shared_retraction_lock
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
@@ -97,20 +97,25 @@ async def add_advice(
     confidence: float,
     horizon: str,
     invalidation: str,
+    replaces: UUID | None = None,
 ) -> UUID:
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong.
-    Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow
-    from what is cited, or a single analysis is cited and the agent's owner does not allow that.
+    `replaces` is advice of this run. Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a
+    number or name does not follow from what is cited, a single analysis is cited and the agent's owner does not allow that,
+    or advice of the same run has another action for the same subject and is not replaced.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(session, scope, ADVICE_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.now)
     properties["invalidation"] = validate_invalidation(invalidation)
+    if replaces is not None:
+        properties["replaces"] = str(replaces)
+    replaced = await _refuse_contradiction(session, scope, normalize_name(name), properties)
     advice_id = await _add_conclusion(session, scope, ADVICE_TYPE, name, properties, lookups)
     title = f"{action}: {normalize_name(name)}"
-    await _notify_owner(session, scope, advice_id, title, properties)
+    await _notify_owner(session, scope, advice_id, title, properties, replaced)
     return advice_id
 
 
@@ -167,6 +172,56 @@ async def _add_conclusion(
             )
         buffer.add_conclusion(node, sorted(set(cited_ids)), basis.current_ids(cited_ids))
     return node_id
+
+
+_ADVICE_OF_RUN: Final = CompiledStatement(f"""
+    select id, name, properties from graph_nodes
+    where {IS_OWNED_SQL} and type = '{ADVICE_TYPE}' and iteration_id = cast(:iteration as uuid)
+    order by created_at, id
+    """)
+
+
+async def _refuse_contradiction(
+    session: InTransaction, scope: GraphScope, name: str, properties: Json
+) -> str:
+    """The title of the advice that this one replaces; empty if it replaces none.
+
+    Raises ToolRefusalError if it contradicts advice that this iteration has stored, or is about to store.
+    """
+    params = {**scope.sql_params, "iteration": scope.iteration_id}
+    standing = {
+        row.id: (row.name, row.properties) for row in await _ADVICE_OF_RUN.rows(session, params)
+    }
+    if (buffer := upsert.element_buffer(session)) is not None:
+        standing |= {
+            node_id: (node["name"], node["properties"])
+            for node_id, node in buffer.written_nodes.items()
+            if node["type"] == ADVICE_TYPE
+        }
+    if not standing:
+        if properties.get("replaces"):
+            raise ToolRefusalError(positions.NOTHING_TO_REPLACE)
+        return ""
+    own_id = ids.node_id(scope.agent_id, ADVICE_TYPE, name)
+    all_advice = {**standing, own_id: (name, properties)}
+    cited = {key: citation_index.cited_ids(each) for key, (_, each) in all_advice.items()}
+    basis = await basis_query(scope, {each for found in cited.values() for each in found}).answer(
+        session
+    )
+    found = {
+        key: positions.Position(
+            key,
+            title,
+            each["action"],
+            positions.subject_of(title, each["summary"], basis.subjects(cited[key])),
+            UUID(each["replaces"]) if each.get("replaces") else None,
+        )
+        for key, (title, each) in all_advice.items()
+    }
+    own = found.pop(own_id)
+    if reason := positions.contradiction(own, found.values()):
+        raise ToolRefusalError(reason)
+    return "" if own.replaces is None else standing[own.replaces][0]
 
 
 def _check_grounding(
@@ -250,19 +305,27 @@ select :message_id,
 
 
 async def _notify_owner(
-    session: InTransaction, scope: GraphScope, advice_id: UUID, title: str, properties: Json
+    session: InTransaction,
+    scope: GraphScope,
+    advice_id: UUID,
+    title: str,
+    properties: Json,
+    replaced: str,
 ) -> None:
+    summary = properties["summary"]
+    if replaced:
+        summary += f" This replaces “{replaced}”."
     params = {
         "item_id": ids.inbox_item_id(advice_id),
         "owner_id": scope.owner_id,
         "agent_id": scope.agent_id,
         "node_id": advice_id,
         "title": title,
-        "summary": properties["summary"],
+        "summary": summary,
         "conversation_id": ids.conversation_id(scope.agent_id),
         "message_id": ids.message_id(advice_id),
         "role": Role.AGENT,
-        "content": f"**{title}**\n\n{properties['summary']}\n\n{properties['content']}",
+        "content": f"**{title}**\n\n{summary}\n\n{properties['content']}",
     }
     await _NOTIFY.run(session, params)
 

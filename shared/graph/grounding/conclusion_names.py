@@ -213,7 +213,7 @@ def _is_telling(part: str) -> bool:
 
 def _is_german_place(text: str, name: Name) -> bool:
     """As `is_place`, without "nach Bevölkerung" and what else is a common noun by its ending."""
-    is_in = _IN.search(text[: name.start]) is not None
+    is_in = _IN.search(text[max(0, name.start - 20) : name.start]) is not None
     return is_in and is_place(text, name) and not _NOUN.search(fold(name.text))
 
 

@@ -227,7 +227,9 @@ class ConclusionNumbers:
 
     def _is_after_number(self, sentence: Sentence, number: Number) -> bool:
         """Whether the sign before the number is that of a difference."""
-        return bool(re.search(r"\d\s*[-−–]\s*$", sentence.text[: number.start]))
+        return bool(
+            re.search(r"\d\s*[-−–]\s*$", sentence.text[max(0, number.start - 20) : number.start])
+        )
 
     def _add_operand(self, text: ConclusionText, place: int, number: Number, value: Value) -> None:
         sentence = text.sentences[place]

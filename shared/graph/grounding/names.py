@@ -18,6 +18,8 @@ _TOKEN: Final = re.compile(r"[^\W_]+|&")
 _AMPERSAND: Final = {"&": "and"}
 """Signs that are words: a page may write "Antigua & Barbuda" for a node "Antigua and Barbuda"."""
 _SENTENCE_SIGN: Final = re.compile(r"[.!?:\n]")
+_PLACE_CHARS: Final = 40
+"""Before a name, more than the longest of _PLACE."""
 _PLACE: Final = re.compile(r"\b(?:in|aus|nach|bei|zwischen)\s+$", re.IGNORECASE)
 _INFLECTIONS: Final = ("s", "es", "n", "en", "er", "e")
 _MIN_INFLECTED: Final = 4
@@ -288,7 +290,9 @@ def find_names(text: str, language: str | None) -> list[Name]:
 
 def is_place(text: str, name: Name) -> bool:
     """Whether a preposition without an article says that `name` is a place, as in "in Ulm" (German)."""
-    return bool(_PLACE.search(text[: name.start])) and fold(name.text) not in word_set("no_places")
+    return bool(_PLACE.search(text[max(0, name.start - _PLACE_CHARS) : name.start])) and fold(
+        name.text
+    ) not in word_set("no_places")
 
 
 def _may_be_name(token: Token, known: Lexicon) -> bool:

@@ -220,7 +220,7 @@ def _number(sentence: Sentence, quantity: Quantity, language: str | None, used: 
     times = _TIMES_AFTER.match(sentence.folded, end) if not unit else None
     if times is not None and not _COUNTED_TIMES.match(sentence.folded, end):
         unit, end = TIMES, times.end()
-    elif not unit and _FACTOR.search(sentence.folded[:start]):
+    elif not unit and _FACTOR.search(sentence.folded[max(0, start - _CONTEXT_CHARS) : start]):
         unit = TIMES
     return Number(
         readings,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
@@ -156,11 +157,15 @@ def parse_published(text: str | None) -> datetime | None:
     if len(stripped) > _MAX_DATE_CHARS:
         return None
     for parser in (_parse_iso, _parse_epoch, _parse_mail_date, _parse_written):
-        try:
-            return _to_utc(parser(stripped))
-        except (ValueError, OverflowError):
-            continue
-    return None
+        with suppress(ValueError, OverflowError):
+            moment = parser(stripped)
+            break
+    else:
+        return None
+    try:
+        return _to_utc(moment)
+    except (ValueError, OverflowError):  # after the year 9999 or before the year 1
+        return None
 
 
 def _parse_epoch(text: str) -> datetime:

@@ -6,8 +6,9 @@ depends on later versions of this module.
 
 import re
 from bisect import bisect_right
+from collections import OrderedDict
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 from shared.graph.grounding.language import find_decimal_sign, find_language
@@ -15,9 +16,9 @@ from shared.graph.grounding.sentences import NO_SENTENCE_END, find_sentences
 from shared.graph.provenance.quotes import Span
 from shared.tools import Json
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Of the rules of this module."""
-_CACHED_PAGES: Final = 32
+_CACHED_PAGES: Final = 128
 _MAX_HEADING_CHARS: Final = 100
 _MAX_HEADING_WORDS: Final = 12
 _LINE: Final = re.compile(r"[^\n]+")
@@ -60,8 +61,26 @@ class PageReading:
         )
 
 
-@lru_cache(maxsize=_CACHED_PAGES)
+@cache
+def _readings() -> OrderedDict[str, PageReading]:
+    """The last readings by text, the oldest first."""
+    return OrderedDict()
+
+
+def remember_reading(text: str, reading: PageReading) -> PageReading:
+    """Saves `read_page` from reading a page that another process has read."""
+    readings = _readings()
+    readings[text] = reading
+    if len(readings) > _CACHED_PAGES:
+        readings.popitem(last=False)
+    return reading
+
+
 def read_page(text: str) -> PageReading:
+    return _readings().get(text) or remember_reading(text, _read(text))
+
+
+def _read(text: str) -> PageReading:
     language = find_language(text)
     headings: list[Span] = []
     sentences: list[Span] = []

@@ -79,7 +79,7 @@ def _utc_sql(expression: str) -> str:
     return f"to_char({expression} at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
 
 
-_KNOWN_DATE_SQL: Final = f"nullif(as_of, {UNKNOWN_DATE_SQL})"
+_DATE_SQL: Final = f"nullif(as_of, {UNKNOWN_DATE_SQL})"
 
 
 def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
@@ -87,7 +87,8 @@ def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
     # A lateral lookup per id: planned for many ids at once, it would scan the whole table.
     return (
         "(select coalesce(json_agg(json_build_object("
-        f"'id', element.id, {columns}, 'asOf', {_utc_sql(_KNOWN_DATE_SQL)}, 'until', {_utc_sql('valid_to')}) order by place), '[]')"
+        f"'id', element.id, {columns}, 'asOf', {_utc_sql(_DATE_SQL)}, 'until', {_utc_sql('valid_to')})"
+        " order by place), '[]')"
         f" from {rows_sql}"
         f" cross join lateral (select * from graph_{kind}s"
         f"  where id = given.id and agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} limit 1) element"

@@ -1,9 +1,11 @@
 """Tools that write conclusions: analyses, and advice that rests on them."""
 
+from uuid import UUID
+
 from pydantic import Field
 
 from shared.database.statements import InTransaction
-from shared.graph.conclusions import conclusions
+from shared.graph.conclusions import conclusions, positions
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.scope import GraphScope
@@ -41,6 +43,9 @@ class AddAgentAdviceNode(Arguments):
     horizon: str = Field(description=f"Until when it holds: {_HORIZON}")
     invalidation: str = Field(
         description="An observation that would prove it wrong: of what, and by how much. 20 to 600 characters."
+    )
+    replaces: str | None = Field(
+        None, description="nodeId of advice of this run on the same subject that this one corrects."
     )
 
 
@@ -87,6 +92,7 @@ def add_agent_advice_node(
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
+            replaces=_replaced(arguments.replaces, short_ids),
         )
         return {"nodeId": str(advice_id), "action": arguments.action}
 
@@ -113,6 +119,19 @@ def _resolved(argument: str, text: str, short_ids: ShortIds | None) -> str:
             f"{argument}: {listed} is not an id that you were given. Cite nodes and edges by the ids that are shown."
         )
     return with_ids(text, short_ids)
+
+
+def _replaced(reference: str | None, short_ids: ShortIds | None) -> UUID | None:
+    """The id that `reference` means. Raises ToolRefusalError if it is none."""
+    if not reference or not reference.strip():
+        return None
+    text = reference.strip()
+    if short_ids is not None and (known := short_ids.find(text)) is not None:
+        return known
+    try:
+        return UUID(text.strip("[]").removeprefix("node:"))
+    except ValueError:
+        raise ToolRefusalError(positions.NOTHING_TO_REPLACE) from None
 
 
 _MAX_LISTED = 5

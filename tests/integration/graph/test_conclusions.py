@@ -1,5 +1,6 @@
 """Analyses and advice: stored only with valid citations, and sent to the owner."""
 
+from dataclasses import replace
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,6 +12,7 @@ from shared.database import ids
 from shared.database.tables import Conversation, GraphNode, InboxItem, Message
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.conclusions import conclusions, queries
+from shared.graph.conclusions.conclusions import Action
 from shared.graph.scope import GraphScope
 from shared.schemas.base import ConclusionResponse, PageRequest
 from shared.tools import ToolRefusalError
@@ -126,6 +128,71 @@ async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) ->
     assert conversation.agent_id == agent_graph.scope.agent_id
     assert message.role == "agent"
     assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed {cited}."
+
+
+async def test_opposed_advice_of_one_run_is_refused_unless_it_replaces_the_other(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    border = await agent_graph.edge(ghana, togo)
+    node_cited = [await _analysis(agent_graph, f"[node:{ghana}]", name) for name in ("A", "B")]
+    edge_cited = [await _analysis(agent_graph, f"[edge:{border}]", name) for name in ("C", "D")]
+    run = replace(agent_graph.scope, iteration_id=uuid4())
+
+    async def advise(
+        name: str,
+        action: Action,
+        cited: list[UUID],
+        scope: GraphScope = run,
+        replaces: UUID | None = None,
+    ) -> UUID:
+        async with agent_graph.database.transaction() as session:
+            return await conclusions.add_advice(
+                session,
+                scope,
+                name=name,
+                action=action,
+                summary="Act.",
+                content=" ".join(f"[node:{each}]" for each in cited),
+                replaces=replaces,
+                **ADVICE_TERMS,
+            )
+
+    buy = await advise("Ghana is cheap", "BUY", node_cited)
+    opposed: tuple[Action, ...] = ("SELL", "HOLD")
+    for action in opposed:
+        for cited in (node_cited, edge_cited):
+            with pytest.raises(ToolRefusalError, match=rf"contradicts BUY .*{buy}.*`replaces`"):
+                await advise("Ghana is dear", action, cited)
+    with pytest.raises(ToolRefusalError, match="no advice of this run"):
+        await advise("Ghana is dear", "SELL", node_cited, replaces=uuid4())
+    await advise("Ghana again", "BUY", node_cited)
+    await advise("Togo waits", "SELL", edge_cited)
+    other_run = replace(agent_graph.scope, iteration_id=uuid4())
+    await advise("Ghana later", "SELL", node_cited, other_run)
+
+
+async def test_the_owner_sees_which_advice_was_replaced(agent_graph: AgentGraph) -> None:
+    cited = await _two_analyses(agent_graph)
+    run = replace(agent_graph.scope, iteration_id=uuid4())
+    first: UUID | None = None
+    positions: list[tuple[str, Action]] = [("Ghana is cheap", "BUY"), ("Ghana is dear", "SELL")]
+    for name, action in positions:
+        async with agent_graph.database.transaction() as session:
+            first = await conclusions.add_advice(
+                session,
+                run,
+                name=name,
+                action=action,
+                summary="Act.",
+                content=cited,
+                replaces=first,
+                **ADVICE_TERMS,
+            )
+    assert first is not None
+    async with agent_graph.database.transaction() as session:
+        item = await session.get_one(InboxItem, ids.inbox_item_id(first))
+    assert item.summary == "Act. This replaces “Ghana is cheap”."
 
 
 async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:

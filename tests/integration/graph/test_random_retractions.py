@@ -117,10 +117,13 @@ async def _load_evidence(
     source_of, retraction_times = {}, {}
     async with retraction_graph.agent_graph.database.transaction() as session:
         rows = await session.execute(
-            select(Evidence, Source.retracted_at).join(Source, Source.id == Evidence.source_id)
+            select(Evidence, Source.retracted_at, Source.url).join(
+                Source, Source.id == Evidence.source_id
+            )
         )
-        for row, retracted_at in rows:
-            claim = Claim(row.id, row.claims, row.as_of, row.learned_at, retracted_at is not None)
+        for row, retracted_at, url in rows:
+            is_retracted = retracted_at is not None
+            claim = Claim(row.id, row.claims, row.as_of, row.learned_at, is_retracted, url)
             element_id = row.node_id or row.edge_id
             assert element_id is not None
             claims[element_id].append(claim)

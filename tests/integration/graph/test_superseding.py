@@ -7,15 +7,19 @@ from itertools import permutations
 import pytest
 from sqlalchemy import func, select, update
 
+from services.api.queries.provenance import list_evidence_of_node, load_agreement
 from shared.database.tables import Evidence, GraphNode, Source
 from shared.graph.nodes import add_node
 from shared.graph.projection import NODES, reproject
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.retrieval.query import load_elements
 from shared.graph.upsert import UpsertResult
+from shared.schemas.base import PageRequest
 from tests.support.canonical_graph import graph_fingerprint
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.graph.concurrent_writes import retried
+from tests.support.graph.verification import breaks
 
 YEARS = (2022, 2023, 2024)
 WRITERS = 12
@@ -79,6 +83,54 @@ async def test_a_newer_value_supersedes_and_reports_the_previous_one(census: Age
     previous = {"population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}}
     assert newer.tool_answer == {"created": False, "superseded": previous}
     assert (await load_node(census, newer)).properties["population"] == 24
+
+
+async def write_undated(agent_graph: AgentGraph, year: int, page: str) -> UpsertResult:
+    """Write Ghana's population from a page without a date, which has the sentence about `year`."""
+    quote = evidence_input(year).quote
+    result = {"url": f"https://{page}.example/", "title": "From 2022 to 2999", "content": quote}
+    await agent_graph.store_search_results({"results": [result]})
+    async with agent_graph.database.transaction() as session:
+        return await add_node(
+            session,
+            agent_graph.scope,
+            agent_graph.validators,
+            type_name="Country",
+            name="Ghana",
+            properties={"summary": "A state.", "population": year - 2000},
+            evidence=[EvidenceInput(f"https://{page}.example/", quote)],
+        )
+
+
+async def test_a_page_without_a_date_stands_beside_a_dated_one(census: AgentGraph) -> None:
+    await write_population(census, 2022)
+    undated = await write_undated(census, 2023, "archive")
+    current = {"population": {"held": 22, "asOf": "2022-06-30T00:00:00Z"}}
+    assert undated.tool_answer == {"created": False, "kept": current}
+    assert (await load_node(census, undated)).properties["population"] == 22
+    async with census.database.transaction() as session:
+        listed = await list_evidence_of_node(session, census.scope, undated.id, PageRequest())
+        agreement = await load_agreement(session, census.scope, NODES, undated.id)
+        assert await breaks(session, census.scope) == []
+    assert [each.as_of for each in listed.items].count(None) == 1
+    assert [(other.value, other.as_of) for other in agreement["population"].others] == [(23, None)]
+
+
+async def test_of_pages_without_a_date_only_the_first_replaces_its_own_value(
+    census: AgentGraph,
+) -> None:
+    first = await write_undated(census, 2022, "archive")
+    other = await write_undated(census, 2023, "mirror")
+    assert other.tool_answer["kept"] == {"population": {"held": 22, "asOf": None}}
+    own = await write_undated(census, 2024, "archive")
+    assert own.tool_answer["superseded"] == {"population": {"held": 22, "asOf": None}}
+    assert (await load_node(census, first)).properties["population"] == 24
+    dated = await write_population(census, 2022)
+    assert (await load_node(census, dated)).properties["population"] == 22
+    async with census.database.transaction() as session:
+        nodes, _ = await load_elements(session, census.scope, [first.id], [])
+        assert await breaks(session, census.scope) == []
+    assert nodes[0]["asOf"] == "2022-06-30T00:00:00Z"
 
 
 async def test_an_older_value_is_stored_and_does_not_win(census: AgentGraph) -> None:

@@ -145,8 +145,8 @@ async def _assert_supported(
         assert integrity.sha256(quote) == evidence.quote_sha256
         assert integrity.sha256(source.text) == source.sha256
     claims = [
-        Claim(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at)
-        for evidence, _ in rows
+        Claim(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at, url=source.url)
+        for evidence, source in rows
     ]
     assert project_properties({}, claims) == properties
     return [evidence.id for evidence, _ in rows]

@@ -142,3 +142,9 @@ def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> N
     assert "share: 40  (only a.example)\n" in output
     assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
     assert "since: 2020  (2 sites; since barred: b.example)\n" in output
+
+
+def test_what_has_no_date_is_shown_with_none() -> None:
+    other = OtherValueResponse(value=35, sites=["c.example"], as_of=None)
+    agreement = {"share": AgreementResponse(sites=["a.example"], others=[other])}
+    assert "c.example: 35 date unknown\n" in render(show_edge, make_edge(ID, OTHER, agreement))

@@ -38,6 +38,40 @@ def test_publication_dates_are_parsed(text: str | None, moment: datetime | None)
     assert parse_published(text) == moment
 
 
+NOVEMBER_20 = _at(2026, 11, 20)
+WRITTEN_DATES = {
+    NOVEMBER_20: (
+        *("20.11.2026", "20. 11. 2026", "20/11/2026", "11/20/2026", "20-11-2026", "20-Nov-2026", "2026/11/20"),
+        *("20 novembre 2026", "20. November 2026", "20 de noviembre de 2026", "20 de novembro de 2026"),
+        *("20 noviembre 2026", "20 november 2026", "le 20 novembre 2026", "20 NOVEMBRE 2026", "20. Nov. 2026"),
+        *("2026年11月20日", "November 20th, 2026", "Nov. 20, 2026", "Friday, Nov 20, 2026", "Freitag, 20. November 2026"),
+        *("Updated Nov 20, 2026", "Last updated: Nov 20, 2026", "Published on 20 November 2026", "Stand: 20.11.2026"),
+        *("1795132800", "1795132800000", "1795132800.0", "20 novembre 2026 à 8h00", "20.11.2026, 08:00 Uhr"),
+        # The offset of these zones is not certain, so only the day counts.
+        *("Nov 20, 2026 8:00 AM ET", "2026-11-20 08:00 ET", "Fri, 20 Nov 2026 08:00:00 CET", "Nov 20, 2026, 8:00 PM IST"),
+    ),
+    _at(2026, 11, 20, 13): ("Fri, 20 Nov 2026 08:00:00 EST", "2026-11-20T08:00:00-05:00"),
+    _at(2026, 3, 1): ("1er mars 2026", "1 mars 2026", "1. März 2026", "1 marzo 2026", "1 de março de 2026", "mars 2026"),
+    _at(2026, 5, 5): ("5/5/2026", "5.5.2026", "05-05-2026"),
+    None: (
+        *("5/3/2026", "03-05-2026", "31.02.2026", "20.13.2026", "40/11/2026", "3 days ago", "hier", "8:00 AM ET"),
+        *("12345", "20 foo 2026", "2026年13月20日", "November", "Nov 20", "x" * 10_000, "1 " * 10_000),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        pytest.param(text, moment, id=text[:40])
+        for moment, texts in WRITTEN_DATES.items()
+        for text in texts
+    ],
+)
+def test_written_publication_dates_are_parsed(text: str, moment: datetime | None) -> None:
+    assert parse_published(text) == moment
+
+
 @pytest.mark.parametrize(
     ("text", "start", "end"),
     [

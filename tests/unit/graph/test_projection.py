@@ -1,11 +1,21 @@
 """The newest claim that is not retracted applies, in whatever order claims were learned."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from typing import Any
 from uuid import UUID
 
-from shared.graph.provenance.claims import Claim, current_claims, project_properties
+import pytest
+
+from shared.graph.provenance.claims import (
+    UNKNOWN_DATE,
+    Claim,
+    apply_claims,
+    current_claims,
+    project_properties,
+)
 
 DAY_0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -47,3 +57,70 @@ def test_properties_without_claims_are_retained() -> None:
         "price": 2,
         "place": "Oslo",
     }
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a page says of one property, in the order in which it is learned."""
+
+    price: int
+    day: int | None
+    """Of its date; None if it has none."""
+    page: str = "a"
+    retracted: bool = False
+
+
+UNDATED_CASES = {
+    "a dated value stays when an undated one is learned": ([Said(12, 5), Said(9, None, "b")], 12),
+    "a dated value replaces an undated one": ([Said(9, None), Said(12, 5, "b")], 12),
+    "however old its date is": ([Said(9, None), Said(12, -9_000, "b")], 12),
+    "the first of two undated values stays": ([Said(1, None), Said(2, None, "b")], 1),
+    "until its own page says otherwise": ([Said(1, None), Said(2, None, "b"), Said(3, None)], 3),
+    "another page changes nothing twice": ([Said(1, None), Said(2, None, "b"), Said(3, None, "b")], 1),
+    "the next holds if the first is retracted": ([Said(1, None, retracted=True), Said(2, None, "b")], 2),
+    "an undated value holds if the dated one is retracted": ([Said(12, 5, retracted=True), Said(9, None, "b")], 9),
+    "an undated version of a dated page does not replace it": ([Said(12, 5), Said(9, None)], 12),
+}  # fmt: skip
+
+
+def _claims(said: Sequence[Said]) -> list[Claim]:
+    return [
+        Claim(
+            UUID(int=number),
+            {"price": each.price},
+            UNKNOWN_DATE if each.day is None else DAY_0 + timedelta(days=each.day),
+            DAY_0 + timedelta(days=100 + number),
+            each.retracted,
+            f"https://{each.page}.example/",
+        )
+        for number, each in enumerate(said)
+    ]
+
+
+@pytest.mark.parametrize(("said", "expected"), UNDATED_CASES.values(), ids=UNDATED_CASES)
+def test_an_unknown_date_never_wins(said: Sequence[Said], expected: int) -> None:
+    for order in permutations(_claims(said)):
+        assert project_properties({}, order) == {"price": expected}
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [case for case in UNDATED_CASES.values() if not any(each.retracted for each in case[0])],
+)
+def test_writing_one_after_the_other_gives_the_same(said: Sequence[Said], expected: int) -> None:
+    properties: dict[str, Any] = {}
+    claims = _claims(said)
+    for number, new in enumerate(claims):
+        change = apply_claims(properties, claims[:number], [new])
+        is_kept = change.properties["price"] != new.values["price"]
+        assert ("price" in change.retained) is is_kept
+        properties = change.properties
+    assert properties == {"price": expected}
+
+
+def test_a_value_without_a_date_is_reported_without_one() -> None:
+    first, second = _claims([Said(1, None), Said(2, None, "b")])
+    change = apply_claims({"price": 1}, [first], [second])
+    assert change.retained["price"].as_of is None
+    dated, undated = _claims([Said(1, None), Said(2, 5, "b")])
+    assert apply_claims({"price": 1}, [dated], [undated]).superseded["price"].as_of is None

@@ -24,9 +24,14 @@ from services.observer.news import (
 from services.observer.news_items import Item
 from shared.enums import NewsKind, ProbeKind
 from shared.fetch.client import UNSEEN, FetchClient, Fetched, FetchError, Seen
+from tests.support.inline_reader import InlineReader
 
 READ_AT = datetime(2026, 11, 27, 9, tzinfo=UTC)
 FEED = "https://example.org/feed"
+
+
+async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
+    return await news.check(client, InlineReader(), watched)
 
 
 class Site(FetchClient):

@@ -1,0 +1,78 @@
+"""Advice of one run never contradicts other advice of it on the same subject, unless it replaces it."""
+
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from shared.graph.conclusions.positions import Position, SubjectNode, contradiction, subject_of
+from tests.support.seeds import first_seed, repeatable, seed_count
+
+ORION, VEGA, CHILE = (UUID(int=number) for number in (1, 2, 3))
+NODES = [
+    SubjectNode(ORION, ("Orion Bank", "ORB")),
+    SubjectNode(VEGA, ("Vega Steel",)),
+    SubjectNode(CHILE, ("Chile",)),
+]
+
+
+@pytest.mark.parametrize(
+    ("title", "summary", "subject"),
+    [
+        ("Orion Bank before its results", "Vega Steel will follow.", {ORION}),
+        ("ORB is cheap", "", {ORION}),
+        ("Take profits", "Sell Vega Steel now.", {VEGA}),
+        ("Orion Bank over Vega Steel", "", {ORION, VEGA}),
+        ("Wait", "Nothing changed.", {ORION, VEGA, CHILE}),
+    ],
+)
+def test_the_subject_is_what_the_title_names(title: str, summary: str, subject: set[UUID]) -> None:
+    assert subject_of(title, summary, NODES) == subject
+
+
+def _random_advice(random: Random, number: int, accepted: list[Position]) -> Position:
+    replaces = None
+    if accepted and random.random() < 0.4:
+        replaces = random.choice(accepted).id
+    if random.random() < 0.05:
+        replaces = UUID(int=999)
+    return Position(
+        UUID(int=100 + number),
+        f"Advice {number}",
+        random.choice(["BUY", "SELL", "HOLD"]),
+        frozenset(random.sample([ORION, VEGA, CHILE], random.randint(0, 3))),
+        replaces,
+    )
+
+
+def test_no_two_standing_pieces_of_advice_are_opposed() -> None:
+    first = first_seed()
+    for seed in range(first, first + (seed_count() or 200)):
+        with repeatable(seed):
+            _walk(Random(seed))
+
+
+def _walk(random: Random) -> None:
+    accepted: list[Position] = []
+    for number in range(30):
+        new = _random_advice(random, number, accepted)
+        if not contradiction(new, accepted):
+            accepted.append(new)
+        replaced = {each.replaces for each in accepted}
+        standing = [each for each in accepted if each.id not in replaced]
+        assert replaced <= {None, *(each.id for each in accepted)}
+        for one in standing:
+            assert not any(
+                one.action != other.action and one.subject & other.subject for other in standing
+            )
+
+
+def test_the_refusal_says_which_one_stands_and_how_to_replace_it() -> None:
+    stands = Position(UUID(int=7), "Orion Bank is cheap", "BUY", {ORION})
+    reason = contradiction(Position(UUID(int=8), "Sell", "SELL", {ORION, VEGA}), [stands])
+    assert all(part in reason for part in ("SELL", "BUY", stands.title, str(stands.id), "replaces"))
+    replacing = Position(UUID(int=9), "Sell", "SELL", {ORION}, stands.id)
+    assert not contradiction(replacing, [stands])
+    assert "BUY contradicts SELL" in contradiction(
+        Position(UUID(int=10), "Buy", "BUY", {ORION}), [stands, replacing]
+    )
