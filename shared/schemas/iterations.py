@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from shared.enums import WorkReason
+from shared.enums import StepKind, StepStatus, WorkReason
 from shared.schemas.base import (
     CallTotals,
     FailedSending,
@@ -47,7 +47,27 @@ def plan_notes(result: Json) -> list[str]:
         found = {"not reached": failed, "changed": changed, "new": result.get("documents_new", 0)}
         counts = ", ".join(f"{count} {what}" for what, count in found.items() if count)
         notes.append(f"Pages checked: {checked}{f' ({counts})' if counts else ''}.")
+    notes += [
+        f"Not reached: {each['url']} ({each['error']})." for each in result.get("unreachable", ())
+    ]
+    if expired := result.get("news_expired"):
+        notes.append(f"News that expired: {expired}.")
     return notes
+
+
+def step_notes(step: StepResponse) -> list[str]:
+    """The results of an observe step, and what a completed query did not find, in words."""
+    if step.kind == StepKind.OBSERVE:
+        return plan_notes(step.result or {})
+    is_query = step.kind == StepKind.QUERY and step.status == StepStatus.COMPLETED
+    return query_notes(step.result or {}) if is_query else []
+
+
+def query_notes(result: Json) -> list[str]:
+    """What a completed query did not find, in words of the model."""
+    if statements := result.get("not_found"):
+        return [f"Not found: {each}" for each in statements]
+    return [] if result.get("nodes") or result.get("edges") else ["Sought in vain."]
 
 
 class PhaseRunResponse(ResponseModel):

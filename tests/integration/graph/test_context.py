@@ -252,7 +252,7 @@ async def test_only_the_last_iterations_are_listed(agent_graph: AgentGraph) -> N
     ], "as many as a new plan must not repeat, the newest at the end"
     requests = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
     assert requests == [
-        "Data 25 (lacking since iteration 26)",
+        "data 25 (lacking since iteration 25)",
         *(f"data {number} (lacking since iteration {number})" for number in range(24, 16, -1)),
     ]
 
