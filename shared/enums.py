@@ -35,6 +35,15 @@ class ProbeKind(StrEnum):
     FEED = "feed"
 
 
+class RequestState(StrEnum):
+    """What has become of an investigation request."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    SOUGHT_IN_VAIN = "sought_in_vain"
+    DROPPED = "dropped"
+
+
 class NewsKind(StrEnum):
     """What is new."""
 

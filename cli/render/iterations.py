@@ -14,7 +14,7 @@ from rich.table import Table
 from cli.references import short_ids
 from cli.render.console import ago, between, cited, clip, counted
 from cli.render.provenance import describe_doubt
-from shared.enums import StepKind
+from shared.enums import RequestState, StepKind
 from shared.events import models
 from shared.events.envelope import Event
 from shared.schemas.base import (
@@ -34,7 +34,7 @@ from shared.schemas.base import (
     ToolResultEvent,
 )
 from shared.schemas.conclusions import InvestigationRequestResponse
-from shared.schemas.iterations import plan_notes
+from shared.schemas.iterations import plan_notes, step_notes
 from shared.schemas.provenance import DoubtResponse
 
 if TYPE_CHECKING:
@@ -241,6 +241,13 @@ def _plan(console: Console, plan: Json) -> None:
             f"  [agent]![/] {escape(str(insight.get('observation', '')))}", soft_wrap=True
         )
 
+    for item in plan.get("skipped", []):
+        console.print(
+            f"  [quiet]- skipped: {escape(str(item.get('title') or item.get('url')))}: "
+            f"{escape(str(item.get('reason')))}[/]",
+            soft_wrap=True,
+        )
+
 
 def _number(items: Sequence[Json], noun: str) -> str:
     return counted(len(items), noun)
@@ -263,6 +270,8 @@ def _step(
         console.print(f"  [warn]![/] {escape(reason)}", soft_wrap=True)
     elif step.error:
         console.print(f"  [bad]✗[/] {escape(step.error)}", soft_wrap=True)
+    for note in step_notes(step) if step.kind == StepKind.QUERY else ():
+        console.print(f"  [quiet]{escape(note)}[/]", soft_wrap=True)
     for run in runs:
         answers = [event for event in run.events if isinstance(event, AnswerEvent)]
         tools = [event for event in run.events if isinstance(event, ToolResultEvent)]
@@ -410,13 +419,24 @@ def show_investigations(
             soft_wrap=True,
         )
         console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
+        if request.not_found and request.state == RequestState.SOUGHT_IN_VAIN:
+            console.print(Padding(f"not found: {escape(request.not_found)}", (0, 0, 0, 2)))
     if len(requests) == limit:
         console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
 
 
 def _state(request: InvestigationRequestResponse) -> str:
     if request.answered_at is not None:
-        return f"[good]answered {ago(request.answered_at)}[/]"
+        with_ids = request.answered_with or {}
+        counts = [
+            counted(len(ids), noun)
+            for noun, ids in (("node", with_ids.get("nodes")), ("edge", with_ids.get("edges")))
+            if ids
+        ]
+        what = f" with {' and '.join(counts)}" if counts else ""
+        return f"[good]answered {ago(request.answered_at)}{what}[/]"
+    if request.state == RequestState.SOUGHT_IN_VAIN and request.sought_at is not None:
+        return f"[warn]sought in vain {ago(request.sought_at)}[/]"
     if request.dropped_at is not None:
         return f"[quiet]dropped {ago(request.dropped_at)}[/]"
     return "[warn]open[/]"

@@ -27,6 +27,7 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import query_graph
 from shared.graph.validation import one_line
+from shared.llm.messages import now_line
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
@@ -35,7 +36,7 @@ from shared.tools import Json, Tool
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import conversation_search
 from shared.workflow import steps
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import StepRow, database_time
 from shared.workflow.leases import Lease
 
 _PLURALS = {
@@ -48,14 +49,17 @@ _MAX_ERRORS = 3
 
 
 async def describe_state(session: AsyncSession, agent: Agent) -> str:
-    """Describes the running iteration with its plan, the last one that ended, and when the next is due."""
+    """Describes the time, the running iteration with its plan, the last one that ended, and when the next is due."""
     newest = await session.scalars(
         select(Iteration)
         .where(Iteration.agent_id == agent.id)
         .order_by(Iteration.number.desc())
         .limit(2)
     )
-    lines = [f"You are called {agent.name}; an iteration begins every {agent.interval_seconds} s."]
+    lines = [
+        now_line(await database_time(session)),
+        f"You are called {agent.name}; an iteration begins every {agent.interval_seconds} s.",
+    ]
     for iteration in newest:
         running = iteration.status == IterationStatus.RUNNING
         lines += await (

@@ -28,6 +28,7 @@ from shared.errors import PermanentError, RetrySoonError
 from shared.graph import system_types, types
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
+from shared.llm.messages import now_line
 from shared.llm.phase_run import Model, PhaseRun
 from shared.llm.repair import cut_text
 from shared.llm.structured_output import (
@@ -37,7 +38,7 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.tools import ToolRefusalError
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import StepRow, database_time
 from shared.workflow.leases import Lease
 
 CONFIGURATION = "agent_configuration"
@@ -112,13 +113,14 @@ async def _message(session: AsyncSession, agent: Agent, request: ConfigurationIn
         if item.created_by != types.SYSTEM_CREATOR
     ]
     present = configuration.prompts_by_phase(agent)
-    return user_message(
+    message = user_message(
         request.mission,
         name=None if agent.name == request.provisional_name else agent.name,
         prompts_to_keep={phase: present[phase] for phase in request.keep if phase in present},
         existing=existing,
         corpus=agent.corpus,
     )
+    return f"{message}\n\n{now_line(await database_time(session))}"
 
 
 async def _request_configuration(

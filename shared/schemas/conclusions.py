@@ -3,11 +3,12 @@
 from datetime import datetime
 from uuid import UUID
 
-from shared.schemas.base import ResponseModel
+from shared.enums import RequestState
+from shared.schemas.base import Json, ResponseModel
 
 
 class InvestigationRequestResponse(ResponseModel):
-    """Data that an Analyzer lacked. Open until it is answered or dropped."""
+    """Data that an Analyzer lacked. Open until it is answered, sought in vain or dropped."""
 
     id: UUID
     iteration_id: UUID | None
@@ -21,5 +22,14 @@ class InvestigationRequestResponse(ResponseModel):
     answered_at: datetime | None
     answered_by: UUID | None
     """The query step that answered it and wrote something."""
+    answered_with: Json | None = None
+    """`{nodes, edges}`: the ids of what that step wrote."""
+    sought_at: datetime | None = None
+    """When a query last sought it in vain."""
+    not_found: str | None = None
+    """The sentence of the model that says what was not found."""
+    reopened_at: datetime | None = None
+    """When a repeated request last opened it again."""
+    state: RequestState = RequestState.OPEN
     dropped_at: datetime | None
     """When it was dropped because it had been open for too long."""

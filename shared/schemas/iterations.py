@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from shared.enums import CheckFailure, WorkReason
+from shared.enums import CheckFailure, StepKind, StepStatus, WorkReason
 from shared.schemas.base import (
     CallTotals,
     FailedSending,
@@ -54,6 +54,8 @@ def plan_notes(result: Json) -> list[str]:
         notes.extend(f"{each['url']} is {each['error']}." for each in failures[:MAX_FAILURES])
         if (more := len(failures) - MAX_FAILURES) > 0:
             notes.append(f"{more} more could not be checked: see the sources of the agent.")
+    if expired := result.get("news_expired"):
+        notes.append(f"News that expired: {expired}.")
     return notes
 
 
@@ -64,7 +66,23 @@ MAX_FAILURES: Final = 5
 def _kind_of(error: str) -> CheckFailure:
     """The kind of a failed check, with which its error begins."""
     kind = error.partition(": ")[0]
-    return CheckFailure(kind) if kind in CheckFailure else CheckFailure.NOT_REACHED
+    known = {str(each) for each in CheckFailure}
+    return CheckFailure(kind) if kind in known else CheckFailure.NOT_REACHED
+
+
+def step_notes(step: StepResponse) -> list[str]:
+    """The results of an observe step, and what a completed query did not find, in words."""
+    if step.kind == StepKind.OBSERVE:
+        return plan_notes(step.result or {})
+    is_query = step.kind == StepKind.QUERY and step.status == StepStatus.COMPLETED
+    return query_notes(step.result or {}) if is_query else []
+
+
+def query_notes(result: Json) -> list[str]:
+    """What a completed query did not find, in words of the model."""
+    if statements := result.get("not_found"):
+        return [f"Not found: {each}" for each in statements]
+    return [] if result.get("nodes") or result.get("edges") else ["Nothing was found."]
 
 
 class PhaseRunResponse(ResponseModel):

@@ -9,7 +9,7 @@ from sqlalchemy.dialects.postgresql import INT4MULTIRANGE, JSONB, Range
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
-from shared.enums import IterationStatus, Stage, StepKind, StepStatus
+from shared.enums import IterationStatus, RequestState, Stage, StepKind, StepStatus
 
 
 class Iteration(Base):
@@ -176,6 +176,18 @@ class InvestigationRequest(Base):
     """When a repeated request last opened it again."""
     dropped_at: Mapped[datetime | None]
     """When it was dropped because it had been open for too long."""
+
+    @property
+    def state(self) -> RequestState:
+        if self.answered_at is not None:
+            return RequestState.ANSWERED
+        if self.dropped_at is not None:
+            return RequestState.DROPPED
+        if self.sought_at is not None and (
+            self.reopened_at is None or self.reopened_at <= self.sought_at
+        ):
+            return RequestState.SOUGHT_IN_VAIN
+        return RequestState.OPEN
 
 
 class PrunedIterations(Base):

@@ -1,11 +1,13 @@
 """What a phase sees of the graph."""
 
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
-from shared.enums import StepKind
+from shared.database.tables import Iteration, Step
+from shared.enums import StepKind, StepStatus
 from shared.graph import context
 from shared.graph.conclusions import conclusions
 from shared.graph.prompt_format import byte_length
@@ -145,6 +147,45 @@ async def test_what_was_sought_in_vain_is_shown_with_its_date(agent_graph: Agent
         assert "figures of 2026" in still_open
 
 
+async def test_an_analyzer_is_shown_what_the_queries_of_its_iteration_wrote(
+    agent_graph: AgentGraph,
+) -> None:
+    """Each element with its id, and the values that it was given with their dates; nothing of earlier iterations."""
+    await agent_graph.node("Mali")
+    iteration, query, insight = uuid4(), uuid4(), uuid4()
+    of_agent = {"agent_id": agent_graph.scope.agent_id}
+    async with agent_graph.database.transaction() as session:
+        session.add(Iteration(id=iteration, number=1, why="due", deadline_at=LONG_AGO, **of_agent))
+        await session.flush()
+        for step_id, kind in ((query, StepKind.QUERY), (insight, StepKind.INSIGHT)):
+            values = {"id": step_id, "iteration_id": iteration, "kind": kind, "index": 0}
+            session.add(Step(**values, **of_agent, status=StepStatus.COMPLETED))
+    scope = replace(agent_graph.scope, iteration_id=iteration, step_id=query)
+    of_query = replace(agent_graph, scope=scope)
+    ghana = await of_query.node("Ghana", population=33)
+    togo = await of_query.node("Togo")
+    border = await of_query.edge(ghana, togo)
+    lines = await agent_graph.database.run(context.written_lines(replace(scope, step_id=insight)))
+    shown = lines.splitlines()
+    assert [line.split("]")[0] for line in shown] == [
+        f"- [node:{ghana}",
+        f"- [node:{togo}",
+        f"- [edge:{border}",
+    ]
+    assert '"population": 33' in shown[0]
+    assert re.search(r"\(20\d\d-\d\d-\d\d\)$", shown[0])
+    other = replace(scope, iteration_id=uuid4())
+    assert await agent_graph.database.run(context.written_lines(other)) == ""
+
+
+async def test_the_adviser_is_shown_earlier_analyses_with_their_ids(
+    agent_graph: AgentGraph,
+) -> None:
+    analysis = await _analysis(agent_graph, "Growth", await agent_graph.node("Ghana"))
+    text = await _build(agent_graph, kind=StepKind.ADVISE)
+    assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short.']
+
+
 async def test_a_node_is_stale_however_fresh_its_type_is(agent_graph: AgentGraph) -> None:
     old = await agent_graph.node("Ghana")
     await agent_graph.touch(old, updated_at=LONG_AGO)
@@ -252,7 +293,7 @@ async def test_only_the_last_iterations_are_listed(agent_graph: AgentGraph) -> N
     ], "as many as a new plan must not repeat, the newest at the end"
     requests = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
     assert requests == [
-        "Data 25 (lacking since iteration 26)",
+        "data 25 (lacking since iteration 25)",
         *(f"data {number} (lacking since iteration {number})" for number in range(24, 16, -1)),
     ]
 

@@ -24,6 +24,7 @@ from shared.database.tables import (
     InboxItem,
     InvestigationRequest,
     Iteration,
+    NewsItem,
     PageProbe,
     Step,
 )
@@ -31,6 +32,8 @@ from shared.enums import (
     ANALYSIS_TYPE,
     IterationStatus,
     MemoryKind,
+    NewsKind,
+    NewsState,
     ProbeKind,
     RetentionKind,
     StepKind,
@@ -235,6 +238,24 @@ async def test_a_new_document_is_noticed_and_read(watcher: Watcher) -> None:
     assert any(BOLIVIA_URL in objective for objective in await watcher.objectives())
     assert "600" in str(await watcher.node("Bolivia"))
     assert await watcher.until_quiet() <= MAX_WORKING
+
+
+async def test_a_document_that_arrives_after_the_first_iteration_is_news(watcher: Watcher) -> None:
+    """No page that the agent has read has declared the feed when its baseline is taken."""
+    assert (await watcher.tick()).status == IterationStatus.COMPLETED
+    (watcher.corpus / "bolivia.md").write_text(BOLIVIA)
+    assert (await watcher.tick()).status == IterationStatus.COMPLETED
+    observed = await watcher.observed()
+    assert (observed["documents_new"], observed["news_offered"]) == (1, 1)
+    assert any(BOLIVIA_URL in objective for objective in await watcher.objectives())
+    await watcher.tick()
+    async with watcher.database.transaction() as session:
+        (item,) = await session.scalars(select(NewsItem))
+        assert (item.kind, item.url, item.state) == (
+            NewsKind.DOCUMENT,
+            BOLIVIA_URL,
+            NewsState.READ,
+        )
 
 
 async def test_an_agent_searches_and_watches_the_corpus_that_it_names(

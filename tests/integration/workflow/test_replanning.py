@@ -18,7 +18,7 @@ from shared.database.tables import (
     Iteration,
     Step,
 )
-from shared.enums import IterationStatus, Phase, Stage, StepKind, StepStatus
+from shared.enums import IterationStatus, Phase, RequestState, Stage, StepKind, StepStatus
 from shared.graph import system_types
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
@@ -224,6 +224,34 @@ async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
     assert observed["dropped_requests"] == [unknown_id]
     found_nodes = bool((query.result or {}).get("nodes"))
     assert request.answered_by == (query.id if found_nodes else None)
+
+
+@pytest.mark.parametrize("form", ["Not found: {}", "**Not found:** {}", "- Not found: {}"])
+async def test_a_request_whose_document_says_that_it_was_not_found_is_not_answered(
+    sandbox_settings: Settings, sandbox: str, past: Past, form: str
+) -> None:
+    """Although the query writes something: what it wrote is not what was asked."""
+    objective, said = "The lithium output of Togo in 2031", "the output of Togo in 2031"
+    async with past.database.transaction() as session:
+        insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
+        assert insight.iteration_id is not None
+        request_id = await investigations.create_request(
+            past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "It lacks.")
+        ).answer(session)
+    _script(sandbox, past.plan(objective, answers=(str(request_id),)))
+    for _ in range(2):  # The model does not search, so code does, and asks again.
+        script = {"phase": Phase.KNOWLEDGE_ACQUISITION, "content": form.format(said)}
+        Sandbox(sandbox).script(script)
+    iteration = await past.observe(sandbox_settings)
+    async with past.database.transaction() as session:
+        request = await session.get_one(InvestigationRequest, request_id)
+        query = await session.scalar(
+            select(Step).where(Step.kind == StepKind.QUERY, Step.iteration_id == iteration.id)
+        )
+    assert query is not None
+    assert query.result is not None
+    assert (request.state, request.not_found) == (RequestState.SOUGHT_IN_VAIN, said)
+    assert (request.answered_at, query.result["not_found"]) == (None, [said])
 
 
 async def test_an_expired_request_is_dropped(

@@ -22,6 +22,7 @@ from shared.enums import IterationStatus, Phase, StepKind
 from shared.events.topology import CONSUMERS
 from shared.graph.context import build_survey
 from shared.graph.scope import GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.phase_run import Model
 from shared.llm.provider import OnDelta, Provider
@@ -178,9 +179,13 @@ class _Recorder:
         async with self._database.connection() as connection:
             iteration = await steps.iteration_query(step).answer(connection)
             if group not in self._surveys:
-                self._surveys[group] = await build_survey(
+                survey = await build_survey(
                     connection, scope, StepKind(step.kind), token_budget=self._context_tokens
                 )
+                short_ids = ShortIds(scope)
+                if step.kind == StepKind.ADVISE:
+                    await short_ids.number(connection, [survey])
+                self._surveys[group] = short_ids.shorten(survey)
         self.recording.steps.append(
             RecordedStep(step, iteration.number, scope, self._surveys[group])
         )

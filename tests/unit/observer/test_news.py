@@ -15,7 +15,6 @@ from services.observer.news import (
     READ_AGAIN,
     Probe,
     Watched,
-    check,
     found_items,
     groups_to_read,
     reading_query,

@@ -42,7 +42,7 @@ from services.api.web.rendering import PageResponse
 from shared.enums import CallKind, IterationStatus, RetentionKind, StepKind
 from shared.runtime.settings import Settings
 from shared.schemas.base import IterationSummary, PageRequest
-from shared.schemas.iterations import IterationOutline, IterationTrace, plan_notes
+from shared.schemas.iterations import IterationOutline, IterationTrace, plan_notes, step_notes
 from shared.telemetry.tracing import trace_id_of
 from shared.workflow.iterations import database_time
 
@@ -241,7 +241,7 @@ async def _step_details(access: AgentAccess, trace: IterationTrace, key: Key) ->
         "step": step,
         "name": step_name(step),
         "text": step_text(step),
-        "notes": plan_notes(step.result or {}) if step.kind == StepKind.OBSERVE else [],
+        "notes": step_notes(step),
         "runs": [run for run in trace.runs if run.step_id == step.id],
         "written": [item for item in trace.written if item.step_id == step.id],
         "sources": await transcripts.sources_of_step(access.session, access.agent.id, step.id),

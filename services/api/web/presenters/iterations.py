@@ -20,6 +20,7 @@ from shared.schemas.iterations import (
     IterationProgress,
     PhaseRunResponse,
     plan_notes,
+    query_notes,
 )
 
 _QUERY_PHASES: Final = {
@@ -197,7 +198,8 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     checks = _checks_in_words(result.get("checks") or {})
     if kind == StepKind.QUERY:
         nodes, edges = result.get("nodes", 0), result.get("edges", 0)
-        return (f"{plural(nodes, 'node')}, {plural(edges, 'edge')}", *checks)
+        counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
+        return (counts, *query_notes(result), *checks)
     if kind == StepKind.INSIGHT and not result.get("analyses"):
         return ("Not enough data for an analysis.",)
     if kind == StepKind.ADVISE and not result.get("advice"):

@@ -1,0 +1,150 @@
+"""What becomes of investigation requests: answered by what, sought in vain, or open; equal ones are one."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+import pytest
+from sqlalchemy import func, select, text, update
+
+from shared.database.engine import Database
+from shared.database.tables import Agent, InvestigationRequest
+from shared.enums import RequestState
+from shared.workflow import investigations
+from shared.workflow.investigations import MissingData, Requested
+from tests.support.factories import StartedIteration, make_agent, make_iteration
+
+OBJECTIVE = "The copper output of Peru in 2025"
+EQUAL = [
+    "the copper output of Peru in 2025",
+    "  The copper  output of Peru in 2025.",
+    "Find out the copper output of Peru in 2025",
+    "What is the copper output of Peru in 2025?",
+    "The copper output of Peru in 2025!",
+]
+OTHER = ["The copper output of Peru in 2024", "The copper output of Chile in 2025"]
+
+
+class Requests:
+    def __init__(self, database: Database, agent: Agent, started: StartedIteration) -> None:
+        self.database = database
+        self.agent_id = agent.id
+        self.started = started
+
+    async def make(self, objective: str = OBJECTIVE) -> Requested:
+        step = self.started.observe
+        query = investigations.request(
+            self.agent_id, self.started.iteration.id, step.id, MissingData(objective, "It lacks.")
+        )
+        return await self.database.run(query)
+
+    async def stored(self) -> Sequence[InvestigationRequest]:
+        async with self.database.transaction() as session:
+            return (await session.scalars(select(InvestigationRequest))).all()
+
+    async def state(self) -> RequestState:
+        (request,) = await self.stored()
+        return request.state
+
+    async def shown(self) -> tuple[list[str], list[str]]:
+        outstanding = await self.database.run(investigations.list_outstanding(self.agent_id))
+        return (
+            [each.objective for each in outstanding.open],
+            [each.objective for each in outstanding.sought],
+        )
+
+    async def seek(self, request: UUID, not_found: str | None = "No page has it.") -> None:
+        await self.database.run(investigations.mark_sought(self.agent_id, {request: not_found}))
+
+    async def answer(self, request: UUID, nodes: Sequence[UUID] = ()) -> None:
+        query = investigations.mark_answered(
+            self.agent_id, [request], by=self.started.observe.id, nodes=nodes
+        )
+        await self.database.run(query)
+
+    async def age(self, days: float) -> None:
+        async with self.database.transaction() as session:
+            then = InvestigationRequest.sought_at - timedelta(days=days)
+            await session.execute(update(InvestigationRequest).values(sought_at=then))
+
+    async def read_page(self) -> None:
+        async with self.database.transaction() as session:
+            await session.execute(
+                text("""
+                insert into sources (id, agent_id, url, text, sha256, fetched_at, seal)
+                values (gen_random_uuid(), :agent, 'https://example.org/new', 'x', '', clock_timestamp(), '')
+                """),
+                {"agent": self.agent_id},
+            )
+
+
+@pytest.fixture
+async def requests(database: Database) -> Requests:
+    agent = await make_agent(database)
+    return Requests(database, agent, await make_iteration(database, agent))
+
+
+async def test_equal_requests_are_one(requests: Requests) -> None:
+    first = await requests.make()
+    for _ in range(20):
+        for objective in EQUAL:
+            assert (await requests.make(objective)).id == first.id
+    assert len(await requests.stored()) == 1
+    for objective in OTHER:
+        assert (await requests.make(objective)).id != first.id
+    assert await requests.shown() == ([*reversed(OTHER), OBJECTIVE], [])
+
+
+async def test_an_answered_request_names_what_was_written_and_stays_answered(
+    requests: Requests,
+) -> None:
+    request, node = (await requests.make()).id, uuid4()
+    await requests.answer(request, [node])
+    again = await requests.make(EQUAL[0])
+    assert (again.is_open, again.answered_with) == (False, {"nodes": [str(node)], "edges": []})
+    await requests.seek(request)
+    assert await requests.state() == RequestState.ANSWERED
+    assert await requests.shown() == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("days", "has_read", "is_open"),
+    [(0, True, False), (0.5, True, False), (2, False, False), (2, True, True)],
+)
+async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was_read_since(
+    requests: Requests, days: float, *, has_read: bool, is_open: bool
+) -> None:
+    request = (await requests.make()).id
+    await requests.seek(request)
+    assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+    assert await requests.shown() == ([], [OBJECTIVE])
+    await requests.age(days)
+    if has_read:
+        await requests.read_page()
+    again = await requests.make()
+    assert (again.id, again.is_open, again.not_found) == (request, is_open, "No page has it.")
+    assert await requests.shown() == (([OBJECTIVE], []) if is_open else ([], [OBJECTIVE]))
+    if is_open:
+        await requests.seek(request)
+        assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+
+
+async def test_another_query_can_answer_what_one_sought_in_vain(requests: Requests) -> None:
+    request = (await requests.make()).id
+    await requests.seek(request, None)
+    await requests.answer(request)
+    assert await requests.state() == RequestState.ANSWERED
+
+
+async def test_an_expired_request_is_opened_again_when_it_is_repeated(requests: Requests) -> None:
+    request = (await requests.make()).id
+    async with requests.database.transaction() as session:
+        values = {"dropped_at": func.clock_timestamp()}
+        await session.execute(update(InvestigationRequest).values(**values))
+    assert await requests.state() == RequestState.DROPPED
+    assert (await requests.make()).is_open
+    assert (await requests.state(), await requests.shown()) == (
+        RequestState.OPEN,
+        ([OBJECTIVE], []),
+    )
+    assert (await requests.stored())[0].id == request
