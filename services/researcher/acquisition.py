@@ -1,7 +1,7 @@
 """Knowledge acquisition: from a query to a Markdown document with its sources."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final

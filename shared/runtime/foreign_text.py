@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import datetime
 from typing import Any, Final
 
 from shared.fetch.client import Fetched, FetchError
@@ -31,7 +32,11 @@ class ForeignTextReader:
 
     async def feed_entries(self, body: bytes, url: str) -> list[FeedEntry]:
         """See `shared.fetch.feeds.parse_feed`. Raises FetchError, also if that takes too long."""
-        return [FeedEntry(*entry) for entry in await self._read("feed", {"url": url}, body)]
+        entries = await self._read("feed", {"url": url}, body)
+        return [
+            FeedEntry(*texts, published and datetime.fromisoformat(published))
+            for *texts, published in entries
+        ]
 
     async def readable(self, answer: Json) -> Json:
         """An answer of the search service, whose pages are read for the functions that need it on the event loop.
@@ -95,7 +100,10 @@ def _read(head: Json, body: bytes) -> Any:
             content = page_content(page)
             return content.digest.hex(), content.feeds
         case "feed":
-            return parse_feed(body, head["url"])
+            return [
+                (*texts, published and published.isoformat())
+                for *texts, published in parse_feed(body, head["url"])
+            ]
         case _:
             return read_page(body.decode()).as_json()
 

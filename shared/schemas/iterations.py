@@ -48,7 +48,8 @@ def plan_notes(result: Json) -> list[str]:
         kinds = Counter(_kind_of(each["error"]) for each in failures)
         kinds[CheckFailure.NOT_REACHED] += result.get("pages_failed", 0) - kinds.total()
         changed, new = result.get("pages_changed", 0), result.get("documents_new", 0)
-        found = {**{kind: kinds[kind] for kind in CheckFailure}, "changed": changed, "new": new}
+        found: dict[str, int] = {kind: kinds[kind] for kind in CheckFailure}
+        found |= {"changed": changed, "new": new}
         counts = ", ".join(f"{count} {what}" for what, count in found.items() if count)
         notes.append(f"Pages checked: {checked}{f' ({counts})' if counts else ''}.")
         notes.extend(f"{each['url']} is {each['error']}." for each in failures[:MAX_FAILURES])
@@ -65,9 +66,8 @@ MAX_FAILURES: Final = 5
 
 def _kind_of(error: str) -> CheckFailure:
     """The kind of a failed check, with which its error begins."""
-    kind = error.partition(": ")[0]
-    known = {str(each) for each in CheckFailure}
-    return CheckFailure(kind) if kind in known else CheckFailure.NOT_REACHED
+    named = (kind for kind in CheckFailure if error.startswith(f"{kind}: "))
+    return next(named, CheckFailure.NOT_REACHED)
 
 
 def step_notes(step: StepResponse) -> list[str]:

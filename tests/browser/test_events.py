@@ -29,6 +29,8 @@ def stub_stream(page: Page, *frames: str) -> None:
         body = bodies.pop() if bodies else ": nothing\n\n"
         route.fulfill(body=body, headers={"content-type": "text/event-stream"})
 
+    # Requests of a shared worker cannot be answered here, so the page reads the stream itself.
+    page.add_init_script("delete globalThis.SharedWorker")
     page.route(STREAM, respond)
 
 

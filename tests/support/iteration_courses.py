@@ -45,9 +45,7 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
     """
     start = await make_iteration(database, agent)
     kind, result = _RESULTS.get(course, (StepKind.QUERY, {}))
-    planned = {"queries": [QUERY], "insights": []}
-    if kind == StepKind.INSIGHT:
-        planned = {"queries": [], "insights": [INSIGHT]}
+    is_insight = kind == StepKind.INSIGHT
     if course == "plan failed":
         await end_step(database, start.observe, error=KEY_ERROR)
         return start.iteration
@@ -55,7 +53,11 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
     if is_planned:
         async with database.transaction() as session:
             iteration = await session.get_one(Iteration, start.iteration.id)
-            await iterations.plan_steps(iteration, **planned).answer(session)
+            await iterations.plan_steps(
+                iteration,
+                queries=[] if is_insight else [QUERY],
+                insights=[INSIGHT] if is_insight else [],
+            ).answer(session)
     quiet = {iterations.QUIET: True} if course == "quiet" else {}
     await end_step(database, start.observe, quiet)
     if not is_planned:
@@ -63,7 +65,7 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
     async with database.transaction() as session:
         [step] = await steps.list_steps(session, start.iteration.id, kind)
     await end_step(database, step, result, error=_ERRORS.get(course))
-    if kind == StepKind.INSIGHT and result["analyses"]:
+    if is_insight and result["analyses"]:
         async with database.transaction() as session:
             [advise] = await steps.list_steps(session, start.iteration.id, StepKind.ADVISE)
         await end_step(database, advise, {"advice": [], "reason": "nothing to advise"})

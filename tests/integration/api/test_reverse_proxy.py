@@ -27,7 +27,7 @@ BROWSER: Final = {"accept": "text/html", "content-type": "application/x-www-form
 
 def location_of_guide() -> str:
     [location] = re.findall(r"```nginx\n(.*?)```", GUIDE.read_text(), re.DOTALL)
-    return location
+    return str(location)
 
 
 @contextmanager

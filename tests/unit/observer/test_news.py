@@ -137,7 +137,7 @@ async def test_new_entries_of_a_feed_are_found_from_its_second_check_on() -> Non
 async def test_a_failure_is_counted_and_forgotten_with_the_next_success() -> None:
     site = Site()
     (probe,) = await check(site, [page("a", digest=b"x", is_known=True)])
-    assert (probe.error, probe.digest) == ("the server answered 404", b"x")
+    assert (probe.error, probe.digest) == ("not reached: the server answered 404", b"x")
     (probe,) = await check(site, [after(probe)])
     assert probe.as_json()["failures"] == 2
     site.pages["https://example.org/a"] = "One"

@@ -79,11 +79,11 @@ class Stream {
           this.#take(message);
         }
       } catch {
-        // The connection was lost or refused: the next attempt continues after the last message.
+        // The connection was lost or refused. One that the server has ended is opened again without a word.
+        this.#isOpen = false;
+        if (!this.#abort.signal.aborted) for (const listener of this.listeners) listener.lost();
       }
       if (this.#abort.signal.aborted) return;
-      this.#isOpen = false;
-      for (const listener of this.listeners) listener.lost();
       await untilOnline(waitMs * (1 + JITTER * (2 * Math.random() - 1)), this.#abort.signal);
       waitMs = Math.min(2 * waitMs, MAX_RETRY_MS);
     }
