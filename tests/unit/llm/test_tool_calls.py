@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from dataclasses import replace
 from typing import Any, Literal
 from uuid import UUID
@@ -238,3 +239,25 @@ def test_randomly_damaged_calls_are_parsed_or_rejected() -> None:
                 continue
             accepted += 1
     assert accepted > count / 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<function=queryGraph>" + "<parameter=a>" * 20_000,
+        "<queryGraph>" * 20_000,
+        "queryGraph(" * 5_000,
+        "queryGraph(a=\n" * 20_000,
+        "<|channel|>" * 20_000,
+        "Action: queryGraph" + "\n" * 300_000,
+        "<think>" * 40_000,
+        "a</think>" * 30_000,
+        "```" * 100_000,
+        " " * 300_000 + "x",
+    ],
+    ids=lambda text: text.strip()[:20],
+)
+def test_hostile_text_is_read_in_bounded_time(text: str) -> None:
+    started = time.process_time()
+    normalize_tool_calls(_answer(text), NAMES)
+    assert time.process_time() - started < 2
