@@ -18,11 +18,11 @@ from shared.enums import NewsKind, NewsState, ProbeKind
 from shared.fetch.client import CONCURRENCY, FetchClient, FetchError, Seen
 from shared.fetch.feeds import FeedEntry
 from shared.graph.prompt_format import truncate_text
-from shared.graph.provenance.sources import normalize_url
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.llm.repair import cut_text
 from shared.runtime.foreign_text import ForeignTextReader
+from shared.urls import normalize_url
 
 SECONDS: Final = 15.0
 """How long the checks of an iteration may take. What was not reached is checked first the next time."""

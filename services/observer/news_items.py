@@ -11,8 +11,8 @@ from uuid import UUID
 
 from shared.enums import NewsKind, NewsState
 from shared.graph.prompt_format import truncate_text
-from shared.graph.provenance.sources import normalize_url
 from shared.graph.validation import one_line
+from shared.urls import normalize_url
 
 MAX_OFFERED: Final[Mapping[NewsKind, int]] = {NewsKind.PAGE: 10, NewsKind.DOCUMENT: 20}
 """Items that a plan is given. The others are given to later plans."""

@@ -17,7 +17,6 @@ from shared.events.models import Query
 from shared.graph import context, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import entailment
-from shared.graph.provenance.sources import normalize_url
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
@@ -28,7 +27,7 @@ from shared.llm.entailment import check_entailment, is_on
 from shared.llm.phase_run import Model
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
-from shared.urls import urls_in
+from shared.urls import normalize_url, urls_in
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 from shared.workflow import investigations, iterations

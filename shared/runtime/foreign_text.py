@@ -34,8 +34,8 @@ class ForeignTextReader:
         """See `shared.fetch.feeds.parse_feed`. Raises FetchError, also if that takes too long."""
         entries = await self._read("feed", {"url": url}, body)
         return [
-            FeedEntry(*texts, published and datetime.fromisoformat(published))
-            for *texts, published in entries
+            FeedEntry(identity, address, title, date and datetime.fromisoformat(date))
+            for identity, address, title, date in entries
         ]
 
     async def readable(self, answer: Json) -> Json:
@@ -101,8 +101,8 @@ def _read(head: Json, body: bytes) -> Any:
             return content.digest.hex(), content.feeds
         case "feed":
             return [
-                (*texts, published and published.isoformat())
-                for *texts, published in parse_feed(body, head["url"])
+                (*entry[:3], entry.published and entry.published.isoformat())
+                for entry in parse_feed(body, head["url"])
             ]
         case _:
             return read_page(body.decode()).as_json()

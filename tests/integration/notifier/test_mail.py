@@ -11,7 +11,8 @@ from pydantic import SecretStr
 from cli.local.ports import free_port
 from shared.errors import PermanentError, TransientError
 from shared.notifications import smtp as mailer_module
-from shared.notifications.smtp import Mailer, MailServer, parse_address
+from shared.notifications.mail_server import MailServer
+from shared.notifications.smtp import Mailer, parse_address
 from shared.runtime.settings import Settings
 from tests.support.certificates import authority, sign
 from tests.support.smtp_server import SmtpServer, run_smtp_server

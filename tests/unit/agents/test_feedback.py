@@ -50,8 +50,8 @@ def messages(lines: str) -> list[str]:
     insight = Insight(observation="It grows", relevant_node_ids=[], synthesis_direction="")
     return [
         observer.user_message("Watch", "Nothing", NOW, owner_feedback=lines),
-        analyzer.user_message("Watch", insight, "", "Nothing", NOW, owner_feedback=lines),
-        adviser.user_message("Watch", "", "Nothing", NOW, lines),
+        analyzer.user_message("Watch", insight, "", "Nothing", "", NOW, owner_feedback=lines),
+        adviser.user_message("Watch", "", "Nothing", NOW, owner_feedback=lines),
     ]
 
 

@@ -29,8 +29,10 @@ READ_AT = datetime(2026, 11, 27, 9, tzinfo=UTC)
 FEED = "https://example.org/feed"
 
 
-async def check(client: FetchClient, watched: Sequence[Watched]) -> list[Probe]:
-    return await news.check(client, InlineReader(), watched)
+async def check(
+    client: FetchClient, watched: Sequence[Watched], new_since: datetime | None = None
+) -> list[Probe]:
+    return await news.check(client, InlineReader(), watched, new_since)
 
 
 class Site(FetchClient):

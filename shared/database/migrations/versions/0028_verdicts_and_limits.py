@@ -1,15 +1,15 @@
 """Verdicts without errors, and limits of what services may write.
 
-Revision ID: 0032
-Revises: 0025
+Revision ID: 0028
+Revises: 0027
 """
 
 from typing import Final
 
 from alembic import op
 
-revision = "0032"
-down_revision = "0031"
+revision = "0028"
+down_revision = "0027"
 branch_labels = None
 depends_on = None
 

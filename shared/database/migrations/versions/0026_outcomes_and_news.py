@@ -1,6 +1,6 @@
 """Outcomes of investigation requests, and the state of each item of news.
 
-Revision ID: 0029
+Revision ID: 0026
 Revises: 0025
 """
 
@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects.postgresql import JSONB
 
-revision = "0029"
+revision = "0026"
 down_revision = "0025"
 branch_labels = None
 depends_on = None

@@ -1,14 +1,14 @@
 """The cause of a notice that is open until its cause ends.
 
-Revision ID: 0031
-Revises: 0025
+Revision ID: 0027
+Revises: 0026
 """
 
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0031"
-down_revision = "0029"
+revision = "0027"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 
