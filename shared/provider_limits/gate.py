@@ -608,6 +608,9 @@ class ProviderGate:
         return is_away and (is_wanted or state.is_quota)
 
     async def _probe_if_due(self) -> None:
+        if self._probing is not None and not self._probing.done():
+            # Its result says when the next one is due; a time that is set now would outlast it.
+            return
         begun: list[bool] = []
 
         def begin(state: ProviderState, now: float) -> None:
