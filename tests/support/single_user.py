@@ -12,11 +12,10 @@ import grimp
 STAY: Final[Mapping[str, str]] = {
     "shared.database.migrate": "applies the migrations beside it",
     "shared.database.roles": "applies the grants beside it",
-    "shared.fetch.feeds": "a format of what the client beside it fetches, for any service that watches the web",
-    "shared.fetch.pages": "a format of what the client beside it fetches, for any service that watches the web",
     "shared.graph.transfer.file_reader": "reads what the exporter beside it writes",
     "shared.graph.transfer.importer": "reads what the exporter beside it writes",
     "shared.graph.transfer.limits": "limits of the format that the exporter beside it writes",
+    "shared.llm.conformance": "reads the quirks beside it, which the tests run against the client",
     "shared.runtime.identity": "names of roles and files that the services' credentials beside it use",
     "shared.runtime.provision": "makes what the connections beside it need",
 }
