@@ -18,6 +18,7 @@ from shared.enums import NewsKind, NewsState, ProbeKind
 from shared.fetch.client import CONCURRENCY, FetchClient, FetchError, Seen
 from shared.fetch.feeds import FeedEntry
 from shared.graph.prompt_format import truncate_text
+from shared.graph.provenance.claims import parse_published
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.llm.repair import cut_text
@@ -339,7 +340,11 @@ def _feed_probe(
     fresh = tuple(
         entry
         for entry in entries
-        if (_is_since(entry.published, new_since) if before is None else entry.id not in before)
+        if (
+            _is_since(parse_published(entry.published), new_since)
+            if before is None
+            else entry.id not in before
+        )
     )
     kept = tuple(dict.fromkeys([*ids_now, *(before or ())]))[:MAX_ENTRIES]
     return Probe(watched, seen, entries=kept, is_changed=bool(fresh), new_entries=fresh)

@@ -1,8 +1,6 @@
 """Entries of RSS (0.9 to 2.0) and Atom feeds."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder
 
@@ -20,6 +18,7 @@ MAX_ELEMENTS: Final = 200_000
 MAX_DEPTH: Final = 200
 MAX_ID_CHARS: Final = 500
 MAX_TITLE_CHARS: Final = 300
+MAX_DATE_CHARS: Final = 100
 
 
 class FeedEntry(NamedTuple):
@@ -27,8 +26,8 @@ class FeedEntry(NamedTuple):
     """What the feed identifies it by: `guid`, `id`, or its address."""
     url: str
     title: str
-    published: datetime | None = None
-    """None if it does not say, or not in a form that is known."""
+    published: str = ""
+    """The date as the feed writes it; empty if it gives none."""
 
 
 def parse_feed(body: bytes, url: str) -> list[FeedEntry]:
@@ -92,25 +91,12 @@ def _entry(element: Element, feed_url: str) -> FeedEntry | None:
     address = link or web_address(feed_url, identity if identity.startswith("http") else "")
     if not address:
         return None
-    dates = (_date(texts[name]) for name in _DATES if name in texts)
     return FeedEntry(
         identity[:MAX_ID_CHARS],
         address,
         texts.get("title", "")[:MAX_TITLE_CHARS],
-        next((date for date in dates if date is not None), None),
+        next((texts[name][:MAX_DATE_CHARS] for name in _DATES if name in texts), ""),
     )
-
-
-def _date(text: str) -> datetime | None:
-    """A date of ISO 8601 or RFC 2822; without a zone, it is in UTC."""
-    try:
-        date = datetime.fromisoformat(text)
-    except ValueError:
-        try:
-            date = parsedate_to_datetime(text)
-        except (TypeError, ValueError):
-            return None
-    return date if date.tzinfo else date.replace(tzinfo=UTC)
 
 
 def _name(element: Element) -> str:

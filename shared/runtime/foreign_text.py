@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from datetime import datetime
 from typing import Any, Final
 
 from shared.fetch.client import Fetched, FetchError
@@ -32,11 +31,7 @@ class ForeignTextReader:
 
     async def feed_entries(self, body: bytes, url: str) -> list[FeedEntry]:
         """See `shared.fetch.feeds.parse_feed`. Raises FetchError, also if that takes too long."""
-        entries = await self._read("feed", {"url": url}, body)
-        return [
-            FeedEntry(identity, address, title, date and datetime.fromisoformat(date))
-            for identity, address, title, date in entries
-        ]
+        return [FeedEntry(*entry) for entry in await self._read("feed", {"url": url}, body)]
 
     async def readable(self, answer: Json) -> Json:
         """An answer of the search service, whose pages are read for the functions that need it on the event loop.
@@ -100,10 +95,7 @@ def _read(head: Json, body: bytes) -> Any:
             content = page_content(page)
             return content.digest.hex(), content.feeds
         case "feed":
-            return [
-                (*entry[:3], entry.published and entry.published.isoformat())
-                for entry in parse_feed(body, head["url"])
-            ]
+            return parse_feed(body, head["url"])
         case _:
             return read_page(body.decode()).as_json()
 

@@ -12,6 +12,7 @@ from shared.graph.prompt_format import (
     shorten_properties,
     truncate_to_budget,
 )
+from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools import Json
 
@@ -22,7 +23,8 @@ _VALUE_CHARS: Final = 160
 _WRITTEN: Final = CompiledStatement(f"""
 with wrote as (
   select evidence.node_id, evidence.edge_id, max(learned_at) as at, jsonb_agg(
-    jsonb_build_object('claims', claims, 'as_of', cast(cast(as_of at time zone 'utc' as date) as text))
+    jsonb_build_object('claims', claims,
+      'as_of', cast(cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as text))
     order by as_of, evidence.id) as evidence
   from steps join evidence on evidence.step_id = steps.id
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
@@ -55,7 +57,7 @@ def written_lines(scope: GraphScope) -> BoundQuery[str]:
 def _line(row: Row) -> str:
     values: dict[str, Json] = {}
     for each in row.evidence:
-        values.setdefault(each["as_of"] or "no date", {}).update(each["claims"])
+        values.setdefault(each["as_of"] or "date unknown", {}).update(each["claims"])
     line = (
         node_line(row.node_id, row.type, row.name)
         if row.edge_id is None
