@@ -83,14 +83,6 @@ class RefusedKey(Finding):
     """A provider answers, and does not accept the key."""
 
 
-@dataclass(frozen=True)
-class Outage(Finding):
-    """A provider does not answer the running installation."""
-
-    provider: str = ""
-    """As the check of the provider itself is named."""
-
-
 def good(name: str, message: str) -> Finding:
     return Finding(name, Verdict.GOOD, message)
 
@@ -159,7 +151,7 @@ def check_installed_providers(
     """
     model_key, search_key = installed.model_key_set, installed.search_key_set
     # The installation's own requests say more than a list of models.
-    away = {_outage(outage).provider for outage in installed.outages}
+    away = set(map(_check_name, installed.outages))
     yield _installed_key("OPENAI_API_KEY", model_key, installed.model_is_sandbox)
     yield _installed_key("TAVILY_API_KEY", search_key, installed.search_is_sandbox)
     if installed.model_is_sandbox:
@@ -253,14 +245,19 @@ def _view(view: "ApiView") -> Iterator[Finding]:
         yield bad("dead letters", *problem)
 
 
-def _outage(outage: ProviderOutage) -> Outage:
+def _outage(outage: ProviderOutage) -> Finding:
     fix = "nothing is lost; see whether its address and its account work"
     if outage.is_quota:
         fix = "nothing is lost; raise the limit of the account's plan, or wait until it is renewed"
-    provider = f"provider {outage.provider}" if outage.provider else "model server"
-    provider = "search service" if outage.kind == "search" else provider
     verdict = Verdict.BAD if outage.is_unavailable else Verdict.NOTE
-    return Outage(provider, verdict, outage_sentence(outage), fix, provider)
+    return Finding(_check_name(outage), verdict, outage_sentence(outage), fix)
+
+
+def _check_name(outage: ProviderOutage) -> str:
+    """The name of the check of the provider itself."""
+    if outage.kind == "search":
+        return "search service"
+    return f"provider {outage.provider}" if outage.provider else "model server"
 
 
 def _engines(data: Path, embedding_model: str | None) -> Iterator[Finding]:

@@ -182,6 +182,8 @@ _ARGUMENTS: Final[dict[str, Callable[[str], Any]]] = {
     str(Decimal): lambda _: Decimal(5),
     str(UUID): lambda _: _ID,
     str(Claimed): lambda text: Claimed([[text]], {"loan_usd": 5_000_000, "summary": text}),
+    str(NumberedPage): lambda text: NumberedPage(f"https://a.b/{text}", text),
+    "collections.abc.Collection[str]": lambda _: ("local",),
     str(CitedElements): lambda _: CitedElements({}, frozenset()),
     "collections.abc.Sequence[collections.abc.Sequence[str]]": lambda text: [[text]],
     "collections.abc.Sequence[dict[str, typing.Any]]": lambda text: [

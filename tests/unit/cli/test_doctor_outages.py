@@ -1,6 +1,6 @@
 """`vigil doctor` has one verdict for each provider: what the installation says of it, before its list of models."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import pytest
 from cli import doctor
 from cli.doctor import Finding, Verdict, examine, good
 from shared.runtime.settings import ModelProvider, Settings
-from shared.schemas.base import ProviderOutage
+from shared.schemas.base import ProviderOutage, ProvidersResponse
 
 NAMES = ("model server", "provider c5", "provider c6", "search service")
 
@@ -41,8 +41,18 @@ OUTAGES = {
 def test_a_provider_that_is_away_does_not_answer_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: str, reported: ProviderOutage
 ) -> None:
-    def running(*_: object) -> Iterator[Finding]:
+    installed = ProvidersResponse(
+        model="m",
+        model_server="http://127.0.0.1:9/v1",
+        model_key_set=False,
+        search_server=None,
+        search_key_set=False,
+        outages=[reported],
+    )
+
+    def running(*_: object) -> Generator[Finding, None, ProvidersResponse]:
         yield doctor._outage(reported)
+        return installed
 
     monkeypatch.setattr(doctor, "_running", running)
     monkeypatch.setattr(doctor, "check_model_server", lambda *_: good("model server", "answers"))
@@ -53,7 +63,11 @@ def test_a_provider_that_is_away_does_not_answer_beside(
         doctor, "check_named_provider", lambda _, name: good(f"provider {name}", "answers")
     )
     provider = ModelProvider(base_url="http://127.0.0.1:9/v1")
-    settings = Settings(providers={"c5": provider, "c6": provider})
+    settings = Settings(
+        providers={"c5": provider, "c6": provider},
+        model="m",
+        openai_base_url=installed.model_server,
+    )
     verdicts = [
         (each.name, each.verdict)
         for each in examine(settings, tmp_path, None, None)
