@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -101,12 +101,12 @@ group by 1 order by count(*) desc, 1 limit {MAX_FACTS}
 _STORE: Final = CompiledStatement(f"""
 with news as (
   insert into news_items as known
-    (id, agent_id, kind, url, title, found_at, state, reason, offers, plans, planned_in, decided_at)
-  select id, {OWNED_AGENT_ID_SQL}, kind, url, title, found_at, state, reason, offers, plans, planned_in,
+    (id, agent_id, kind, url, title, published, found_at, state, reason, offers, plans, planned_in, decided_at)
+  select id, {OWNED_AGENT_ID_SQL}, kind, url, title, published, found_at, state, reason, offers, plans, planned_in,
     case when state not in ('{NewsState.OPEN}', '{NewsState.PLANNED}') then statement_timestamp() end
   from jsonb_to_recordset(cast(:items as jsonb)) as item
-    (id uuid, kind text, url text, title text, found_at timestamptz, state text, reason text, offers integer,
-     plans integer, planned_in uuid)
+    (id uuid, kind text, url text, title text, published timestamptz, found_at timestamptz, state text, reason text,
+     offers integer, plans integer, planned_in uuid)
   on conflict (id) do update set
     state = excluded.state, reason = excluded.reason, offers = excluded.offers, plans = excluded.plans,
     planned_in = excluded.planned_in, decided_at = excluded.decided_at
@@ -395,7 +395,8 @@ def found_items(
     for entry in (entry for probe in probes for entry in probe.new_entries):
         if normalize_url(entry.url) not in known:
             known.add(normalize_url(entry.url))
-            found.append(item(NewsKind.DOCUMENT, entry.url, entry.title))
+            document = item(NewsKind.DOCUMENT, entry.url, entry.title)
+            found.append(replace(document, published=parse_published(entry.published)))
     return found
 
 

@@ -41,6 +41,8 @@ class Item:
     """Plans that had a query to read it."""
     planned_in: UUID | None = None
     """The iteration of the last such plan."""
+    published: datetime | None = None
+    """As the feed says."""
 
     @property
     def is_decided(self) -> bool:
@@ -50,7 +52,8 @@ class Item:
     def line(self) -> str:
         """For the prompt of the Observer."""
         title = f"{truncate_text(one_line(self.title))}: " if self.title else ""
-        return f"- {_WORDS[self.kind]}: {title}{self.url}"
+        published = f" (published {self.published:%Y-%m-%d})" if self.published else ""
+        return f"- {_WORDS[self.kind]}: {title}{self.url}{published}"
 
     @property
     def as_json(self) -> dict[str, Any]:
@@ -59,6 +62,7 @@ class Item:
             "kind": self.kind,
             "url": self.url,
             "title": self.title,
+            "published": None if self.published is None else self.published.isoformat(),
             "found_at": self.found_at.isoformat(),
             "state": self.state,
             "reason": self.reason,

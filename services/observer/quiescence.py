@@ -91,7 +91,7 @@ select statement_timestamp() as now, this.why, this.number,
   (select max_interval_seconds > interval_seconds from agents where id = {OWNED_AGENT_ID_SQL}) is true as interval_grows,
   exists (select from llm_interactions where step_id = :of_step) as is_resumed,
   coalesce((select jsonb_agg(item) from (
-    select id, kind, url, title, found_at, state, reason, offers, plans, planned_in,
+    select id, kind, url, title, published, found_at, state, reason, offers, plans, planned_in,
       exists (
         select from steps where iteration_id = planned_in and steps.kind = '{StepKind.QUERY}'
           and status = '{StepStatus.COMPLETED}' and jsonb_exists(result -> 'read', url)
@@ -194,13 +194,14 @@ def situation_query(scope: GraphScope) -> BoundQuery[Situation]:
 
 
 def _stored_item(row: dict[str, Any]) -> StoredItem:
-    planned_in = row["planned_in"]
+    planned_in, published = row["planned_in"], row["published"]
     values = {
         **row,
         "id": UUID(row["id"]),
         "kind": NewsKind(row["kind"]),
         "state": NewsState(row["state"]),
         "found_at": datetime.fromisoformat(row["found_at"]),
+        "published": None if published is None else datetime.fromisoformat(published),
         "planned_in": None if planned_in is None else UUID(planned_in),
     }
     was_read = values.pop("was_read")

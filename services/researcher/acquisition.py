@@ -1,7 +1,7 @@
 """Knowledge acquisition: from a query to a Markdown document with its sources."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from shared.errors import PermanentError
 from shared.events.models import Query
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.numbered_pages import NumberedPage, RunPages, fill_in, names_page
-from shared.graph.provenance.sources import page_storing, retracted_pages
+from shared.graph.provenance.sources import known_pages, page_storing
 from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
 from shared.llm.messages import section_content
@@ -27,7 +27,12 @@ from shared.tools import Arguments, Json, Refusal
 from shared.urls import page_key
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
-from shared.web_search.tools import TavilyExtract, knowledge_acquisition, refuse_unnamed
+from shared.web_search.tools import (
+    KnownOfPages,
+    TavilyExtract,
+    knowledge_acquisition,
+    refuse_unnamed,
+)
 
 
 def allow_named_pages(
@@ -197,7 +202,7 @@ async def acquire(
             shown.show_reads,
             agents.domain_preferences(query_context.agent),
             memory,
-            partial(_find_retracted, model.database, query_context.scope),
+            partial(_look_up, model.database, query_context.scope),
         ),
         guard=allow_named_pages,
         must_act=True,
@@ -267,12 +272,18 @@ def _is_document(document: str, pages: Sequence[NumberedPage], *, was_searched_f
     return any(names_page(text, page) for page in pages)
 
 
-async def _find_retracted(
-    database: Database, scope: GraphScope, urls: Sequence[str]
-) -> Mapping[str, str]:
+async def _look_up(database: Database, scope: GraphScope, urls: Sequence[str]) -> KnownOfPages:
     async with database.connection() as connection:
-        reasons = await retracted_pages(connection, scope)
-    return {url: reasons[key] for url in urls if (key := page_key(url)) in reasons}
+        known = await known_pages(connection, scope, urls)
+    keys = {url: page_key(url) for url in urls}
+    return KnownOfPages(
+        {url: known.retracted[key] for url, key in keys.items() if key in known.retracted},
+        {
+            url: known.published[key].isoformat()
+            for url, key in keys.items()
+            if key in known.published
+        },
+    )
 
 
 async def _store(

@@ -558,6 +558,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         ),
         **_steps(StepKind.QUERY),
         "page_probes": READ_ALL,
+        "news_items": READ_ALL,
         **CHECKS_EVIDENCE,
         **_calls_model(
             Phase.KNOWLEDGE_ACQUISITION, Phase.GRAPH_CONSTRUCTION, Phase.ENTAILMENT_CHECK

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator
@@ -10,6 +10,8 @@ from pydantic import BaseModel, Field, field_validator
 from shared.domains import DomainPreferences
 from shared.errors import UnavailableError, unbilled
 from shared.tools import (
+    EARLIER_DATE,
+    EARLIER_DATE_KEY,
     RETRACTED_KEY,
     Arguments,
     Json,
@@ -132,8 +134,23 @@ def _as_request(tool: str, arguments: Arguments) -> Json:
     return {"tool": tool, **arguments.model_dump(mode="json", by_alias=True)}
 
 
-Retracted = Callable[[Sequence[str]], Awaitable[Mapping[str, str]]]
-"""Returns those of the addresses whose pages the owner has retracted, with the reason."""
+class KnownOfPages(NamedTuple):
+    """What is known of pages before they are read, by address."""
+
+    retracted: Mapping[str, str] = {}
+    """Why the owner has retracted pages, or why they may not be read."""
+    published: Mapping[str, str] = {}
+    """Dates that feeds and earlier searches gave."""
+
+    def dated(self, page: Json) -> Json:
+        """The page with the known date, if its own result has none."""
+        date = self.published.get(page["url"])
+        if page.get("published_date") or date is None:
+            return page
+        return {**page, "published_date": date, EARLIER_DATE_KEY: EARLIER_DATE}
+
+
+LookUp = Callable[[Sequence[str]], Awaitable[KnownOfPages]]
 _NO_PAGE: Final = (
     "No page was found. Search again with fewer or other words, without topic and timeRange. What no page says cannot be "
     "reported."
@@ -146,51 +163,55 @@ def knowledge_acquisition(
     show_pages: Show | None = None,
     domains: DomainPreferences = NO_PREFERENCES,
     memory: SearchMemory | None = None,
-    retracted: Retracted | None = None,
+    look_up: LookUp | None = None,
 ) -> list[Tool]:
     """Returns the tools of knowledge acquisition, none of which can write.
 
     `show_passages` and `show_pages` are how the model sees what a search and an extract give. What the owner bars or has
-    retracted is left out of answers before they are recorded, so that a resumed run sees the same. What `memory` has is not
-    paid for again.
+    retracted is left out of answers before they are recorded, so that a resumed run sees the same; dates that are known are
+    added. What `memory` has is not paid for again.
     """
 
-    async def refused(urls: Sequence[str]) -> Mapping[str, str]:
-        """Why pages may not be read, by address."""
+    async def known_of(urls: Sequence[str]) -> KnownOfPages:
+        """Why pages may not be read, and their dates."""
         barred = {
             url: _BARRED.format(domain=domain)
             for url in urls
             if (domain := domains.barring(url)) is not None
         }
-        reasons = await retracted(urls) if retracted is not None else {}
-        return {url: _RETRACTED.format(reason=reasons[url]) for url in reasons} | barred
+        known = await look_up(urls) if look_up is not None else KnownOfPages()
+        reasons = {url: _RETRACTED.format(reason=why) for url, why in known.retracted.items()}
+        return KnownOfPages(reasons | barred, known.published)
 
-    async def without_refused(answer: Json) -> Json:
-        """The answer to a search without the pages that the owner has retracted, which it names."""
-        reasons = await refused([page["url"] for page in answer["results"]])
+    async def completed(answer: Json) -> Json:
+        """The answer to a search with known dates, and without the pages that the owner has retracted, which it names."""
+        known = await known_of([page["url"] for page in answer["results"]])
+        reasons = known.retracted
+        results = [known.dated(page) for page in answer["results"] if page["url"] not in reasons]
         if not reasons:
-            return answer
-        results = [page for page in answer["results"] if page["url"] not in reasons]
+            return {**answer, "results": results}
         told = [{"url": url, "error": reason} for url, reason in reasons.items()]
         return {**answer, "results": results, RETRACTED_KEY: told}
 
     async def search(arguments: TavilySearch) -> Json:
-        response = await without_refused(await _search(client, domains, arguments))
+        response = await completed(await _search(client, domains, arguments))
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return await _extract(client, arguments.urls, refused)
+        return await _extract(client, arguments.urls, known_of)
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
         answer = await memory.search(SEARCH, _as_request(SEARCH, arguments), domains)
-        return None if answer is None else await without_refused(answer)
+        return None if answer is None else await completed(answer)
 
     async def recall_pages(arguments: TavilyExtract) -> Json | None:
         assert memory is not None
-        return (
-            None if await refused(arguments.urls) else await memory.pages(EXTRACT, arguments.urls)
-        )
+        known = await known_of(arguments.urls)
+        answer = None if known.retracted else await memory.pages(EXTRACT, arguments.urls)
+        if answer is None:
+            return None
+        return {**answer, "results": [known.dated(page) for page in answer["results"]]}
 
     async def order_research(arguments: TavilyResearch) -> str:
         return await client.order_research(arguments.input)
@@ -247,13 +268,13 @@ _NO_TEXT: Final = "the search service has no text of this page"
 async def _extract(
     client: SearchClient,
     urls: Sequence[str],
-    refused: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]],
+    known_of: LookUp,
 ) -> Json:
-    """Reads the pages that neither `refused` nor the service refuses. The others are among the failed ones, with reasons.
+    """Reads the pages that neither the owner nor the service refuses. The others are among the failed ones, with reasons.
 
     Raises ToolRefusalError if all are refused.
     """
-    reasons = dict(await refused(urls))
+    reasons = dict((await known_of(urls)).retracted)
     allowed = [url for url in urls if url not in reasons]
     answers = await _read(client, allowed, reasons) if allowed else []
     if not answers:
@@ -261,8 +282,13 @@ async def _extract(
         raise unbilled(ToolRefusalError(refusal))
     pages = [page for answer in answers for page in answer["results"]]
     # The service may name the address that the page was moved to.
-    reasons |= await refused([page["url"] for page in pages])
-    read = [page for page in pages if page["content"].strip() and page["url"] not in reasons]
+    known = await known_of([page["url"] for page in pages])
+    reasons |= known.retracted
+    read = [
+        known.dated(page)
+        for page in pages
+        if page["content"].strip() and page["url"] not in reasons
+    ]
     failed = [each for answer in answers for each in answer["failed"]]
     failed += [{"url": url, "error": reason} for url, reason in reasons.items()]
     named = {page_key(str(page.get("url", ""))) for page in (*read, *failed)}

@@ -98,6 +98,8 @@ class NewsItem(Base):
     kind: Mapped[str]
     url: Mapped[str]
     title: Mapped[str | None]
+    published: Mapped[datetime | None]
+    """As the feed says; None if it does not say, and for a changed page."""
     state: Mapped[str]
     reason: Mapped[str | None]
     """Why it was skipped, or has expired."""

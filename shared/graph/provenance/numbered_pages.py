@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from shared.graph.provenance.page_reading import read_page
-from shared.tools import RETRACTED_KEY, Json, Shown
+from shared.tools import EARLIER_DATE_KEY, RETRACTED_KEY, Json, Shown
 from shared.urls import page_key
 
 _NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
@@ -42,7 +42,8 @@ class NumberedPage:
     """As it was first given."""
     title: str = ""
     published: str = ""
-    """As the search service gives it."""
+    """As the search service gives it, else as it is known: see EARLIER_DATE_KEY."""
+    is_earlier_date: bool = False
     shown: list[NumberedSentence] = field(default_factory=list)
     """By number, beginning with 1."""
     passages: list[str] = field(default_factory=list)
@@ -148,7 +149,9 @@ class RunPages:
             self._places[page_key(str(page["url"]))] = number
         known = self.pages[number - 1]
         known.title = known.title or str(page.get("title") or "")
-        known.published = known.published or str(page.get("published_date") or "")
+        date = str(page.get("published_date") or "")
+        if date and (known.is_earlier_date or not known.published):
+            known.published, known.is_earlier_date = date, EARLIER_DATE_KEY in page
         texts = known.reads if is_read else known.passages
         if text not in texts:
             texts.append(text)

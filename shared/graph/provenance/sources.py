@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import bindparam, select
@@ -60,23 +60,32 @@ _PAGES_AT_SQL: Final = (
 _ALL_PAGES: Final = CompiledStatement(
     f"select {_PAGE_COLUMNS}, null from sources where agent_id = {OWNED_AGENT_ID_SQL} {_NEWEST_FIRST}"
 )
-_KNOWN_VERSIONS: Final = CompiledStatement(f"""
-    select clock_timestamp() as now, url, published, title
-    from (values (1)) once left join lateral (
-      select url, (array_agg(published order by fetched_at desc) filter (where published is not null))[1] as published,
-        (array_agg(title order by fetched_at desc) filter (where title is not null))[1] as title
-      from sources
+# A feed's date counts less than that of any version of the page.
+_KNOWN_PAGES: Final = CompiledStatement(f"""
+    with retracted as (
+      select distinct on (url) url, coalesce(retraction_reason, '') as reason from sources
+      where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is not null and not exists (
+        select from sources as other
+        where other.agent_id = sources.agent_id and other.url = sources.url and other.retracted_at is null)
+      order by url, retracted_at
+    ), given as (
+      select url, published, title, fetched_at from sources
       where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[]))
         and (published is not null or title is not null)
-      group by url
-    ) known on true
-""")
-_RETRACTED: Final = CompiledStatement(f"""
-    select distinct on (url) url, retraction_reason from sources
-    where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is not null and not exists (
-      select from sources as other
-      where other.agent_id = sources.agent_id and other.url = sources.url and other.retracted_at is null)
-    order by url, retracted_at
+      union all
+      select url, published, null, '-infinity' from news_items
+      where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[]))
+        and published < statement_timestamp() + make_interval(secs => {_MAX_PUBLISHED_AHEAD.total_seconds()})
+    ), known as (
+      select url, (array_agg(published order by fetched_at desc) filter (where published is not null))[1] as published,
+        (array_agg(title order by fetched_at desc) filter (where title is not null))[1] as title,
+        null as reason, max(fetched_at) as fetched_at
+      from given group by url
+      union all
+      select url, null, null, reason, null from retracted
+    )
+    select clock_timestamp() as now, url, published, title, reason
+    from (values (1)) once left join known on true order by fetched_at desc
 """)
 _TEXTS: Final = CompiledStatement(f"""
     select url, text from (
@@ -145,18 +154,16 @@ async def page_storing(
     """The query that stores the pages of a run, if any. Existing versions are not changed.
 
     A whole page is a version of it, stored once. Passages are stored together, as far as no stored text of the page has
-    them. Pages that the owner has retracted are left out: see `retracted_pages`. A version without a publication date or
-    title takes those of the newest version that has one.
+    them. Pages that the owner has retracted are left out: see `known_pages`. A version without a publication date or
+    title takes those that are known.
     """
-    retracted = await retracted_pages(executor, scope)
+    storable_pages = [page for page in pages if 0 < len(page.url.encode()) <= MAX_URL_BYTES]
+    known = await known_pages(executor, scope, [page.url for page in storable_pages])
     storable_pages = [
-        page
-        for page in pages
-        if 0 < len(page.url.encode()) <= MAX_URL_BYTES and page_key(page.url) not in retracted
+        page for page in storable_pages if page_key(page.url) not in known.retracted
     ]
     if not storable_pages:
         return ()
-    now, known = await _load_known(executor, scope, [page.url for page in storable_pages])
     stored = await _load_texts(
         executor, scope, [page.url for page in storable_pages if page.passages]
     )
@@ -166,7 +173,7 @@ async def page_storing(
         texts = [(text, False) for text in page.reads if text.strip()]
         texts += [(PASSAGE_BREAK.join(passages), True)] if passages else []
         for text, has_passages in texts:
-            row = _source_row(scope, page, text, known, now, has_passages=has_passages)
+            row = _source_row(scope, page, text, known, has_passages=has_passages)
             rows[row["id"]] = row
     if not rows:
         return ()
@@ -188,10 +195,40 @@ async def store_pages(session: InTransaction, scope: GraphScope, answer: Json) -
         await query.answer(session)
 
 
-async def retracted_pages(executor: Executor, scope: GraphScope) -> Mapping[str, str]:
-    """The pages of which each stored version is retracted, by `page_key`, with the reason. They are not stored again."""
-    rows = await _RETRACTED.rows(executor, scope.sql_params)
-    return {page_key(row.url): row.retraction_reason or "" for row in rows}
+class KnownPages(NamedTuple):
+    """What is known of pages before they are read, by `page_key`."""
+
+    now: datetime
+    """By the database's clock."""
+    retracted: Mapping[str, str]
+    """All pages of which each stored version is retracted, with the reason. They are not stored again."""
+    published: Mapping[str, datetime]
+    """From the newest version that has a date, else from a feed."""
+    titles: Mapping[str, str]
+
+
+async def known_pages(executor: Executor, scope: GraphScope, urls: Sequence[str]) -> KnownPages:
+    rows = await _KNOWN_PAGES.rows(executor, {**scope.sql_params, "urls": list(_spellings(urls))})
+    retracted, published, titles = dict[str, str](), dict[str, datetime](), dict[str, str]()
+    for row in rows:
+        if row.url is None:
+            continue
+        key = page_key(row.url)
+        if row.reason is not None:
+            retracted.setdefault(key, row.reason)
+        if row.published is not None:
+            published.setdefault(key, row.published)
+        if row.title is not None:
+            titles.setdefault(key, row.title)
+    return KnownPages(rows[0].now, retracted, published, titles)
+
+
+def _spellings(urls: Iterable[str]) -> set[str]:
+    return {
+        variant
+        for url in urls
+        for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
+    }
 
 
 async def find_pages(
@@ -220,12 +257,7 @@ def remember_pages(
 def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, CachedVersions]]:
     """Finds pages that are stored at the requested URLs, up to fragment, slash and case of the host."""
     requested = list(dict.fromkeys(urls))
-    spellings = {
-        variant
-        for url in requested
-        for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
-    }
-    statement, params = expand_values(_PAGES_AT_SQL, "url", list(spellings))
+    statement, params = expand_values(_PAGES_AT_SQL, "url", list(_spellings(requested)))
     return BoundQuery(
         statement,
         {**scope.sql_params, **params},
@@ -286,19 +318,6 @@ async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
 
 
-_Known = tuple[datetime | None, str | None]
-"""Publication date and title of earlier versions of a page."""
-
-
-async def _load_known(
-    session: Executor, scope: GraphScope, urls: Sequence[str]
-) -> tuple[datetime, Mapping[str, _Known]]:
-    """The current time, and by URL what is known of earlier versions."""
-    rows = await _KNOWN_VERSIONS.rows(session, {**scope.sql_params, "urls": urls})
-    known = {row.url: (row.published, row.title) for row in rows if row.url is not None}
-    return rows[0].now, known
-
-
 async def _load_texts(
     executor: Executor, scope: GraphScope, urls: Sequence[str]
 ) -> Mapping[str, list[str]]:
@@ -340,14 +359,13 @@ def _source_row(
     scope: GraphScope,
     page: NumberedPage,
     text: str,
-    known: Mapping[str, _Known],
-    now: datetime,
+    known: KnownPages,
     *,
     has_passages: bool,
 ) -> dict[str, Any]:
-    known_date, known_title = known.get(page.url, (None, None))
-    date = parse_published(page.published) or known_date
-    if date is not None and date > now + _MAX_PUBLISHED_AHEAD:
+    key = page_key(page.url)
+    date = parse_published(page.published) or known.published.get(key)
+    if date is not None and date > known.now + _MAX_PUBLISHED_AHEAD:
         # With such a date it would supersede everything learned until then.
         date = None
     text_sha256 = integrity.sha256(text)
@@ -355,9 +373,9 @@ def _source_row(
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "url": page.url,
-        "title": one_line(page.title) or known_title,
+        "title": one_line(page.title) or known.titles.get(key),
         "published": date,
-        "fetched_at": now,
+        "fetched_at": known.now,
         "reading": {**reading, PASSAGES_KEY: True} if has_passages else reading,
     }
     source_id = ids.source_id(scope.agent_id, page.url, text_sha256)

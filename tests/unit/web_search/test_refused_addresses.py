@@ -10,7 +10,12 @@ import pytest
 from shared.domains import DomainPreferences
 from shared.errors import TransientError, unbilled
 from shared.tools import Json, PaidTool, ToolRefusalError
-from shared.web_search.tools import TavilyExtract, TavilySearch, knowledge_acquisition
+from shared.web_search.tools import (
+    KnownOfPages,
+    TavilyExtract,
+    TavilySearch,
+    knowledge_acquisition,
+)
 
 GOOD: Final = "https://good.example/1"
 REASONS: Final[Mapping[str, str]] = {
@@ -52,12 +57,15 @@ class Service:
         return {"results": [{"url": url, "content": "A passage."} for url in (GOOD, *REASONS)]}
 
 
-async def retracted(urls: Sequence[str]) -> Mapping[str, str]:
-    return {url: "invented" for url in urls if "retracted" in url}
+async def look_up(urls: Sequence[str]) -> KnownOfPages:
+    return KnownOfPages(
+        {url: "invented" for url in urls if "retracted" in url},
+        {url: "2026-11-20" for url in urls if "dated" in url},
+    )
 
 
 def tools(service: Service) -> list[PaidTool[Any]]:
-    found = knowledge_acquisition(cast(Any, service), domains=BARRED, retracted=retracted)
+    found = knowledge_acquisition(cast(Any, service), domains=BARRED, look_up=look_up)
     return cast(list[PaidTool[Any]], found[:2])
 
 
@@ -113,3 +121,8 @@ async def test_a_search_leaves_out_what_the_owner_bars_and_names_what_was_retrac
     [named] = answer["retracted"]
     assert named["url"] == "https://retracted.example/1"
     assert "invented" in named["error"]
+
+
+async def test_pages_without_a_date_have_the_known_one() -> None:
+    answer = await read(Service(), f"{GOOD}/dated", GOOD)
+    assert [page.get("published_date") for page in answer["results"]] == ["2026-11-20", None]
