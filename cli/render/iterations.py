@@ -419,7 +419,10 @@ def show_investigations(
             soft_wrap=True,
         )
         console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
-        if request.not_found and request.state == RequestState.SOUGHT_IN_VAIN:
+        if request.not_found and request.state in (
+            RequestState.SOUGHT_IN_VAIN,
+            RequestState.ANSWERED,
+        ):
             console.print(Padding(f"not found: {escape(request.not_found)}", (0, 0, 0, 2)))
     if len(requests) == limit:
         console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
@@ -434,7 +437,8 @@ def _state(request: InvestigationRequestResponse) -> str:
             if ids
         ]
         what = f" with {' and '.join(counts)}" if counts else ""
-        return f"[good]answered {ago(request.answered_at)}{what}[/]"
+        part = " in part" if request.not_found else ""
+        return f"[good]answered{part} {ago(request.answered_at)}{what}[/]"
     if request.state == RequestState.SOUGHT_IN_VAIN and request.sought_at is not None:
         return f"[warn]sought in vain {ago(request.sought_at)}[/]"
     if request.dropped_at is not None:
@@ -445,6 +449,8 @@ def _state(request: InvestigationRequestResponse) -> str:
 def commitment_lines(terms: ForecastTerms, *, with_confidence: bool = False) -> list[str]:
     """The terms of a forecast; no lines for a notice, or for advice stored before terms existed."""
     lines = []
+    if terms.replaced_by is not None:
+        lines.append(f"[warn]Replaced by: {escape(terms.replaced_by)}[/]")
     if with_confidence and terms.confidence is not None:
         lines.append(f"[quiet]Confidence: {terms.confidence:.2f}[/]")
     if terms.horizon is not None:

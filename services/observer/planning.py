@@ -74,13 +74,19 @@ async def resolve_plan(
         session, scope, [insight.relevant_node_ids for insight in plan.insights]
     )
     for insight, (node_ids, unknown) in zip(plan.insights, references, strict=True):
-        plan_inputs.dropped_references += unknown
+        # A query of this plan may add what has no node yet.
+        names = [each for each in unknown if each.strip() and not context.is_id(each)]
+        plan_inputs.dropped_references += [each for each in unknown if each not in names]
         text = f"{insight.observation}.\n{insight.synthesis_direction}"
         analysis = repeated_insight(set(node_ids), text, past.analyses)
         if analysis is not None:
             plan_inputs.repeats.append(Repeat("insight", insight.observation, analysis.name))
             continue
         insight_input = insight.model_dump()
+        if names:
+            listed = ", ".join(names)
+            direction = f"{insight.synthesis_direction} Look in the graph for: {listed}.".strip()
+            insight_input["synthesis_direction"] = direction
         plan_inputs.insights.append(
             insight_input | {"relevant_node_ids": [str(node_id) for node_id in node_ids]}
         )

@@ -14,6 +14,7 @@ from shared.database.engine import Database
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
+from shared.graph import context
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.numbered_pages import NumberedPage, RunPages, fill_in, names_page
 from shared.graph.provenance.sources import known_pages, page_storing
@@ -38,10 +39,14 @@ from shared.web_search.tools import (
 def allow_named_pages(
     message: str, arguments: Arguments, earlier: Sequence[Json]
 ) -> Refusal | None:
-    """A `shared.tools.ToolPolicy`: only pages that the mission, the query or the step's own searches name."""
+    """A `shared.tools.ToolPolicy`: only pages that the mission, the query or the step's own searches name, and those that
+    the graph context lists as read.
+    """
     if not isinstance(arguments, TavilyExtract):
         return None
-    named_text = f"{section_content('mission', message)}\n{section_content('query', message)}"
+    sections = [section_content(tag, message) for tag in ("mission", "query")]
+    sections += context.section_lines(section_content("graph_context", message), context.PAGES_READ)
+    named_text = "\n".join(sections)
     return refuse_unnamed(arguments, named_text, earlier)
 
 

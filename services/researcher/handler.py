@@ -86,7 +86,8 @@ class Research:
     ) -> list[BoundQuery[None]]:
         """What records the outcome of the requests that the query is for.
 
-        A request is answered by what was written, unless the document says that it was not found.
+        A request is answered by what was written; if the document also says what it lacks, in part. It was sought in vain
+        if nothing was written.
         """
         requests = [UUID(request_id) for request_id in step.input.get("answers", [])]
         if not requests:
@@ -99,17 +100,18 @@ class Research:
         elif acquired.not_found:
             objectives = investigations.objectives_of(step.agent_id, requests)
             not_found |= by_request(acquired.not_found, await self.model.database.run(objectives))
-        answered = [each for each in requests if each not in not_found]
-        closing = []
-        if answered:
-            closing.append(
-                investigations.mark_answered(
-                    step.agent_id, answered, by=step.id, nodes=written.nodes, edges=written.edges
-                )
+        if not (written.nodes or written.edges):
+            return [investigations.mark_sought(step.agent_id, not_found)]
+        return [
+            investigations.mark_answered(
+                step.agent_id,
+                requests,
+                by=step.id,
+                nodes=written.nodes,
+                edges=written.edges,
+                not_found=not_found,
             )
-        if not_found:
-            closing.append(investigations.mark_sought(step.agent_id, not_found))
-        return closing
+        ]
 
     def _memory(self, agent_id: UUID) -> SearchMemory | None:
         if not self.search_ttl:

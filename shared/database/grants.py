@@ -501,6 +501,7 @@ _REOPENED_COLUMNS: Final = (
     "reasoning",
     "search_hints",
     "dropped_at",
+    "answered_at",
     "reopened_at",
 )
 

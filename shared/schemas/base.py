@@ -28,6 +28,8 @@ class ForecastTerms(ResponseModel):
     """What would prove it wrong."""
     expired: bool = False
     """Whether its horizon has passed."""
+    replaced_by: str | None = None
+    """The name of later advice of the same iteration that replaces this one."""
 
 
 class IterationSummary(ResponseModel):

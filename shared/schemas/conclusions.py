@@ -25,9 +25,9 @@ class InvestigationRequestResponse(ResponseModel):
     answered_with: Json | None = None
     """`{nodes, edges}`: the ids of what that step wrote."""
     sought_at: datetime | None = None
-    """When a query last sought it in vain."""
+    """When a query last did not find it, or a part of it."""
     not_found: str | None = None
-    """The sentence of the model that says what was not found."""
+    """The sentence of the model that says what was not found; an answered request was answered in part if it has one."""
     reopened_at: datetime | None = None
     """When a repeated request last opened it again."""
     state: RequestState = RequestState.OPEN

@@ -43,22 +43,35 @@ class TavilySearch(Arguments):
 
 
 MAX_EXTRACTED_PAGES: Final = 5
+MAX_NAMED_PAGES: Final = 20
+"""Addresses of a call that its result names."""
+_TOO_MANY: Final = f"not read: a call reads {MAX_EXTRACTED_PAGES} pages; call again for this one"
 
 
 class TavilyExtract(Arguments):
     urls: list[str] = Field(
         min_length=1,
-        max_length=MAX_EXTRACTED_PAGES,
+        max_length=MAX_NAMED_PAGES,
+        json_schema_extra={"maxItems": MAX_EXTRACTED_PAGES},
         description=f"Pages to read in full, as search found them; the first {MAX_EXTRACTED_PAGES} are read",
     )
 
     @field_validator("urls", mode="before")
     @classmethod
     def _cut(cls, urls: object) -> object:
-        """A list that is too long is cut, since a refusal costs a round and the result names the pages that were read."""
+        """A list that is too long is not refused, since that costs a round: the result names what was not read."""
         if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
             return urls
-        return list(dict.fromkeys(urls))[:MAX_EXTRACTED_PAGES]
+        return list(dict.fromkeys(urls))[:MAX_NAMED_PAGES]
+
+    @property
+    def read(self) -> list[str]:
+        return self.urls[:MAX_EXTRACTED_PAGES]
+
+    def with_unread(self, answer: Json) -> Json:
+        """The answer to a call for `read`, with the pages that are too many among the failed ones."""
+        unread = [{"url": url, "error": _TOO_MANY} for url in self.urls[MAX_EXTRACTED_PAGES:]]
+        return {**answer, "failed": [*answer.get("failed", ()), *unread]} if unread else answer
 
 
 class TavilyResearch(Arguments):
@@ -198,7 +211,7 @@ def knowledge_acquisition(
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return await _extract(client, arguments.urls, known_of)
+        return arguments.with_unread(await _extract(client, arguments.read, known_of))
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
@@ -207,11 +220,12 @@ def knowledge_acquisition(
 
     async def recall_pages(arguments: TavilyExtract) -> Json | None:
         assert memory is not None
-        known = await known_of(arguments.urls)
-        answer = None if known.retracted else await memory.pages(EXTRACT, arguments.urls)
+        known = await known_of(arguments.read)
+        answer = None if known.retracted else await memory.pages(EXTRACT, arguments.read)
         if answer is None:
             return None
-        return {**answer, "results": [known.dated(page) for page in answer["results"]]}
+        pages = [known.dated(page) for page in answer["results"]]
+        return arguments.with_unread({**answer, "results": pages})
 
     async def order_research(arguments: TavilyResearch) -> str:
         return await client.order_research(arguments.input)

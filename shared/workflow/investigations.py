@@ -1,7 +1,9 @@
 """Investigation requests: created by Analyzers, open until a query answers them, seeks them in vain, or they expire.
 
+What a query answers while it says what is missing is answered in part: it has an answer, and the sentence beside it.
+
 An agent has one request for equal questions. A repeated one refers to it, and opens it again if it expired, or if it was
-sought in vain a day ago or longer and the agent has stored a page since.
+sought in vain or answered in part a day ago or longer and the agent has stored a page since.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -21,6 +23,8 @@ OPEN_FOR_ITERATIONS: Final = 10
 MAX_OPEN_SHOWN: Final = 20
 MAX_ELEMENTS: Final = 50
 """Nodes, and edges, that are recorded as an answer."""
+MAX_NAMED: Final = 3
+"""Nodes that a partial answer names in prompts."""
 RETRY_AFTER: Final = timedelta(days=1)
 """How long what was sought in vain is not sought again."""
 
@@ -46,17 +50,22 @@ class OpenRequest:
 
 @dataclass(frozen=True)
 class SoughtRequest:
-    """A request that was sought in vain."""
+    """A request that was sought in vain, or answered in part."""
 
     objective: str
     sought_at: datetime
     not_found: str | None
     """The sentence of the model; None if it wrote none."""
+    is_partial: bool = False
+    answered_by: Sequence[str] = ()
+    """Names of nodes that answer a part."""
 
 
 class Outstanding(NamedTuple):
     open: Sequence[OpenRequest]
     sought: Sequence[SoughtRequest]
+    partial: Sequence[SoughtRequest] = ()
+    """Those that were answered in part."""
 
 
 class Requested(NamedTuple):
@@ -124,16 +133,20 @@ def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
 
 
 def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
-    """What is open, newest first, and what was sought in vain, last first."""
+    """What is open, newest first, and what was sought in vain and answered in part, last first."""
 
     def read(rows: Sequence[Row]) -> Outstanding:
+        sought = [
+            SoughtRequest(
+                row.objective, row.sought_at, row.not_found, row.is_partial, row.answered_by or ()
+            )
+            for row in rows
+            if row.sought_at is not None
+        ]
         return Outstanding(
             [OpenRequest(*row[:4]) for row in rows if row.sought_at is None],
-            [
-                SoughtRequest(row.objective, row.sought_at, row.not_found)
-                for row in rows
-                if row.sought_at is not None
-            ],
+            [each for each in sought if not each.is_partial],
+            [each for each in sought if each.is_partial],
         )
 
     return BoundQuery(_OUTSTANDING, {"of_agent": agent_id}, read)
@@ -151,8 +164,9 @@ def mark_answered(
     by: UUID,
     nodes: Sequence[UUID] = (),
     edges: Sequence[UUID] = (),
+    not_found: Mapping[UUID, str | None] | None = None,
 ) -> BoundQuery[None]:
-    """Records that the query step `by` answered the requests with these elements.
+    """Records that the query step `by` answered the requests with these elements, those of `not_found` in part.
 
     Rows are locked in id order, since two queries may answer the same requests.
     """
@@ -165,6 +179,7 @@ def mark_answered(
         "ids": uuid_array(request_ids),
         "by": by,
         "answer": json_text(answer),
+        "not_found": json_text({each.hex: text for each, text in (not_found or {}).items()}),
     }
     return BoundQuery(_MARK_ANSWERED, params, lambda _: None)
 
@@ -202,8 +217,8 @@ with made as (
   on conflict (id) do update set
     iteration_id = excluded.iteration_id, iteration_number = excluded.iteration_number, step_id = excluded.step_id,
     reasoning = excluded.reasoning, search_hints = excluded.search_hints, dropped_at = null,
-    reopened_at = clock_timestamp()
-  where known.answered_at is null and (
+    answered_at = null, reopened_at = clock_timestamp()
+  where (known.answered_at is null or known.not_found is not null) and (
     known.dropped_at is not null
     or known.sought_at > coalesce(known.reopened_at, '-infinity')
       and known.sought_at < statement_timestamp() - make_interval(secs => {RETRY_AFTER.total_seconds()})
@@ -237,12 +252,18 @@ order by opened_at desc, id limit {MAX_OPEN_SHOWN}
 """
 _OPEN: Final = CompiledStatement(_OPEN_SQL)
 _OUTSTANDING: Final = CompiledStatement(f"""
-select id, iteration_number, objective, opened_at, cast(null as timestamptz) as sought_at, null as not_found
+select id, iteration_number, objective, opened_at, cast(null as timestamptz) as sought_at, null as not_found,
+  false as is_partial, cast(null as text[]) as answered_by
 from ({_OPEN_SQL}) as open
 union all
 select * from (
-  select id, iteration_number, objective, created_at, sought_at, not_found from investigation_requests
-  where agent_id = :of_agent and answered_at is null and dropped_at is null
+  select id, iteration_number, objective, created_at, sought_at, not_found, answered_at is not null,
+    (select array_agg(name order by place) from jsonb_array_elements_text(
+        case when answered_at is not null then answered_with -> 'nodes' end) with ordinality as answer (node_id, place)
+      join graph_nodes as node on node.id = cast(node_id as uuid) and node.agent_id = :of_agent
+      where place <= {MAX_NAMED})
+  from investigation_requests
+  where agent_id = :of_agent and (answered_at is null or not_found is not null) and dropped_at is null
     and sought_at > coalesce(reopened_at, '-infinity')
   order by sought_at desc, id limit {MAX_OPEN_SHOWN}
 ) as sought
@@ -266,7 +287,10 @@ with open as (
   order by id for update
 )
 update investigation_requests
-set answered_at = clock_timestamp(), answered_by = :by, answered_with = cast(:answer as jsonb)
+set answered_at = clock_timestamp(), answered_by = :by, answered_with = cast(:answer as jsonb),
+  not_found = cast(:not_found as jsonb) ->> replace(cast(id as text), '-', ''),
+  sought_at = case when jsonb_exists(cast(:not_found as jsonb), replace(cast(id as text), '-', ''))
+    then clock_timestamp() end
 where id in (select id from open)
 """)
 _MARK_SOUGHT: Final = CompiledStatement("""

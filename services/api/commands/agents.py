@@ -328,7 +328,14 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
             f"The agent is suspended until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
             " Your inbox says which one. A higher budget resumes it immediately.",
         )
-    return await _update_agent(session, owner_id, agent_id, run_requested_at=func.clock_timestamp())
+    # The agent itself stays as it is, so that its next plan is not told of a change.
+    return await _update_agent(
+        session,
+        owner_id,
+        agent_id,
+        run_requested_at=func.clock_timestamp(),
+        updated_at=Agent.updated_at,
+    )
 
 
 def _refuse_short_maximum(seconds: int, maximum: int | None) -> None:
@@ -357,7 +364,7 @@ async def _update_agent(
     await session.execute(
         update(Agent)
         .where(Agent.id == agent_id)
-        .values(updated_at=func.clock_timestamp(), **values)
+        .values(**{"updated_at": func.clock_timestamp(), **values})
         .execution_options(synchronize_session=False)
     )
     await agents.end_backoff(agent_id).answer(session)

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import and_, func, not_, select, text, true, union_all
+from sqlalchemy import and_, func, not_, or_, select, text, true, union_all
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset, paginate
@@ -155,7 +155,11 @@ _WAS_SOUGHT = and_(
     func.coalesce(InvestigationRequest.reopened_at <= InvestigationRequest.sought_at, true()),
 )
 _IS_OPEN = and_(_IS_UNANSWERED, not_(_WAS_SOUGHT))
-_IS_SOUGHT_IN_VAIN = and_(_IS_UNANSWERED, _WAS_SOUGHT)
+_IS_INCOMPLETE = and_(
+    or_(InvestigationRequest.answered_at.is_(None), InvestigationRequest.not_found.is_not(None)),
+    InvestigationRequest.dropped_at.is_(None),
+    _WAS_SOUGHT,
+)
 
 
 async def list_investigation_requests(
@@ -165,10 +169,10 @@ async def list_investigation_requests(
     page_request: PageRequest,
     *,
     is_open: bool | None = None,
-    sought_in_vain: bool = False,
+    is_incomplete: bool = False,
 ) -> Page[InvestigationRequestResponse]:
     """Lists investigation requests, newest first; with `is_open`, the open or the closed ones; with
-    `sought_in_vain`, only those.
+    `is_incomplete`, those that were sought in vain or answered in part.
 
     Raises InvalidCursorError.
     """
@@ -177,7 +181,7 @@ async def list_investigation_requests(
     statement = select(InvestigationRequest).where(of_agent)
     if is_open is not None:
         statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
-    if sought_in_vain:
-        statement = statement.where(_IS_SOUGHT_IN_VAIN)
+    if is_incomplete:
+        statement = statement.where(_IS_INCOMPLETE)
     page_slice = await paginate(session, statement, _NEWEST, page_request)
     return page_slice.page(InvestigationRequestResponse.model_validate)

@@ -14,6 +14,7 @@ from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Agent, Delivery, Destination, GraphNode, InboxItem
 from shared.enums import DeliveryStatus, InboxKind, InboxOutcome, InboxView
 from shared.graph.conclusions.conclusions import database_date, forecast_fields
+from shared.graph.conclusions.queries import replaced_by
 from shared.graph.retraction import doubts
 from shared.schemas.base import InboxItemResponse, Json, Page, PageRequest
 from shared.schemas.notifications import DeliveryResponse, DestinationDetails, DestinationResponse
@@ -209,12 +210,14 @@ async def _inbox_views(
     day = await database_date(session)
     advice_ids = [item.node_id for item, _, _ in rows if item.node_id is not None]
     doubted = await doubts.doubted_since(session, advice_ids) if advice_ids else {}
-    return [_inbox_view(day, doubted, *row) for row in rows]
+    replaced = await replaced_by(session, advice_ids) if advice_ids else {}
+    return [_inbox_view(day, doubted, replaced, *row) for row in rows]
 
 
 def _inbox_view(
     day: date,
     doubted: Mapping[UUID, datetime],
+    replaced: Mapping[UUID, str],
     item: InboxItem,
     agent_name: str,
     advice: Json | None,
@@ -238,6 +241,7 @@ def _inbox_view(
         snoozed_until=item.snoozed_until,
         resolved_at=item.resolved_at,
         doubted_since=None if item.node_id is None else doubted.get(item.node_id),
+        replaced_by=None if item.node_id is None else replaced.get(item.node_id),
         **forecast_fields(advice, day),
     )
 

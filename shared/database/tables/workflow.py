@@ -169,9 +169,11 @@ class InvestigationRequest(Base):
     answered_with: Mapped[Json | None]
     """`{nodes, edges}`: the ids of what that step wrote."""
     sought_at: Mapped[datetime | None]
-    """When a query last sought it in vain."""
+    """When a query last did not find it, or a part of it."""
     not_found: Mapped[str | None]
-    """The sentence of the model that says what was not found; None if it wrote none."""
+    """The sentence of the model that says what was not found; None if it wrote none. An answered request is answered in
+    part if it has one.
+    """
     reopened_at: Mapped[datetime | None]
     """When a repeated request last opened it again."""
     dropped_at: Mapped[datetime | None]

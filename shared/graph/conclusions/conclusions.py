@@ -345,7 +345,7 @@ def forecast_fields(properties: Json | None, day: date) -> dict[str, Any]:
         horizon=horizon,
         invalidation=values.get("invalidation"),
         expired=horizon is not None and horizon < day,
-    ).model_dump()
+    ).model_dump(exclude={"replaced_by"})
 
 
 def _parse_date(value: Any) -> date | None:

@@ -1,13 +1,14 @@
 """Queries for analyses and advice, page by page, with the names of what they cite."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Select, exists, false, func, select
+from sqlalchemy import Select, Text, and_, cast, exists, false, func, select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Doubt, GraphNode
@@ -81,6 +82,22 @@ def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
     )
 
 
+async def replaced_by(session: AsyncSession, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
+    """The name of the advice that replaces each one; those that none replaces are left out."""
+    newer = aliased(GraphNode)
+    statement = (
+        select(GraphNode.id, newer.name)
+        .join(newer, and_(newer.agent_id == GraphNode.agent_id, newer.type == ADVICE_TYPE))
+        .where(
+            GraphNode.id.in_(advice_ids),
+            GraphNode.type == ADVICE_TYPE,
+            newer.properties["replaces"].astext == cast(GraphNode.id, Text),
+        )
+        .order_by(newer.created_at)
+    )
+    return {row[0]: row[1] for row in await session.execute(statement)}
+
+
 async def _views(
     session: AsyncSession, scope: GraphScope, nodes: Sequence[GraphNode]
 ) -> list[ConclusionResponse]:
@@ -88,9 +105,11 @@ async def _views(
     cited = {citation.id for node_citations in citations for citation in node_citations}
     names = await labels.load_labels(session, scope, cited)
     day = await database_date(session)
-    doubted = await doubts.doubted_since(session, [node.id for node in nodes])
+    node_ids = [node.id for node in nodes]
+    doubted = await doubts.doubted_since(session, node_ids)
+    replaced = await replaced_by(session, node_ids)
     return [
-        _view(node, node_citations, names, day, doubted.get(node.id))
+        _view(node, node_citations, names, day, doubted.get(node.id), replaced.get(node.id))
         for node, node_citations in zip(nodes, citations, strict=True)
     ]
 
@@ -101,6 +120,7 @@ def _view(
     names: dict[UUID, Label],
     day: date,
     doubted_since: datetime | None,
+    replaced: str | None,
 ) -> ConclusionResponse:
     properties = node.properties
     return ConclusionResponse(
@@ -113,6 +133,7 @@ def _view(
         iteration_id=node.iteration_id,
         citations=[_citation(citation, names.get(citation.id)) for citation in citations],
         doubted_since=doubted_since,
+        replaced_by=replaced,
         **forecast_fields(properties, day),
     )
 

@@ -1,13 +1,14 @@
 """What prompts show of the graph: a survey of all of it, and given nodes or analyses in full."""
 
-from shared.graph.context.history import analyses_query, ask_nodes, resolve_references
+from shared.graph.context.history import analyses_query, ask_nodes, is_id, resolve_references
 from shared.graph.context.named import FreshNode, fresh_nodes, named_nodes
 from shared.graph.context.pinned import PinnedSurveys, Survey
-from shared.graph.context.survey import FOLDED, ask_survey, build_survey
+from shared.graph.context.survey import FOLDED, PAGES_READ, ask_survey, build_survey, section_lines
 from shared.graph.context.written import written_lines
 
 __all__ = [
     "FOLDED",
+    "PAGES_READ",
     "FreshNode",
     "PinnedSurveys",
     "Survey",
@@ -16,7 +17,9 @@ __all__ = [
     "ask_survey",
     "build_survey",
     "fresh_nodes",
+    "is_id",
     "named_nodes",
     "resolve_references",
+    "section_lines",
     "written_lines",
 ]

@@ -1,5 +1,6 @@
 """Earlier queries and their outcome, and the nodes that a reference means, for prompts."""
 
+import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
@@ -26,6 +27,7 @@ from shared.graph.nodes import existing_ids
 from shared.graph.prompt_format import (
     edge_line,
     node_line,
+    quote_name,
     truncate_text,
     truncate_to_budget,
 )
@@ -36,17 +38,24 @@ from shared.tools import Json
 from shared.workflow.investigations import OpenRequest, SoughtRequest
 
 _MAX_QUERIES: Final = 60
+_MARK: Final = re.compile(r"\[?[ne]\d+\]?")
 _MAX_AGE_DAYS: Final = 7
 """A query that was answered longer ago may be asked again."""
 
 
 def sought_lines(requests: Sequence[SoughtRequest]) -> list[str]:
-    """Requests that were sought in vain, each with the date and what was not found."""
+    """Requests that lack an answer or a part of it, each with the date, its answer, and what was not found."""
     return [
-        f"- {request.sought_at:%Y-%m-%d}: {truncate_text(request.objective)}"
-        + (f" (not found: {truncate_text(request.not_found)})" if request.not_found else "")
+        f"- {request.sought_at:%Y-%m-%d}: {truncate_text(request.objective)}{_outcome(request)}"
         for request in requests
     ]
+
+
+def _outcome(request: SoughtRequest) -> str:
+    by = ", ".join(map(quote_name, request.answered_by)) or "edges of the graph"
+    parts = [f"answered in part by {by}"] if request.is_partial else []
+    parts += [f"not found: {truncate_text(request.not_found)}"] if request.not_found else []
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
@@ -85,8 +94,9 @@ def _query_lines(queries: Sequence[Row]) -> list[str]:
 
 def _describe_outcome(step: Row) -> str:
     match step.status:
-        case StepStatus.COMPLETED if was_sought_in_vain(step):
-            return f"sought in vain{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
+        case StepStatus.COMPLETED if lacks_something(step):
+            outcome = "answered in part" if _has_written(step) else "sought in vain"
+            return f"{outcome}{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
         case StepStatus.COMPLETED:
             return "answered"
         case StepStatus.FAILED:
@@ -100,10 +110,14 @@ def _not_found(step: Row) -> str:
     return f" (not found: {truncate_text(one_line(' '.join(statements)))})" if statements else ""
 
 
-def was_sought_in_vain(query: Row) -> bool:
+def lacks_something(query: Row) -> bool:
     """Whether the completed query wrote nothing, or its document says what it did not find."""
+    return bool((query.result or {}).get("not_found")) or not _has_written(query)
+
+
+def _has_written(query: Row) -> bool:
     result = query.result or {}
-    return bool(result.get("not_found")) or not (result.get("nodes") or result.get("edges"))
+    return bool(result.get("nodes") or result.get("edges"))
 
 
 def request_id_in(text: str) -> UUID | None:
@@ -160,6 +174,11 @@ async def resolve_references(
         unresolved = [each for each in references if not ids_of_list.get(each)]
         resolved.append((list(node_ids), unresolved))
     return resolved
+
+
+def is_id(reference: str) -> bool:
+    """Whether the reference is an id, or a mark such as `[n17]`, and no name."""
+    return _parse_id(reference) is not None or bool(_MARK.fullmatch(reference.strip()))
 
 
 def _parse_id(text: str) -> UUID | None:

@@ -10,6 +10,7 @@ from typing import Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
+from shared.domains import covering_domain, host_of
 from shared.graph.scope import (
     IS_OWNED_SQL,
     IS_SUPPORTED_SQL,
@@ -104,7 +105,7 @@ _IN_GROUP: Final = CompiledStatement(f"""
     order by name, id limit :most
     """)
 _PAGES: Final = CompiledStatement(f"""
-    select url from sources
+    select url, (select barred_domains from agents where id = sources.agent_id) as barred from sources
     where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
     order by fetched_at desc limit :most
     """)
@@ -158,11 +159,15 @@ def names_in_group(
 
 
 def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[str]]:
-    """Addresses of the pages that were read last, in alphabetical order: pages are read at the same time."""
+    """Addresses of the pages that were read last and may be read again, in alphabetical order: pages are read at the same
+    time.
+    """
     return BoundQuery(
         _PAGES,
         {**scope.sql_params, "most": limit},
-        lambda rows: sorted({row.url for row in rows}),
+        lambda rows: sorted(
+            {row.url for row in rows if covering_domain(host_of(row.url), row.barred) is None}
+        ),
     )
 
 

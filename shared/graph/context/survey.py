@@ -7,6 +7,7 @@ while the graph does not. What changes seldom stands first, so that requests sha
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Final
 from uuid import UUID
 
@@ -120,6 +121,7 @@ _GROUP_NAME_CHARS = 30
 _GROUP_BYTES = 45
 FOLDED: Final = "Nodes by type and first letter"
 """Title of an index that is folded."""
+PAGES_READ: Final = "Pages read"
 _PAGES = 60
 _MAX_ENDS = 12
 _ANALYSES = 20
@@ -254,7 +256,7 @@ def _ask_research_sections(trip: RoundTrip, scope: GraphScope, _: int) -> _Secti
         *_ask_types(trip, scope, shows_schemas=True),
         lambda: Section("Nodes by type", _name_lines(names.value), rank=2, keep=20),
         lambda: Section(
-            "Pages read",
+            PAGES_READ,
             [f"- {url}" for url in pages.value],
             rank=3,
             keep=10,
@@ -337,7 +339,7 @@ def _ask_conclusions(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = Fa
         _ask_analyses(trip, scope, shows_ids=shows_ids),
         lambda: Section(
             "Advice",
-            _conclusion_lines(advice.value, "action", shows_ids=shows_ids),
+            _advice_lines(advice.value, shows_ids=shows_ids),
             rank=9,
             oldest_first=True,
         ),
@@ -355,6 +357,16 @@ def _ask_analyses(
         keep=10,
         oldest_first=True,
     )
+
+
+def _advice_lines(nodes: Sequence[NodeFacts], *, shows_ids: bool) -> list[str]:
+    """Advice, with the name of what replaces it; both are of one run, so both are among the newest."""
+    names = {node.properties.get("replaces"): node.name for node in nodes}
+    lines = _conclusion_lines(nodes, "action", shows_ids=shows_ids)
+    return [
+        f"{line} (replaced by {quote_name(names[str(node.id)])})" if str(node.id) in names else line
+        for line, node in zip(lines, nodes, strict=True)
+    ]
 
 
 def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bool) -> list[str]:
@@ -376,7 +388,16 @@ def _ask_requests(trip: RoundTrip, scope: GraphScope) -> _Sections:
             "Open investigation requests", history.request_lines(requests.value.open), rank=2
         ),
         lambda: Section("Sought in vain", history.sought_lines(requests.value.sought), rank=2),
+        lambda: Section("Answered in part", history.sought_lines(requests.value.partial), rank=2),
     ]
+
+
+def section_lines(text: str, title: str) -> list[str]:
+    """The lines of the section `title` in the text of a survey."""
+    lines = iter(text.splitlines())
+    if f"## {title}" not in lines:
+        return []
+    return list(takewhile(lambda line: not line.startswith("## "), lines))
 
 
 def _format_degree(edges: int) -> str:

@@ -154,7 +154,8 @@ def _settled(made: investigations.Requested) -> Json:
         cited = [f"[node:{each}]" for each in ids.get("nodes", ())]
         cited += [f"[edge:{each}]" for each in ids.get("edges", ())]
         shown = ", ".join(cited[:_MAX_LISTED]) or "the graph"
-        return {"state": f"answered on {made.answered_at:%Y-%m-%d}: see {shown}"}
+        part, lacks = (" in part", f"; not found: {made.not_found}") if made.not_found else ("", "")
+        return {"state": f"answered{part} on {made.answered_at:%Y-%m-%d}: see {shown}{lacks}"}
     said = f": {made.not_found}" if made.not_found else ""
     return {
         "state": f"sought in vain on {made.sought_at:%Y-%m-%d}, not searched for again now{said}"

@@ -8,11 +8,13 @@ from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.queries import graph
+from services.api.queries.notifications import list_inbox_items
 from shared.database import ids
 from shared.database.tables import Conversation, GraphNode, InboxItem, Message
-from shared.enums import ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
 from shared.graph.conclusions import conclusions, queries
 from shared.graph.conclusions.conclusions import Action
+from shared.graph.context import build_survey
 from shared.graph.scope import GraphScope
 from shared.schemas.base import ConclusionResponse, PageRequest
 from shared.tools import ToolRefusalError
@@ -193,6 +195,20 @@ async def test_the_owner_sees_which_advice_was_replaced(agent_graph: AgentGraph)
     async with agent_graph.database.transaction() as session:
         item = await session.get_one(InboxItem, ids.inbox_item_id(first))
     assert item.summary == "Act. This replaces “Ghana is cheap”."
+    async with agent_graph.database.transaction() as session:
+        listed = await queries.list_conclusions(
+            session, agent_graph.scope, ADVICE_TYPE, PageRequest()
+        )
+        inbox = await list_inbox_items(session, agent_graph.scope.owner_id, PageRequest())
+        survey = await build_survey(
+            session, agent_graph.scope, StepKind.OBSERVE, token_budget=4_000
+        )
+    expected = {"Ghana is cheap": "Ghana is dear", "Ghana is dear": None}
+    assert {each.name: each.replaced_by for each in listed.items} == expected
+    shown = {each.title.partition(": ")[2]: each.replaced_by for each in inbox.items}
+    assert shown == expected
+    assert '"Ghana is cheap": Act. (replaced by "Ghana is dear")' in survey
+    assert survey.count("replaced by") == 1
 
 
 async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
+from sqlalchemy import select
+
 from shared.database.tables import Iteration, Step
 from shared.enums import StepKind, StepStatus
 from shared.graph import context
@@ -145,6 +147,30 @@ async def test_what_was_sought_in_vain_is_shown_with_its_date(agent_graph: Agent
         )
         (still_open,) = _section(text, "Open investigation requests")
         assert "figures of 2026" in still_open
+
+
+async def test_what_was_answered_in_part_is_shown_with_its_answer_and_what_is_missing(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.iteration(1, queries=[], missing=["figures of 2025"])
+    node = await agent_graph.unproven("Lake Orran")
+    request = investigations.request_id(agent_graph.scope.agent_id, "figures of 2025")
+    async with agent_graph.database.transaction() as session:
+        by = await session.scalar(select(Step.id).limit(1))
+        assert by is not None
+        await investigations.mark_answered(
+            agent_graph.scope.agent_id,
+            [request],
+            by=by,
+            nodes=[node],
+            not_found={request: "Those of December."},
+        ).answer(session)
+    for kind in (StepKind.OBSERVE, StepKind.INSIGHT):
+        shown = await _build(agent_graph, kind=kind)
+        (line,) = _section(shown, "Answered in part")
+        assert line.endswith(
+            'figures of 2025 (answered in part by "Lake Orran"; not found: Those of December.)'
+        )
 
 
 async def test_an_analyzer_is_shown_what_the_queries_of_its_iteration_wrote(

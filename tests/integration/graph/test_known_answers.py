@@ -1,13 +1,14 @@
 """A plan does not ask what the graph answers freshly."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, update
 
 from services.observer.history import PlanHistory
 from services.observer.planning import ResolvedPlan, resolve_plan
-from services.observer.prompts import ObserverPlan, PlannedQuery
+from services.observer.prompts import ObserverPlan, PlannedInsight, PlannedQuery
 from shared.database.tables import Evidence, GraphNode, Source
 from tests.support.graph.agent_graph import AgentGraph
 
@@ -24,6 +25,27 @@ async def plan(agent_graph: AgentGraph, *objectives: str) -> ResolvedPlan:
         return await resolve_plan(
             session, agent_graph.scope, past, ObserverPlan(queries=queries, insights=[])
         )
+
+
+async def test_an_insight_keeps_the_names_of_what_has_no_node_yet(agent_graph: AgentGraph) -> None:
+    known = await agent_graph.node("Ghana")
+    unknown = str(uuid4())
+    insight = PlannedInsight(
+        observation="A fire stopped a furnace.",
+        synthesis_direction="What does it mean?",
+        relevant_node_ids=["Ghana", "Carrick Fibre", "Torvald Basalt", unknown, "[n17]", " "],
+    )
+    past = PlanHistory((), (), {}, datetime.now(UTC))
+    async with agent_graph.database.transaction() as session:
+        resolved = await resolve_plan(
+            session, agent_graph.scope, past, ObserverPlan(queries=[], insights=[insight])
+        )
+    (planned,) = resolved.insights
+    assert planned["relevant_node_ids"] == [str(known)]
+    assert planned["synthesis_direction"] == (
+        "What does it mean? Look in the graph for: Carrick Fibre, Torvald Basalt."
+    )
+    assert resolved.dropped_references == [unknown, "[n17]", " "]
 
 
 @pytest.fixture

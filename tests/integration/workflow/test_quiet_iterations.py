@@ -15,6 +15,7 @@ from sqlalchemy import func, select, update
 from sandbox.corpus.registry import add_corpus
 from sandbox.http import corpus_loader
 from sandbox.settings import SandboxSettings
+from services.api.commands import agents
 from shared.agents import memories
 from shared.database.engine import Database
 from shared.database.tables import (
@@ -312,6 +313,17 @@ async def test_a_run_on_request_always_works(watcher: Watcher) -> None:
     iteration = await ended_iteration(watcher.database, watcher.agent, watcher.number)
     assert (iteration.why, iteration.status) == ("run_now", IterationStatus.COMPLETED)
     assert WorkReason.RUN_REQUESTED in (await watcher.observed())["reasons"]
+
+
+async def test_a_requested_run_is_no_change_of_the_agent(watcher: Watcher) -> None:
+    await watcher.until_quiet()
+    async with watcher.database.transaction() as session:
+        await agents.request_run(session, watcher.agent.owner_id, watcher.agent.id)
+    watcher.number += 1
+    await ended_iteration(watcher.database, watcher.agent, watcher.number)
+    reasons = (await watcher.observed())["reasons"]
+    assert WorkReason.RUN_REQUESTED in reasons
+    assert WorkReason.OWNER_ACTED not in reasons
 
 
 async def test_a_horizon_wakes_the_agent_on_the_day_after_it(watcher: Watcher) -> None:

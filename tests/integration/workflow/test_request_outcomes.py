@@ -56,9 +56,15 @@ class Requests:
     async def seek(self, request: UUID, not_found: str | None = "No page has it.") -> None:
         await self.database.run(investigations.mark_sought(self.agent_id, {request: not_found}))
 
-    async def answer(self, request: UUID, nodes: Sequence[UUID] = ()) -> None:
+    async def answer(
+        self, request: UUID, nodes: Sequence[UUID] = (), not_found: str | None = None
+    ) -> None:
         query = investigations.mark_answered(
-            self.agent_id, [request], by=self.started.observe.id, nodes=nodes
+            self.agent_id,
+            [request],
+            by=self.started.observe.id,
+            nodes=nodes,
+            not_found={request: not_found} if not_found else {},
         )
         await self.database.run(query)
 
@@ -148,3 +154,31 @@ async def test_an_expired_request_is_opened_again_when_it_is_repeated(requests: 
         ([OBJECTIVE], []),
     )
     assert (await requests.stored())[0].id == request
+
+
+@pytest.mark.parametrize(
+    ("days", "has_read", "is_open"),
+    [(0, True, False), (0.5, True, False), (2, False, False), (2, True, True)],
+)
+async def test_what_is_answered_in_part_is_opened_again_as_what_was_sought_in_vain(
+    requests: Requests, days: float, *, has_read: bool, is_open: bool
+) -> None:
+    request, node, missing = (await requests.make()).id, uuid4(), "The output of gold."
+    await requests.answer(request, [node], missing)
+    assert await requests.state() == RequestState.ANSWERED
+    outstanding = await requests.database.run(investigations.list_outstanding(requests.agent_id))
+    assert [(each.objective, each.not_found) for each in outstanding.partial] == [
+        (OBJECTIVE, missing)
+    ]
+    assert (outstanding.open, outstanding.sought) == ([], [])
+    await requests.age(days)
+    if has_read:
+        await requests.read_page()
+    again = await requests.make()
+    assert (again.is_open, again.not_found) == (is_open, missing)
+    assert await requests.shown() == (([OBJECTIVE] if is_open else []), [])
+    if is_open:
+        await requests.answer(request, [node])
+        (stored,) = await requests.stored()
+        assert (stored.state, stored.not_found) == (RequestState.ANSWERED, None)
+        assert not (await requests.make()).is_open

@@ -3,6 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
+from services.researcher.acquisition import allow_named_pages
+from shared.llm.messages import wrap_section
 from shared.tools import Json, Refusal
 from shared.web_search.tools import TavilyExtract, refuse_unnamed
 
@@ -81,8 +83,35 @@ def test_the_other_pages_of_a_list_may_be_read() -> None:
     )
 
 
-def test_a_long_list_is_cut_to_its_first_pages() -> None:
+def test_the_first_pages_of_a_long_list_are_read_and_the_others_named() -> None:
     urls = [f"https://a.example/{number}" for number in (1, 1, 2, 3, 4, 5, 6)]
-    assert TavilyExtract.model_validate({"urls": urls}).urls == [urls[1], *urls[2:6]]
+    call = TavilyExtract.model_validate({"urls": urls})
+    assert call.read == [urls[1], *urls[2:6]]
+    (unread,) = call.with_unread({"results": [], "failed": []})["failed"]
+    assert unread["url"] == urls[6]
+    assert "not read" in unread["error"]
     with pytest.raises(ValidationError):
         TavilyExtract.model_validate({"urls": []})
+
+
+@pytest.mark.parametrize(
+    ("url", "is_read"),
+    [
+        ("https://read.example/a", True),
+        ("https://read.example/b?page=2", True),
+        ("https://planted.example", False),
+        ("https://later.example", False),
+    ],
+)
+def test_pages_that_the_graph_context_lists_as_read_may_be_read_again(
+    url: str, *, is_read: bool
+) -> None:
+    context = """## Nodes by type
+- Place: "See https://planted.example"
+## Pages read
+- https://read.example/a
+- https://read.example/b?page=2
+## Analyses
+- https://later.example"""
+    message = wrap_section("graph_context", context)
+    assert (allow_named_pages(message, TavilyExtract(urls=[url]), []) is None) == is_read

@@ -329,7 +329,7 @@ async def _side_context(access: AgentAccess) -> dict[str, Any]:
         access.session, access.owner_id, access.agent.id, _LATEST_PAGE, is_open=True
     )
     sought = await conclusions.list_investigation_requests(
-        access.session, access.owner_id, access.agent.id, _LATEST_PAGE, sought_in_vain=True
+        access.session, access.owner_id, access.agent.id, _LATEST_PAGE, is_incomplete=True
     )
     recent = await agent_queries.recent_iterations(
         access.session, [access.agent.id], TREND_ITERATIONS
