@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from shared.billing.resumable_call import CallLostError
 from shared.database.statements import BoundQuery, CompiledStatement, Row
-from shared.errors import PermanentError
+from shared.errors import PermanentError, VigilError
 from shared.llm.answers import AnswerError
 from shared.llm.messages import ChatRequest, Message
 from shared.llm.model_server import REFUSED_CONTENT
@@ -33,6 +34,13 @@ from (
 cross join lateral jsonb_array_elements(coalesce(newest.events, '[]')) as event
 cross join lateral jsonb_array_elements_text(coalesce(event -> '{LEFT_OUT}', '[]')) as url
 """)
+
+
+def is_filtered(error: BaseException | None) -> bool:
+    """Whether a filter of the provider refused the request or withheld its answer."""
+    if isinstance(error, PermanentError):
+        return error.code == REFUSED_CONTENT
+    return isinstance(error, AnswerError) and error.is_filtered
 
 
 class RefusedPages:
@@ -61,7 +69,7 @@ class RefusedPages:
             return request
         return replace(request, messages=tuple(_without(each, urls) for each in request.messages))
 
-    async def leave_out(self, request: ChatRequest, error: PermanentError) -> bool:
+    async def leave_out(self, request: ChatRequest, error: VigilError) -> bool:
         """Finds the pages because of which `request` was refused. Returns whether there are any."""
         pages = {
             url: text for url, text in _pages(request.messages).items() if url not in self._since
@@ -108,13 +116,12 @@ class RefusedPages:
         )
         try:
             await self._run.request_answer(probe, is_last=lambda _: False)
-        except AnswerError:
-            return False  # it was accepted, and its answer does not matter
-        except PermanentError as error:
-            if error.code != REFUSED_CONTENT:
+        except (AnswerError, PermanentError, CallLostError) as error:
+            if is_filtered(error) or is_filtered(error.__cause__):
+                return True
+            if isinstance(error, PermanentError):
                 raise
-            return True
-        return False
+        return False  # it was accepted, and its answer does not matter
 
 
 async def _search(
