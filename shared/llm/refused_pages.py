@@ -59,8 +59,10 @@ class RefusedPages:
 
     def remember(self, event: Json) -> None:
         """Restores what an interrupted run has left out."""
-        for url in event.get(LEFT_OUT, ()):
-            self._since.setdefault(url, event["since"])
+        if LEFT_OUT in event:
+            for url in event[LEFT_OUT]:
+                self._since.setdefault(url, event["since"])
+            self._run.notes += event["repairs"]
 
     def without(self, request: ChatRequest) -> ChatRequest:
         """`request` without the pages, which their addresses and a note replace."""
@@ -93,6 +95,7 @@ class RefusedPages:
             "repairs": notes,
         }
         self._run.repair_count += len(notes)
+        self._run.notes += notes
         self._run.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
         await self._run.commit_unless_waiting()
         return True
