@@ -197,13 +197,15 @@ def parse_usage(
         )
         unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
         if not unusable:
-            counts: tuple[int, int] = raw[input_name], raw[output_name]
+            read, written = int(raw[input_name]), int(raw[output_name])
+            input_tokens = read + _apart(raw, read)
             return Usage(
-                *counts,
-                max(_cached_tokens(raw, counts[0]), default=0),
-                _detail(raw, output_name, "reasoning_tokens", counts[1]),
+                input_tokens,
+                written,
+                max(_cached_tokens(raw, input_tokens), default=0),
+                _detail(raw, output_name, "reasoning_tokens", written),
                 tier if isinstance(tier, str) else None,
-                read_tokens=_read_tokens(raw, counts[0]),
+                read_tokens=_read_tokens(raw, read),
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
@@ -221,7 +223,17 @@ def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Itera
         if isinstance(value, dict) and depth < 2 and not _NOT_READ.search(name):
             yield from _cached_tokens(value, most, depth + 1)
         elif _CACHED.search(name) and not _NOT_READ.search(name) and _is_count(value):
-            yield value if value <= most else 0
+            yield int(value) if value <= most else 0
+
+
+def _apart(usage: Mapping[str, Any], input_tokens: int) -> int:
+    """The tokens that Anthropic counts beside the input: those read from its cache and written to it.
+
+    Other servers use the names for a part of the input, so a smaller count is taken for one.
+    """
+    counts: list[Any] = [usage.get(f"cache_{what}_input_tokens") for what in ("read", "creation")]
+    tokens = sum(int(count) for count in counts if _is_count(count))
+    return tokens if tokens > input_tokens else 0
 
 
 def _read_tokens(usage: dict[str, Any], input_tokens: int) -> int:
@@ -647,9 +659,9 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
         if choice is None and reason is None:
             raise MalformedAnswerError("it has no choices")
         reason = reason or _choice_finish_reason(choice or {})
-        is_withheld = choice is None or not isinstance(choice.get("message"), dict)
-        if choice is None or (is_withheld and _FILTERED.search(reason or "")):
-            message: dict[str, Any] = {}
+        if choice is None or _FILTERED.search(reason or ""):
+            # Some servers leave out the content, or the message.
+            message = (choice or {}).get("message") or {}
         else:
             message = _choice_message(choice)
         calls = [read_call(call) for call in _message_calls(message)]
@@ -875,12 +887,19 @@ def _error_in(body: Any) -> tuple[Any, dict[str, Any]]:
 
 def failed_generation(error: Any) -> str:
     """What a model generated that its server could not parse, in the error of Groq and others; empty if there is none."""
-    if not isinstance(error, dict):
-        return ""
-    generation = error.get("failed_generation")
-    if isinstance(generation, str):
-        return generation
-    return failed_generation(error.get("error"))
+    texts = (each.get("failed_generation") for each in objects_in(error))
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def objects_in(error: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects of an error, outermost first. Gateways pass on the provider's error as an object or as JSON text."""
+    if isinstance(error, str) and error.lstrip()[:1] == "{":
+        with suppress(ValueError):
+            error = read_json(error)
+    if isinstance(error, dict) and depth < 4:
+        yield error
+        for value in error.values():
+            yield from objects_in(value, depth + 1)
 
 
 _MAX_ERROR_CHARACTERS: Final = 10_000
@@ -964,7 +983,8 @@ def _as_json(value: Any) -> str:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
+    is_integer = isinstance(value, int | float) and bool(value == value // 1)
+    return is_integer and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
 
 
 def _is_unavailable(code: Any) -> bool:

@@ -542,7 +542,9 @@ class ModelServer:
                     REFUSED_REQUEST,
                     f"{self.name} redirects to {error_text(location)}. Set {self._settings.url} to its actual address",
                 )
-            case _ if (generation := answers.failed_generation(error.body)) or error.code in _SLIPS:
+            case _ if (generation := answers.failed_generation(error.body)) or any(
+                each.get("code") in _SLIPS for each in answers.objects_in(error.body)
+            ):
                 return AnswerError(message, excerpt=generation, generation=generation)
             case _:
                 return PermanentError(REFUSED_REQUEST, message)
