@@ -543,7 +543,7 @@ class ModelServer:
                     f"{self.name} redirects to {error_text(location)}. Set {self._settings.url} to its actual address",
                 )
             case _ if (generation := answers.failed_generation(error.body)) or any(
-                each.get("code") in _SLIPS for each in answers.objects_in(error.body)
+                str(each.get("code")) in _SLIPS for each in answers.objects_in(error.body)
             ):
                 return AnswerError(message, excerpt=generation, generation=generation)
             case _:
