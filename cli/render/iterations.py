@@ -270,7 +270,7 @@ def _step(
         console.print(f"  [warn]![/] {escape(reason)}", soft_wrap=True)
     elif step.error:
         console.print(f"  [bad]✗[/] {escape(step.error)}", soft_wrap=True)
-    for note in step_notes(step) if step.kind == StepKind.QUERY else ():
+    for note in step_notes(step) if step.kind != StepKind.OBSERVE else ():
         console.print(f"  [quiet]{escape(note)}[/]", soft_wrap=True)
     for run in runs:
         answers = [event for event in run.events if isinstance(event, AnswerEvent)]

@@ -159,6 +159,11 @@ class Acquired:
     """What the model says it did not find."""
     pages: Sequence[NumberedPage] = ()
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
+    notes: Sequence[str] = ()
+    """What the owner must know of the document."""
+
+
+_CUT: Final = "The document reached the model's token limit, so its end is missing. VIGIL_MAX_OUTPUT_TOKENS sets the limit."
 
 
 async def acquire(
@@ -204,6 +209,8 @@ async def acquire(
         review=partial(_review_searches, query_context.query, shown),
     )
     answer = await loop.run()
+    if loop.broke_off:
+        run.notes.append(_CUT)
     pages = shown.pages
     await _store(run, model.database, query_context.scope, pages)
     document = fill_in(answer, pages, headings(pages))
@@ -218,7 +225,7 @@ async def acquire(
     sentences = quotable_sentences(pages, query_context.query.objective, loop.left_out)
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
-    return Acquired(document, sources, run.repair_count, sentences, not_found, pages)
+    return Acquired(document, sources, run.repair_count, sentences, not_found, pages, run.notes)
 
 
 def _asked(query: Query) -> str:

@@ -24,7 +24,7 @@ from shared.graph.tools import graph_construction
 from shared.graph.types import NodeType
 from shared.graph.validation import Validators
 from shared.llm.entailment import check_entailment, is_on
-from shared.llm.phase_run import Model
+from shared.llm.phase_run import Model, summary
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.urls import normalize_url, urls_in
@@ -147,8 +147,7 @@ class Research:
 def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
     """`read` has the addresses in the objective whose pages were read."""
     result: Json = {"nodes": len(written.nodes), "edges": len(written.edges)}
-    if repairs := acquired.repairs + written.repairs:
-        result["repairs"] = repairs
+    result |= summary(acquired.repairs + written.repairs, [*acquired.notes, *written.notes])
     if acquired.not_found:
         result["not_found"] = acquired.not_found
     pages = {normalize_url(page.url) for page in acquired.pages}

@@ -74,20 +74,14 @@ class ChatProvider:
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        answer = await self._server.with_quick_retries(
-            lambda: self._complete_adapted(request, in_flight, on_delta)
+        answer = await self.adaptations.send(
+            self._body(request),
+            lambda body: self._server.with_quick_retries(
+                lambda: self._complete_once(body, in_flight, on_delta)
+            ),
         )
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
-        return answer
-
-    async def _complete_adapted(
-        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None
-    ) -> ChatAnswer:
-        """Repeats the request at once as the server asks for it."""
-        answer = await self.adaptations.send(
-            self._body(request), lambda body: self._complete_once(body, in_flight, on_delta)
-        )
         if (hint := parser_hint(answer, request)) is not None:
             self.adaptations.tell(request.model, "parser", f"{request.model} {hint}")
         return answer

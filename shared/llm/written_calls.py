@@ -56,6 +56,8 @@ _GLM_PARAMETER: Final = re.compile(
     r"\s*<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL
 )
 _TAG_PARAMETER: Final = re.compile(r"\s*<(?P<key>\w+)>(?P<value>.*?)</(?P=key)>", re.DOTALL)
+_CURLY_KEY: Final = re.compile(r"[{,]\s*[“”]\w{1,64}[“”]\s*:")
+_STRAIGHT: Final = str.maketrans("“”", '""')
 _PARSERS: Final = (
     "vLLM: --enable-auto-tool-choice and the --tool-call-parser of the model; SGLang: --tool-call-parser;"
     " llama.cpp: --jinja; Ollama: a model whose template has tools"
@@ -230,6 +232,13 @@ def written_calls(text: str, names: Sequence[str], *, is_cut: bool = False) -> W
     """
     if len(text) > _MAX_CHARS:
         return _NONE
+    found = _calls_in(text, names, is_cut=is_cut)
+    if not found.calls and _CURLY_KEY.search(text):
+        return _calls_in(text.translate(_STRAIGHT), names, is_cut=is_cut)
+    return found
+
+
+def _calls_in(text: str, names: Sequence[str], *, is_cut: bool) -> Written:
     remainder = _without_thoughts(text).lstrip()
     calls: list[ToolCall] = []
     form, markers = "", 0
