@@ -233,7 +233,9 @@ _COUNT: Final = CompiledStatement(
 _COLUMNS: Final = ", ".join(InvestigationRequest.__table__.columns.keys())
 _OF_ITERATION: Final = CompiledStatement(f"""
 select {_COLUMNS} from investigation_requests
-where iteration_id = :of_iteration or id in (
+where id in (
+  select id from investigation_requests where iteration_id = :of_iteration
+  union all
   select cast(request as uuid) from steps
   cross join lateral jsonb_array_elements_text(coalesce(result -> 'requests', '[]')) as request
   where steps.iteration_id = :of_iteration and kind = '{StepKind.INSIGHT}')

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from shared.database.engine import Database
+from shared.database.statements import BoundStatement, run_together
 from shared.database.tables import Agent, GraphNode, GraphNodeType, InvestigationRequest
 from shared.enums import RequestState
 from shared.workflow import investigations
@@ -204,3 +205,24 @@ async def test_an_expired_request_is_opened_again_when_it_is_repeated(requests: 
         ([OBJECTIVE], []),
     )
     assert (await requests.stored())[0].id == request
+
+
+async def test_requests_of_an_iteration_are_found_without_reading_those_of_others(
+    requests: Requests,
+) -> None:
+    await requests.make()
+    query = investigations.list_requests(requests.started.iteration.id)
+    async with requests.database.connection() as connection:
+        fill = BoundStatement(
+            b"""
+            insert into investigation_requests
+              (id, agent_id, iteration_number, objective, reasoning, search_hints)
+            select gen_random_uuid(), $1, 1, 'other ' || place, '', '[]' from generate_series(1, 20000) as place
+            """,
+            (requests.agent_id,),
+        )
+        await run_together(connection, [fill])
+        await run_together(connection, [BoundStatement(b"analyze investigation_requests", ())])
+        sql, values = query.statement.bind(query.params)
+        (plan,) = await run_together(connection, [BoundStatement(b"explain " + sql, values)])
+    assert "Seq Scan on investigation_requests" not in "\n".join(row[0] for row in plan.tuples())
