@@ -94,9 +94,7 @@ class Research:
         not_found: dict[UUID, str | None] = {}
         if not (written.nodes or written.edges):
             not_found = dict.fromkeys(requests)
-        if acquired.not_found and len(requests) == 1:
-            not_found = {requests[0]: " ".join(acquired.not_found)}
-        elif acquired.not_found:
+        if acquired.not_found:
             objectives = investigations.objectives_of(step.agent_id, requests)
             not_found |= by_request(acquired.not_found, await self.model.database.run(objectives))
         answered = [each for each in requests if each not in not_found]

@@ -33,6 +33,7 @@ _NOTHING: Final = re.compile(
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"\w{3,}")
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def find_statements(document: str) -> list[str]:
@@ -78,7 +79,7 @@ def _of(text: str) -> str:
 
 def by_request(statements: Sequence[str], objectives: Mapping[UUID, str]) -> dict[UUID, str]:
     """The requests that the statements are about, with the statements: those that share most words with one; if none
-    shares a word, all of them.
+    shares a word, all of them. A statement about other years than a request names is not about it.
     """
     found: dict[UUID, list[str]] = {}
     for statement in statements:
@@ -86,8 +87,14 @@ def by_request(statements: Sequence[str], objectives: Mapping[UUID, str]) -> dic
         shared = {
             each: len(words & set(_WORD.findall(objective.casefold())))
             for each, objective in objectives.items()
+            if not _has_other_years(statement, objective)
         }
         for each, count in shared.items():
             if count == max(shared.values()):
                 found.setdefault(each, []).append(statement)
     return {each: " ".join(texts)[:MAX_CHARS] for each, texts in found.items()}
+
+
+def _has_other_years(statement: str, objective: str) -> bool:
+    named, wanted = set(_YEAR.findall(statement)), set(_YEAR.findall(objective))
+    return bool(named and wanted) and named.isdisjoint(wanted)

@@ -22,7 +22,7 @@ MAX_OPEN_SHOWN: Final = 20
 MAX_ELEMENTS: Final = 50
 """Nodes, and edges, that are recorded as an answer."""
 RETRY_AFTER: Final = timedelta(days=1)
-"""How long what was sought in vain is not sought again."""
+"""How long what was answered or sought in vain is not sought again. Answers age: most requests are about what changes."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +193,18 @@ _IS_OPEN: Final = (
     "answered_at is null and dropped_at is null and (sought_at is null or reopened_at > sought_at)"
 )
 _OPEN_OF_AGENT: Final = f"agent_id = :of_agent and {_IS_OPEN}"
+_SETTLED_AT: Final = (
+    "coalesce(known.answered_at,"
+    " case when known.sought_at > coalesce(known.reopened_at, '-infinity') then known.sought_at end)"
+)
+# Nothing is left of what a query wrote: its pages were retracted, or it was deleted.
+_LOST_ANSWER: Final = """(known.answered_with @? '$.*[*]'
+    and not exists (
+      select from graph_nodes where id in (
+        select cast(jsonb_array_elements_text(known.answered_with -> 'nodes') as uuid)))
+    and not exists (
+      select from graph_edges where id in (
+        select cast(jsonb_array_elements_text(known.answered_with -> 'edges') as uuid))))"""
 _REQUEST: Final = CompiledStatement(f"""
 with made as (
   insert into investigation_requests as known
@@ -202,13 +214,11 @@ with made as (
   on conflict (id) do update set
     iteration_id = excluded.iteration_id, iteration_number = excluded.iteration_number, step_id = excluded.step_id,
     reasoning = excluded.reasoning, search_hints = excluded.search_hints, dropped_at = null,
-    reopened_at = clock_timestamp()
-  where known.answered_at is null and (
-    known.dropped_at is not null
-    or known.sought_at > coalesce(known.reopened_at, '-infinity')
-      and known.sought_at < statement_timestamp() - make_interval(secs => {RETRY_AFTER.total_seconds()})
+    reopened_at = clock_timestamp(), answered_at = null, answered_by = null, answered_with = null
+  where known.dropped_at is not null or {_LOST_ANSWER}
+    or {_SETTLED_AT} < statement_timestamp() - make_interval(secs => {RETRY_AFTER.total_seconds()})
       and exists (
-        select from sources where agent_id = excluded.agent_id and fetched_at > known.sought_at))
+        select from sources where agent_id = excluded.agent_id and fetched_at > {_SETTLED_AT})
   returning {_STATE}, true as is_open
 )
 select {_STATE}, is_open from made
@@ -223,7 +233,9 @@ _COUNT: Final = CompiledStatement(
 _COLUMNS: Final = ", ".join(InvestigationRequest.__table__.columns.keys())
 _OF_ITERATION: Final = CompiledStatement(f"""
 select {_COLUMNS} from investigation_requests
-where iteration_id = :of_iteration or id in (
+where id in (
+  select id from investigation_requests where iteration_id = :of_iteration
+  union all
   select cast(request as uuid) from steps
   cross join lateral jsonb_array_elements_text(coalesce(result -> 'requests', '[]')) as request
   where steps.iteration_id = :of_iteration and kind = '{StepKind.INSIGHT}')

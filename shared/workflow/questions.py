@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-_WORD: Final = re.compile(r"(?:(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*%?")
+_WORD: Final = re.compile(
+    r"(?:[<>≤≥=]+\s*|(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*(?:%|[+#]+(?!\w))?"
+)
 
 
 def _word_set(words: str) -> frozenset[str]:

@@ -39,6 +39,8 @@ class Claim:
     is_retracted: bool = False
     url: str = ""
     """Of its page."""
+    is_dated_by_reading: bool = False
+    """Its date is when the page was read, as older versions dated pages without a date."""
 
     @property
     def order(self) -> tuple[datetime, datetime, str]:
@@ -50,8 +52,8 @@ def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
     """The winning claim by property.
 
     Of the claims not retracted, the one with the latest `as_of` wins, then the latest `learned_at`. A claim without a date
-    never replaces one that has a date, and of claims without one, the first stays until its own page says otherwise. The
-    others are superseded; they win again if the winning one is retracted.
+    never replaces one that has a date, and of claims without one, the first stays until its own page says otherwise, also if
+    an older version has dated it by the reading. The others are superseded; they win again if the winning one is retracted.
     """
     winners: dict[str, Claim] = {}
     active = [claim for claim in claims if not claim.is_retracted]
@@ -61,7 +63,25 @@ def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
         for name in claim.values:
             if claim.as_of != UNKNOWN_DATE or winners.get(name, claim).url == claim.url:
                 winners[name] = claim
+    for claim in active:
+        if claim.as_of != UNKNOWN_DATE:
+            break
+        for name in claim.values:
+            winner = winners[name]
+            if (
+                (winner.is_dated_by_reading or winner.as_of == UNKNOWN_DATE)
+                and winner.url == claim.url
+                and winner.learned_at < claim.learned_at
+            ):
+                winners[name] = claim
     return winners
+
+
+def is_dated_by_reading(
+    as_of: datetime, valid_from: datetime | None, published: datetime | None
+) -> bool:
+    """Whether evidence with these dates of its own and of its page was stored with the time of the reading as `as_of`."""
+    return as_of != UNKNOWN_DATE and valid_from is None and published is None
 
 
 def project_properties(properties: Properties, claims: Iterable[Claim]) -> dict[str, Any]:

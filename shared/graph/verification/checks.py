@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -22,7 +23,7 @@ from shared.graph.grounding.evidence import RULES, Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
 
 
@@ -131,13 +132,19 @@ class QuotedEvidence(NamedTuple):
     """The address of its page in one spelling, if the passage is known."""
     url: str = ""
     """Of the page."""
+    published: datetime | None = None
+    """When the page was published."""
     passage: Passage | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
     @property
     def claim(self) -> Claim:
         row = self.row
-        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url)
+        by_reading = is_dated_by_reading(row.as_of, row.valid_from, self.published)
+        return Claim(
+            *(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url),
+            is_dated_by_reading=by_reading,
+        )
 
 
 def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:

@@ -36,11 +36,11 @@ select evidence.id, {{column}}, source_id, first_byte, end_byte, quote_sha256, c
   coalesce(substring(bytes, least(first_byte, length) + 1, least(end_byte - first_byte, length)), ''),
   coalesce(length, 0), page.id is not null, coalesce(is_retracted, false),
   exists (select from retracted_sources where source_id = evidence.source_id and is_due), step_id,
-  coalesce(url, '')
+  coalesce(url, ''), published
 from evidence left join lateral (
   -- Once for each row: the text of a page may be compressed.
-  select id, url, bytes, octet_length(bytes) as length, is_retracted from (
-    select id, url, convert_to(text, 'UTF8') as bytes, retracted_at is not null as is_retracted
+  select id, url, published, bytes, octet_length(bytes) as length, is_retracted from (
+    select id, url, published, convert_to(text, 'UTF8') as bytes, retracted_at is not null as is_retracted
     from sources where sources.id = evidence.source_id and {IS_OWNED_SQL} offset 0
   ) as whole
 ) as page on true

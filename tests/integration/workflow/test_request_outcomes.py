@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from shared.database.engine import Database
-from shared.database.tables import Agent, InvestigationRequest
+from shared.database.statements import BoundStatement, run_together
+from shared.database.tables import Agent, GraphNode, GraphNodeType, InvestigationRequest
 from shared.enums import RequestState
 from shared.workflow import investigations
 from shared.workflow.investigations import MissingData, Requested
@@ -64,8 +65,30 @@ class Requests:
 
     async def age(self, days: float) -> None:
         async with self.database.transaction() as session:
-            then = InvestigationRequest.sought_at - timedelta(days=days)
-            await session.execute(update(InvestigationRequest).values(sought_at=then))
+            age = timedelta(days=days)
+            values = {
+                name: getattr(InvestigationRequest, name) - age
+                for name in ("sought_at", "answered_at")
+            }
+            await session.execute(update(InvestigationRequest).values(**values))
+
+    async def write_nodes(self, *names: str) -> list[UUID]:
+        """Writes nodes of these names, each of a type of its own."""
+        nodes = [
+            GraphNode(id=uuid4(), agent_id=self.agent_id, type=name, name=name, properties={})
+            for name in names
+        ]
+        async with self.database.transaction() as session:
+            for name in names:
+                values = {"description": "A type", "properties_schema": {}, "created_by": "test"}
+                session.add(GraphNodeType(agent_id=self.agent_id, name=name, **values))
+            await session.flush()
+            session.add_all(nodes)
+        return [node.id for node in nodes]
+
+    async def delete_node(self, node_id: UUID) -> None:
+        async with self.database.transaction() as session:
+            await session.execute(text("delete from graph_nodes where id = :id"), {"id": node_id})
 
     async def read_page(self) -> None:
         async with self.database.transaction() as session:
@@ -98,7 +121,7 @@ async def test_equal_requests_are_one(requests: Requests) -> None:
 async def test_an_answered_request_names_what_was_written_and_stays_answered(
     requests: Requests,
 ) -> None:
-    request, node = (await requests.make()).id, uuid4()
+    request, node = (await requests.make()).id, (await requests.write_nodes("Codelco"))[0]
     await requests.answer(request, [node])
     again = await requests.make(EQUAL[0])
     assert (again.is_open, again.answered_with) == (False, {"nodes": [str(node)], "edges": []})
@@ -107,10 +130,44 @@ async def test_an_answered_request_names_what_was_written_and_stays_answered(
     assert await requests.shown() == ([], [])
 
 
-@pytest.mark.parametrize(
+OPENED_AGAIN = pytest.mark.parametrize(
     ("days", "has_read", "is_open"),
     [(0, True, False), (0.5, True, False), (2, False, False), (2, True, True)],
 )
+
+
+@OPENED_AGAIN
+async def test_what_was_answered_is_opened_again_a_day_later_if_a_page_was_read_since(
+    requests: Requests, days: float, *, has_read: bool, is_open: bool
+) -> None:
+    request, node = (await requests.make()).id, (await requests.write_nodes("Codelco"))[0]
+    await requests.answer(request, [node])
+    await requests.age(days)
+    if has_read:
+        await requests.read_page()
+    for _ in range(2):
+        again = await requests.make()
+        assert (again.id, again.is_open) == (request, is_open)
+    assert await requests.shown() == ([OBJECTIVE] if is_open else [], [])
+    await requests.answer(request, [node])
+    assert await requests.state() == RequestState.ANSWERED
+
+
+async def test_a_request_is_opened_again_at_once_if_nothing_is_left_of_its_answer(
+    requests: Requests,
+) -> None:
+    request = (await requests.make()).id
+    nodes = await requests.write_nodes("Codelco", "Antamina")
+    await requests.answer(request, nodes)
+    await requests.delete_node(nodes[0])
+    assert not (await requests.make()).is_open
+    await requests.delete_node(nodes[1])
+    again = await requests.make()
+    assert (again.id, again.is_open, again.answered_with) == (request, True, None)
+    assert await requests.shown() == ([OBJECTIVE], [])
+
+
+@OPENED_AGAIN
 async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was_read_since(
     requests: Requests, days: float, *, has_read: bool, is_open: bool
 ) -> None:
@@ -148,3 +205,24 @@ async def test_an_expired_request_is_opened_again_when_it_is_repeated(requests: 
         ([OBJECTIVE], []),
     )
     assert (await requests.stored())[0].id == request
+
+
+async def test_requests_of_an_iteration_are_found_without_reading_those_of_others(
+    requests: Requests,
+) -> None:
+    await requests.make()
+    query = investigations.list_requests(requests.started.iteration.id)
+    async with requests.database.connection() as connection:
+        fill = BoundStatement(
+            b"""
+            insert into investigation_requests
+              (id, agent_id, iteration_number, objective, reasoning, search_hints)
+            select gen_random_uuid(), $1, 1, 'other ' || place, '', '[]' from generate_series(1, 20000) as place
+            """,
+            (requests.agent_id,),
+        )
+        await run_together(connection, [fill])
+        await run_together(connection, [BoundStatement(b"analyze investigation_requests", ())])
+        sql, values = query.statement.bind(query.params)
+        (plan,) = await run_together(connection, [BoundStatement(b"explain " + sql, values)])
+    assert "Seq Scan on investigation_requests" not in "\n".join(row[0] for row in plan.tuples())
