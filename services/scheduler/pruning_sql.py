@@ -310,8 +310,8 @@ _OLD_ROWS: Final = {
     ),
     RetentionKind.REQUESTS: (
         "investigation_requests",
-        "greatest(answered_at, sought_at, dropped_at) < :before"
-        " and not (answered_at is null and dropped_at is null and coalesce(reopened_at > sought_at, false))",
+        "greatest(answered_at, not_found_at, dropped_at) < :before"
+        " and not (answered_at is null and dropped_at is null and coalesce(reopened_at > not_found_at, false))",
     ),
     RetentionKind.DEAD_LETTERS: (
         "dead_letters",
@@ -344,7 +344,7 @@ where iteration_id is null and exists (select from llm_interactions where step_i
     RetentionKind.PAGES: "select fetched_at as at from sources",
     RetentionKind.DELIVERIES: "select ended_at as at from deliveries",
     RetentionKind.NOTICES: f"select created_at as at from inbox_items where kind = '{InboxKind.NOTICE}'",
-    RetentionKind.REQUESTS: "select greatest(answered_at, sought_at, dropped_at) as at from investigation_requests",
+    RetentionKind.REQUESTS: "select greatest(answered_at, not_found_at, dropped_at) as at from investigation_requests",
     RetentionKind.DEAD_LETTERS: "select stored_at as at from dead_letters",
 }
 OLDEST_SHARE: Final = {

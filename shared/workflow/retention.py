@@ -81,7 +81,7 @@ DESCRIPTIONS: Final[Mapping[RetentionKind, Described]] = {
     ),
     RetentionKind.REQUESTS: Described(
         "Requests for data",
-        "requests of analyses that were answered, sought in vain or dropped",
+        "requests of analyses that were answered, not found or dropped",
         ("investigation_requests",),
     ),
     RetentionKind.DEAD_LETTERS: Described(

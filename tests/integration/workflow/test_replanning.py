@@ -250,7 +250,7 @@ async def test_a_request_whose_document_says_that_it_was_not_found_is_not_answer
         )
     assert query is not None
     assert query.result is not None
-    assert (request.state, request.not_found) == (RequestState.SOUGHT_IN_VAIN, said)
+    assert (request.state, request.not_found) == (RequestState.NOT_FOUND, said)
     assert (request.answered_at, query.result["not_found"]) == (None, [said])
 
 

@@ -1,4 +1,4 @@
-"""What becomes of investigation requests: answered by what, sought in vain, or open; equal ones are one."""
+"""States of investigation requests: answered with elements, not found, or open; equal requests are one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -50,11 +50,13 @@ class Requests:
         outstanding = await self.database.run(investigations.list_outstanding(self.agent_id))
         return (
             [each.objective for each in outstanding.open],
-            [each.objective for each in outstanding.sought],
+            [each.objective for each in outstanding.not_found],
         )
 
-    async def seek(self, request: UUID, not_found: str | None = "No page has it.") -> None:
-        await self.database.run(investigations.mark_sought(self.agent_id, {request: not_found}))
+    async def mark_not_found(
+        self, request: UUID, not_found: str | None = "No page has it."
+    ) -> None:
+        await self.database.run(investigations.mark_not_found(self.agent_id, {request: not_found}))
 
     async def answer(self, request: UUID, nodes: Sequence[UUID] = ()) -> None:
         query = investigations.mark_answered(
@@ -64,8 +66,8 @@ class Requests:
 
     async def age(self, days: float) -> None:
         async with self.database.transaction() as session:
-            then = InvestigationRequest.sought_at - timedelta(days=days)
-            await session.execute(update(InvestigationRequest).values(sought_at=then))
+            then = InvestigationRequest.not_found_at - timedelta(days=days)
+            await session.execute(update(InvestigationRequest).values(not_found_at=then))
 
     async def read_page(self) -> None:
         async with self.database.transaction() as session:
@@ -102,7 +104,7 @@ async def test_an_answered_request_names_what_was_written_and_stays_answered(
     await requests.answer(request, [node])
     again = await requests.make(EQUAL[0])
     assert (again.is_open, again.answered_with) == (False, {"nodes": [str(node)], "edges": []})
-    await requests.seek(request)
+    await requests.mark_not_found(request)
     assert await requests.state() == RequestState.ANSWERED
     assert await requests.shown() == ([], [])
 
@@ -111,12 +113,12 @@ async def test_an_answered_request_names_what_was_written_and_stays_answered(
     ("days", "has_read", "is_open"),
     [(0, True, False), (0.5, True, False), (2, False, False), (2, True, True)],
 )
-async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was_read_since(
+async def test_what_was_not_found_is_opened_again_a_day_later_if_a_page_was_read_since(
     requests: Requests, days: float, *, has_read: bool, is_open: bool
 ) -> None:
     request = (await requests.make()).id
-    await requests.seek(request)
-    assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+    await requests.mark_not_found(request)
+    assert await requests.state() == RequestState.NOT_FOUND
     assert await requests.shown() == ([], [OBJECTIVE])
     await requests.age(days)
     if has_read:
@@ -125,13 +127,13 @@ async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was
     assert (again.id, again.is_open, again.not_found) == (request, is_open, "No page has it.")
     assert await requests.shown() == (([OBJECTIVE], []) if is_open else ([], [OBJECTIVE]))
     if is_open:
-        await requests.seek(request)
-        assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+        await requests.mark_not_found(request)
+        assert await requests.state() == RequestState.NOT_FOUND
 
 
-async def test_another_query_can_answer_what_one_sought_in_vain(requests: Requests) -> None:
+async def test_another_query_can_answer_what_one_did_not_find(requests: Requests) -> None:
     request = (await requests.make()).id
-    await requests.seek(request, None)
+    await requests.mark_not_found(request, None)
     await requests.answer(request)
     assert await requests.state() == RequestState.ANSWERED
 
