@@ -112,9 +112,9 @@ class RunPages:
     def _show(self, result: Json, times: int, record: Json | None, *, is_read: bool) -> Shown:
         """Numbers the sentences to show of the result's pages.
 
-        Pages of up to WHOLE_CHARS are shown whole. Of longer ones, the first and last sentences are shown, and those that share
-        the most words with `question`, rare words before common ones, with their neighbours. If the same call was made `times`
-        times before, only sentences that were not shown yet are.
+        Pages of up to WHOLE_CHARS are shown whole. Of longer ones, the first and last sentences are shown, and those that
+        share the most words with `question`, rare words before common ones, with their neighbours. If the same call was
+        made before, `times` times, only sentences that were not shown yet are.
         """
         if "results" not in result:
             return Shown(None if times else result)
