@@ -181,6 +181,8 @@ on conflict do nothing
 """What analyses were asked for, which the Observer compares new insights with."""
 DELETE_ITERATIONS: Final = text("delete from iterations where id = any(cast(:ids as uuid[]))")
 """With their steps and phase runs."""
+DELETE_NEWS: Final = text("delete from news_items where agent_id = :agent and decided_at < :before")
+"""Items that are decided are not offered again. Those of kept iterations stay."""
 NOTE_ITERATIONS: Final = text("""
 insert into pruned_iterations as known (agent_id, numbers, transcripts, calls)
 select :agent, case when :is_deleted then of_numbers else '{}' end,

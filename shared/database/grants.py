@@ -370,6 +370,7 @@ _PRUNES: Final = {
         ("id", "created_at", "answered_at", "not_found_at", "reopened_at", "dropped_at"),
         delete=True,
     ),
+    "news_items": Grant(("agent_id", "decided_at"), delete=True),
     "call_days": Grant(ALL, insert=ALL, update=_SUMMED_COLUMNS),
     "pruned_iterations": Grant(
         ALL, insert=ALL, update=("numbers", "transcripts", "calls", "updated_at")
