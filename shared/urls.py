@@ -40,7 +40,7 @@ def normalize_url(url: str) -> str:
 
 
 def page_key(url: str) -> str:
-    """The same for all spellings of a page's address: as `normalize_url`, and without scheme and default port."""
+    """A key that all spellings of a page's address share: `normalize_url` without scheme and default port."""
     scheme, _, rest = normalize_url(url).partition("://")
     host, slash, path = rest.partition("/")
     return f"{host.removesuffix(_DEFAULT_PORTS.get(scheme, ''))}{slash}{path}" if rest else url

@@ -419,7 +419,7 @@ def show_investigations(
             soft_wrap=True,
         )
         console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
-        if request.not_found and request.state == RequestState.SOUGHT_IN_VAIN:
+        if request.not_found and request.state == RequestState.NOT_FOUND:
             console.print(Padding(f"not found: {escape(request.not_found)}", (0, 0, 0, 2)))
     if len(requests) == limit:
         console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
@@ -435,8 +435,8 @@ def _state(request: InvestigationRequestResponse) -> str:
         ]
         what = f" with {' and '.join(counts)}" if counts else ""
         return f"[good]answered {ago(request.answered_at)}{what}[/]"
-    if request.state == RequestState.SOUGHT_IN_VAIN and request.sought_at is not None:
-        return f"[warn]sought in vain {ago(request.sought_at)}[/]"
+    if request.state == RequestState.NOT_FOUND and request.not_found_at is not None:
+        return f"[warn]not found {ago(request.not_found_at)}[/]"
     if request.dropped_at is not None:
         return f"[quiet]dropped {ago(request.dropped_at)}[/]"
     return "[warn]open[/]"

@@ -22,7 +22,7 @@ from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.conclusions import citations
 from shared.graph.conclusions.citations import Kind
 from shared.graph.conclusions.conclusions import forecast_fields
-from shared.graph.context.history import was_sought_in_vain
+from shared.graph.context.history import was_not_found
 from shared.graph.scope import (
     IS_OWNED_SQL,
     JOINS_TWO_NODES_SQL,
@@ -37,8 +37,8 @@ MAX_ITERATIONS: Final = 20
 """Number of previous iterations whose queries are considered."""
 MAX_AGE: Final = timedelta(days=7)
 """Queries that were answered longer ago may be asked again."""
-SOUGHT_AGE: Final = timedelta(days=1)
-"""Queries that were sought in vain longer ago may be asked again."""
+NOT_FOUND_AGE: Final = timedelta(days=1)
+"""Queries that found nothing longer ago may be asked again."""
 MAX_ANALYSES: Final = 100
 """Number of newest analyses that are considered."""
 
@@ -105,11 +105,11 @@ class PlanHistory:
     """The state at the iteration's start, so that a resumed step judges the same plan in the same way."""
 
     asked: Sequence[AskedQuery]
-    """Queries that were answered within MAX_AGE, or sought in vain within SOUGHT_AGE, newest first."""
+    """Queries that were answered within MAX_AGE or found nothing within NOT_FOUND_AGE, newest first."""
     analyses: Sequence[CoveringAnalysis]
     """Unexpired analyses whose nodes have not changed since."""
     open_requests: Mapping[UUID, datetime]
-    """When each was opened, by request id."""
+    """Time at which each request was opened, by its id."""
     started_at: datetime
     """Of the iteration."""
     graph_is_empty: bool = False
@@ -158,7 +158,7 @@ def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
     return [
         AskedQuery(query.input.get("objective", ""), query.ended_at)
         for query in rows
-        if not was_sought_in_vain(query) or query.started_at - query.ended_at < SOUGHT_AGE
+        if not was_not_found(query) or query.started_at - query.ended_at < NOT_FOUND_AGE
     ]
 
 

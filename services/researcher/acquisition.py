@@ -52,7 +52,7 @@ def describe_sources(pages: Sequence[NumberedPage]) -> str:
 
 
 def headings(pages: Sequence[NumberedPage]) -> list[str]:
-    """For each page, its title, address and date in the form of a document."""
+    """The heading of each page in a document: title, address and date."""
     return [
         "\n".join(
             [
@@ -156,7 +156,7 @@ class Acquired:
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
     not_found: Sequence[str] = ()
-    """What the model says it did not find."""
+    """Statements of the model about data that it did not find."""
     pages: Sequence[NumberedPage] = ()
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
     notes: Sequence[str] = ()

@@ -84,7 +84,7 @@ class Research:
     async def _close_requests(
         self, step: StepRow, acquired: Acquired, written: WrittenElements
     ) -> list[BoundQuery[None]]:
-        """What records the outcome of the requests that the query is for.
+        """Returns the writes that record the outcome of the query's requests.
 
         A request is answered by what was written, unless the document says that it was not found.
         """
@@ -106,7 +106,7 @@ class Research:
                 )
             )
         if not_found:
-            closing.append(investigations.mark_sought(step.agent_id, not_found))
+            closing.append(investigations.mark_not_found(step.agent_id, not_found))
         return closing
 
     def _memory(self, agent_id: UUID) -> SearchMemory | None:
@@ -143,7 +143,7 @@ class Research:
 
 
 def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
-    """`read` has the addresses in the objective whose pages were read."""
+    """The result of the step. `read` lists the addresses in the objective whose pages were read."""
     result: Json = {"nodes": len(written.nodes), "edges": len(written.edges)}
     result |= summary(acquired.repairs + written.repairs, [*acquired.notes, *written.notes])
     if acquired.not_found:

@@ -31,7 +31,7 @@ from shared.telemetry import tracing
 
 PUBLISH_TIMEOUT_SECONDS = 10.0
 STORE_RETRY_SECONDS = 3.0
-"""Also how long the retry of a message that was not stored waits for NATS."""
+"""Interval of retries of a message that was not stored, and the timeout of each."""
 FLUSH_TIMEOUT_SECONDS = 2
 RECONNECT_WAIT_SECONDS = 1
 _CHECK_CREDENTIALS = "compare VIGIL_NATS_USER and the password with NATS's users.conf"
@@ -103,7 +103,7 @@ class Bus:
 
     @property
     def store_fault(self) -> str | None:
-        """Why NATS does not store messages although it is connected, or None. Ends when a message is stored."""
+        """The reason why NATS, although connected, does not store messages; None if it does."""
         return self._store_fault if self.is_connected else None
 
     @property
@@ -213,7 +213,7 @@ class Bus:
             log.warning("waiting for NATS", error=repr(error))
 
     def forbids(self, prefix: str) -> bool:
-        """Whether NATS has denied an operation on a subject that begins so, since the client has connected."""
+        """Returns true if NATS has denied an operation on a subject with this prefix on this connection."""
         # The client reports subjects in lower case.
         return any(
             subject.lower().startswith(prefix.lower()) for subject in self._forbidden_subjects

@@ -82,7 +82,7 @@ def step_notes(step: StepResponse) -> list[str]:
 
 
 def query_notes(result: Json) -> list[str]:
-    """What a completed query did not find, in words of the model."""
+    """Statements of the model about data that a completed query did not find."""
     if statements := result.get("not_found"):
         return [f"Not found: {each}" for each in statements]
     return [] if result.get("nodes") or result.get("edges") else ["Nothing was found."]

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -155,42 +156,25 @@ def knowledge_acquisition(
     paid for again.
     """
 
-    async def refused(urls: Sequence[str]) -> Mapping[str, str]:
-        """Why pages may not be read, by address."""
-        barred = {
-            url: _BARRED.format(domain=domain)
-            for url in urls
-            if (domain := domains.barring(url)) is not None
-        }
-        reasons = await retracted(urls) if retracted is not None else {}
-        return {url: _RETRACTED.format(reason=reasons[url]) for url in reasons} | barred
-
-    async def without_refused(answer: Json) -> Json:
-        """The answer to a search without the pages that the owner has retracted, which it names."""
-        reasons = await refused([page["url"] for page in answer["results"]])
-        if not reasons:
-            return answer
-        results = [page for page in answer["results"] if page["url"] not in reasons]
-        told = [{"url": url, "error": reason} for url, reason in reasons.items()]
-        return {**answer, "results": results, RETRACTED_KEY: told}
+    page_rules = _PageRules(domains, retracted)
 
     async def search(arguments: TavilySearch) -> Json:
-        response = await without_refused(await _search(client, domains, arguments))
+        response = await page_rules.filter_search(await _search(client, domains, arguments))
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return await _extract(client, arguments.urls, refused)
+        return await _extract(client, arguments.urls, page_rules)
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
         answer = await memory.search(SEARCH, _as_request(SEARCH, arguments), domains)
-        return None if answer is None else await without_refused(answer)
+        return None if answer is None else await page_rules.filter_search(answer)
 
     async def recall_pages(arguments: TavilyExtract) -> Json | None:
         assert memory is not None
-        return (
-            None if await refused(arguments.urls) else await memory.pages(EXTRACT, arguments.urls)
-        )
+        if await page_rules.refusals(arguments.urls):
+            return None
+        return await memory.pages(EXTRACT, arguments.urls)
 
     async def order_research(arguments: TavilyResearch) -> str:
         return await client.order_research(arguments.input)
@@ -212,7 +196,7 @@ def knowledge_acquisition(
         PaidTool(
             EXTRACT,
             "Reads whole pages, whose sentences are numbered. Of long pages, it gives the beginning, the end and the "
-            "sentences that bear on the query. Call it again with the same urls to read on.",
+            "sentences relevant to the query. Call it again with the same urls to read on.",
             TavilyExtract,
             extract,
             "extract",
@@ -221,8 +205,8 @@ def knowledge_acquisition(
         ),
         OrderedTool(
             "tavilyResearch",
-            "Has a question researched. What it answers in its own words nobody has published, and nothing can rest on "
-            "it: read the pages that it names with tavilyExtract, and rest on those.",
+            "Has a question researched. Its answer is not a published page and cannot be cited: read the pages that it "
+            "names with tavilyExtract, and cite those.",
             TavilyResearch,
             order_research,
             collect_research,
@@ -244,16 +228,43 @@ _RETRACTED: Final = (
 _NO_TEXT: Final = "the search service has no text of this page"
 
 
+@dataclass(frozen=True)
+class _PageRules:
+    """The owner's rules about which pages may be read: barred domains and retracted pages."""
+
+    domains: DomainPreferences
+    retracted: Retracted | None
+
+    async def refusals(self, urls: Sequence[str]) -> Mapping[str, str]:
+        """The reasons of the pages that may not be read, by address."""
+        barred = {
+            url: _BARRED.format(domain=domain)
+            for url in urls
+            if (domain := self.domains.barring(url)) is not None
+        }
+        reasons = {} if self.retracted is None else await self.retracted(urls)
+        return {url: _RETRACTED.format(reason=reasons[url]) for url in reasons} | barred
+
+    async def filter_search(self, answer: Json) -> Json:
+        """The answer to a search without the pages that may not be read, which are listed with the reasons."""
+        reasons = await self.refusals([page["url"] for page in answer["results"]])
+        if not reasons:
+            return answer
+        results = [page for page in answer["results"] if page["url"] not in reasons]
+        retracted = [{"url": url, "error": reason} for url, reason in reasons.items()]
+        return {**answer, "results": results, RETRACTED_KEY: retracted}
+
+
 async def _extract(
     client: SearchClient,
     urls: Sequence[str],
-    refused: Callable[[Sequence[str]], Awaitable[Mapping[str, str]]],
+    page_rules: "_PageRules",
 ) -> Json:
-    """Reads the pages that neither `refused` nor the service refuses. The others are among the failed ones, with reasons.
+    """Reads the pages that neither `page_rules` nor the service refuses. The others are among the failed ones, with reasons.
 
     Raises ToolRefusalError if all are refused.
     """
-    reasons = dict(await refused(urls))
+    reasons = dict(await page_rules.refusals(urls))
     allowed = [url for url in urls if url not in reasons]
     answers = await _read(client, allowed, reasons) if allowed else []
     if not answers:
@@ -261,7 +272,7 @@ async def _extract(
         raise unbilled(ToolRefusalError(refusal))
     pages = [page for answer in answers for page in answer["results"]]
     # The service may name the address that the page was moved to.
-    reasons |= await refused([page["url"] for page in pages])
+    reasons |= await page_rules.refusals([page["url"] for page in pages])
     read = [page for page in pages if page["content"].strip() and page["url"] not in reasons]
     failed = [each for answer in answers for each in answer["failed"]]
     failed += [{"url": url, "error": reason} for url, reason in reasons.items()]

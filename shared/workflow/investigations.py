@@ -1,7 +1,8 @@
-"""Investigation requests: created by Analyzers, open until a query answers them, seeks them in vain, or they expire.
+"""Investigation requests: created by Analyzers, open until a query answers them or finds no answer, or they
+expire.
 
 An agent has one request for equal questions. A repeated one refers to it, and opens it again if it expired, or if it was
-sought in vain a day ago or longer and the agent has stored a page since.
+not found a day ago or longer and the agent has stored a page since.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +23,9 @@ MAX_OPEN_SHOWN: Final = 20
 MAX_ELEMENTS: Final = 50
 """Nodes, and edges, that are recorded as an answer."""
 RETRY_AFTER: Final = timedelta(days=1)
-"""How long what was answered or sought in vain is not sought again. Answers age: most requests are about what changes."""
+"""Minimum time before a request that was answered or not found is opened again. Answers age: most requests are about what
+changes.
+"""
 
 
 @dataclass(frozen=True)
@@ -45,18 +48,18 @@ class OpenRequest:
 
 
 @dataclass(frozen=True)
-class SoughtRequest:
-    """A request that was sought in vain."""
+class NotFoundRequest:
+    """A request whose answer was not found."""
 
     objective: str
-    sought_at: datetime
+    not_found_at: datetime
     not_found: str | None
     """The sentence of the model; None if it wrote none."""
 
 
 class Outstanding(NamedTuple):
     open: Sequence[OpenRequest]
-    sought: Sequence[SoughtRequest]
+    not_found: Sequence[NotFoundRequest]
 
 
 class Requested(NamedTuple):
@@ -65,7 +68,7 @@ class Requested(NamedTuple):
     id: UUID
     answered_at: datetime | None
     answered_with: dict[str, list[str]] | None
-    sought_at: datetime | None
+    not_found_at: datetime | None
     not_found: str | None
     is_open: bool
 
@@ -73,10 +76,7 @@ class Requested(NamedTuple):
 def request(
     agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
 ) -> BoundQuery[Requested]:
-    """Makes a request, or refers to the agent's request for the same question.
-
-    Repeating it has no effect.
-    """
+    """Inserts a request, or finds the agent's request for the same question. Idempotent."""
     objective = " ".join(missing.objective.split())
     params = {
         "id": request_id(agent_id, objective),
@@ -91,14 +91,14 @@ def request(
 
 
 def request_id(agent_id: UUID, objective: str) -> UUID:
-    """The id of the agent's request for this question."""
+    """Derives the id of the agent's request for this question."""
     return ids.investigation_request_id(agent_id, question_key(objective))
 
 
 def create_request(
     agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
 ) -> BoundQuery[UUID]:
-    """`request`, without the state of the request."""
+    """Inserts a request as `request` does, and returns only its id."""
     query = request(agent_id, iteration_id, step_id, missing)
     return BoundQuery(query.statement, query.params, lambda rows: query.read(rows).id)
 
@@ -124,15 +124,15 @@ def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
 
 
 def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
-    """What is open, newest first, and what was sought in vain, last first."""
+    """Returns open requests, newest first, and those that were not found, the latest first."""
 
     def read(rows: Sequence[Row]) -> Outstanding:
         return Outstanding(
-            [OpenRequest(*row[:4]) for row in rows if row.sought_at is None],
+            [OpenRequest(*row[:4]) for row in rows if row.not_found_at is None],
             [
-                SoughtRequest(row.objective, row.sought_at, row.not_found)
+                NotFoundRequest(row.objective, row.not_found_at, row.not_found)
                 for row in rows
-                if row.sought_at is not None
+                if row.not_found_at is not None
             ],
         )
 
@@ -140,6 +140,7 @@ def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
 
 
 def objectives_of(agent_id: UUID, request_ids: Collection[UUID]) -> BoundQuery[Mapping[UUID, str]]:
+    """Returns the objectives of these requests by id."""
     params = {"of_agent": agent_id, "ids": uuid_array(request_ids)}
     return BoundQuery(_OBJECTIVES, params, lambda rows: {row.id: row.objective for row in rows})
 
@@ -169,14 +170,14 @@ def mark_answered(
     return BoundQuery(_MARK_ANSWERED, params, lambda _: None)
 
 
-def mark_sought(agent_id: UUID, not_found: Mapping[UUID, str | None]) -> BoundQuery[None]:
-    """Records that the requests were sought in vain, each with the sentence of the model that says so, if it wrote one.
+def mark_not_found(agent_id: UUID, not_found: Mapping[UUID, str | None]) -> BoundQuery[None]:
+    """Records that no answer to the requests was found, each with the sentence of the model that says so, if it wrote one.
 
     Another query that answers them is not overruled. Rows are locked in id order, as in `mark_answered`.
     """
     outcomes = [{"id": each.hex, "not_found": text} for each, text in not_found.items()]
     params = {"of_agent": agent_id, "outcomes": json_text(outcomes)}
-    return BoundQuery(_MARK_SOUGHT, params, lambda _: None)
+    return BoundQuery(_MARK_NOT_FOUND, params, lambda _: None)
 
 
 def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
@@ -188,14 +189,12 @@ def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
     return BoundQuery(_DROP_OLD, params, lambda _: None)
 
 
-_STATE: Final = "id, answered_at, answered_with, sought_at, not_found"
-_IS_OPEN: Final = (
-    "answered_at is null and dropped_at is null and (sought_at is null or reopened_at > sought_at)"
-)
+_STATE: Final = "id, answered_at, answered_with, not_found_at, not_found"
+_IS_OPEN: Final = "answered_at is null and dropped_at is null and (not_found_at is null or reopened_at > not_found_at)"
 _OPEN_OF_AGENT: Final = f"agent_id = :of_agent and {_IS_OPEN}"
 _SETTLED_AT: Final = (
     "coalesce(known.answered_at,"
-    " case when known.sought_at > coalesce(known.reopened_at, '-infinity') then known.sought_at end)"
+    " case when known.not_found_at > coalesce(known.reopened_at, '-infinity') then known.not_found_at end)"
 )
 # Nothing is left of what a query wrote: its pages were retracted, or it was deleted.
 _LOST_ANSWER: Final = """(known.answered_with @? '$.*[*]'
@@ -249,16 +248,16 @@ order by opened_at desc, id limit {MAX_OPEN_SHOWN}
 """
 _OPEN: Final = CompiledStatement(_OPEN_SQL)
 _OUTSTANDING: Final = CompiledStatement(f"""
-select id, iteration_number, objective, opened_at, cast(null as timestamptz) as sought_at, null as not_found
+select id, iteration_number, objective, opened_at, cast(null as timestamptz) as not_found_at, null as not_found
 from ({_OPEN_SQL}) as open
 union all
 select * from (
-  select id, iteration_number, objective, created_at, sought_at, not_found from investigation_requests
+  select id, iteration_number, objective, created_at, not_found_at, not_found from investigation_requests
   where agent_id = :of_agent and answered_at is null and dropped_at is null
-    and sought_at > coalesce(reopened_at, '-infinity')
-  order by sought_at desc, id limit {MAX_OPEN_SHOWN}
-) as sought
-order by sought_at desc nulls first, opened_at desc, id
+    and not_found_at > coalesce(reopened_at, '-infinity')
+  order by not_found_at desc, id limit {MAX_OPEN_SHOWN}
+) as unanswered
+order by not_found_at desc nulls first, opened_at desc, id
 """)
 _OBJECTIVES: Final = CompiledStatement(
     "select id, objective from investigation_requests"
@@ -281,7 +280,7 @@ update investigation_requests
 set answered_at = clock_timestamp(), answered_by = :by, answered_with = cast(:answer as jsonb)
 where id in (select id from open)
 """)
-_MARK_SOUGHT: Final = CompiledStatement("""
+_MARK_NOT_FOUND: Final = CompiledStatement("""
 with outcome as (
   select id, not_found from jsonb_to_recordset(cast(:outcomes as jsonb)) as each (id uuid, not_found text)
 ), open as (
@@ -289,6 +288,6 @@ with outcome as (
   where agent_id = :of_agent and answered_at is null and dropped_at is null and id in (select id from outcome)
   order by id for update
 )
-update investigation_requests set sought_at = clock_timestamp(), not_found = outcome.not_found
+update investigation_requests set not_found_at = clock_timestamp(), not_found = outcome.not_found
 from outcome where investigation_requests.id = outcome.id and outcome.id in (select id from open)
 """)

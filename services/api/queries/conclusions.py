@@ -150,12 +150,12 @@ _NEWEST = Keyset(
 _IS_UNANSWERED = and_(
     InvestigationRequest.answered_at.is_(None), InvestigationRequest.dropped_at.is_(None)
 )
-_WAS_SOUGHT = and_(
-    InvestigationRequest.sought_at.is_not(None),
-    func.coalesce(InvestigationRequest.reopened_at <= InvestigationRequest.sought_at, true()),
+_WAS_NOT_FOUND = and_(
+    InvestigationRequest.not_found_at.is_not(None),
+    func.coalesce(InvestigationRequest.reopened_at <= InvestigationRequest.not_found_at, true()),
 )
-_IS_OPEN = and_(_IS_UNANSWERED, not_(_WAS_SOUGHT))
-_IS_SOUGHT_IN_VAIN = and_(_IS_UNANSWERED, _WAS_SOUGHT)
+_IS_OPEN = and_(_IS_UNANSWERED, not_(_WAS_NOT_FOUND))
+_IS_NOT_FOUND = and_(_IS_UNANSWERED, _WAS_NOT_FOUND)
 
 
 async def list_investigation_requests(
@@ -165,10 +165,10 @@ async def list_investigation_requests(
     page_request: PageRequest,
     *,
     is_open: bool | None = None,
-    sought_in_vain: bool = False,
+    not_found: bool = False,
 ) -> Page[InvestigationRequestResponse]:
-    """Lists investigation requests, newest first; with `is_open`, the open or the closed ones; with
-    `sought_in_vain`, only those.
+    """Lists investigation requests, newest first; with `is_open`, the open or the closed ones; with `not_found`, those
+    whose answer was not found.
 
     Raises InvalidCursorError.
     """
@@ -177,7 +177,7 @@ async def list_investigation_requests(
     statement = select(InvestigationRequest).where(of_agent)
     if is_open is not None:
         statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
-    if sought_in_vain:
-        statement = statement.where(_IS_SOUGHT_IN_VAIN)
+    if not_found:
+        statement = statement.where(_IS_NOT_FOUND)
     page_slice = await paginate(session, statement, _NEWEST, page_request)
     return page_slice.page(InvestigationRequestResponse.model_validate)

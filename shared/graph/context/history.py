@@ -33,17 +33,17 @@ from shared.graph.retrieval import traversal
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
-from shared.workflow.investigations import OpenRequest, SoughtRequest
+from shared.workflow.investigations import NotFoundRequest, OpenRequest
 
 _MAX_QUERIES: Final = 60
 _MAX_AGE_DAYS: Final = 7
 """A query that was answered longer ago may be asked again."""
 
 
-def sought_lines(requests: Sequence[SoughtRequest]) -> list[str]:
-    """Requests that were sought in vain, each with the date and what was not found."""
+def not_found_lines(requests: Sequence[NotFoundRequest]) -> list[str]:
+    """One line for each request whose answer was not found, with the date and the missing data."""
     return [
-        f"- {request.sought_at:%Y-%m-%d}: {truncate_text(request.objective)}"
+        f"- {request.not_found_at:%Y-%m-%d}: {truncate_text(request.objective)}"
         + (f" (not found: {truncate_text(request.not_found)})" if request.not_found else "")
         for request in requests
     ]
@@ -85,8 +85,8 @@ def _query_lines(queries: Sequence[Row]) -> list[str]:
 
 def _describe_outcome(step: Row) -> str:
     match step.status:
-        case StepStatus.COMPLETED if was_sought_in_vain(step):
-            return f"sought in vain{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
+        case StepStatus.COMPLETED if was_not_found(step):
+            return f"not found{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
         case StepStatus.COMPLETED:
             return "answered"
         case StepStatus.FAILED:
@@ -100,8 +100,8 @@ def _not_found(step: Row) -> str:
     return f" (not found: {truncate_text(one_line(' '.join(statements)))})" if statements else ""
 
 
-def was_sought_in_vain(query: Row) -> bool:
-    """Whether the completed query wrote nothing, or its document says what it did not find."""
+def was_not_found(query: Row) -> bool:
+    """Returns true if the completed query wrote nothing, or its document says that data was not found."""
     result = query.result or {}
     return bool(result.get("not_found")) or not (result.get("nodes") or result.get("edges"))
 

@@ -34,11 +34,11 @@ class Claim:
     evidence_id: UUID
     values: Properties
     as_of: datetime
-    """When it was true: the start of its validity if known, else when the page was published, else UNKNOWN_DATE."""
+    """The start of its validity if known, else the publication of its page, else UNKNOWN_DATE."""
     learned_at: datetime
     is_retracted: bool = False
     url: str = ""
-    """Of its page."""
+    """Address of its page."""
     is_dated_by_reading: bool = False
     """Its date is when the page was read, as older versions dated pages without a date."""
 
@@ -204,13 +204,13 @@ def _parse_mail_date(text: str) -> datetime:
 def _parse_written(text: str) -> datetime:
     for pattern in _WRITTEN_DATES:
         if match := pattern.fullmatch(text):
-            found = match.groupdict()
-            if found.get("first"):
-                day, month = _day_and_month(int(found["first"]), int(found["second"]))
+            parts = match.groupdict()
+            if parts.get("first"):
+                day, month = _day_and_month(int(parts["first"]), int(parts["second"]))
             else:
-                month = int(found.get("number") or 0) or _month_names().get(fold(found["month"]), 0)
-                day = int(found.get("day") or 1)
-            return datetime(int(found["year"]), month, day, tzinfo=UTC)
+                month = int(parts.get("number") or 0) or _month_names().get(fold(parts["month"]), 0)
+                day = int(parts.get("day") or 1)
+            return datetime(int(parts["year"]), month, day, tzinfo=UTC)
     raise ValueError("no date")
 
 

@@ -25,6 +25,7 @@ from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
+from shared.urls import page_key
 
 
 def find_unproven(rests_on: Mapping[UUID, Iterable[UUID]], faulty: Iterable[UUID]) -> set[UUID]:
@@ -128,10 +129,8 @@ class QuotedEvidence(NamedTuple):
     """Whether the propagation of the page's retraction or restoration is pending."""
     step_id: UUID | None = None
     """The step that found it."""
-    page: str = ""
-    """The address of its page in one spelling, if the passage is known."""
     url: str = ""
-    """Of the page."""
+    """Address of its page."""
     published: datetime | None = None
     """When the page was published."""
     passage: Passage | None = None
@@ -218,7 +217,7 @@ def check_grounding(
         [
             Quoted(
                 quoted.passage,
-                quoted.page,
+                page_key(quoted.url),
                 quoted.row.claims,
                 quoted.row.valid_from,
                 quoted.row.valid_to,

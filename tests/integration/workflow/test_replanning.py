@@ -239,7 +239,7 @@ async def test_a_request_whose_document_says_that_it_was_not_found_is_not_answer
             past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "It lacks.")
         ).answer(session)
     _script(sandbox, past.plan(objective, answers=(str(request_id),)))
-    for _ in range(2):  # The model does not search, so code does, and asks again.
+    for _ in range(4):  # The model does not search: it is asked again, and after searches by code.
         script = {"phase": Phase.KNOWLEDGE_ACQUISITION, "content": form.format(said)}
         Sandbox(sandbox).script(script)
     iteration = await past.observe(sandbox_settings)
@@ -250,7 +250,7 @@ async def test_a_request_whose_document_says_that_it_was_not_found_is_not_answer
         )
     assert query is not None
     assert query.result is not None
-    assert (request.state, request.not_found) == (RequestState.SOUGHT_IN_VAIN, said)
+    assert (request.state, request.not_found) == (RequestState.NOT_FOUND, said)
     assert (request.answered_at, query.result["not_found"]) == (None, [said])
 
 

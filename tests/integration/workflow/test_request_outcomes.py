@@ -1,4 +1,4 @@
-"""What becomes of investigation requests: answered by what, sought in vain, or open; equal ones are one."""
+"""States of investigation requests: answered with elements, not found, or open; equal requests are one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -51,11 +51,13 @@ class Requests:
         outstanding = await self.database.run(investigations.list_outstanding(self.agent_id))
         return (
             [each.objective for each in outstanding.open],
-            [each.objective for each in outstanding.sought],
+            [each.objective for each in outstanding.not_found],
         )
 
-    async def seek(self, request: UUID, not_found: str | None = "No page has it.") -> None:
-        await self.database.run(investigations.mark_sought(self.agent_id, {request: not_found}))
+    async def mark_not_found(
+        self, request: UUID, not_found: str | None = "No page has it."
+    ) -> None:
+        await self.database.run(investigations.mark_not_found(self.agent_id, {request: not_found}))
 
     async def answer(self, request: UUID, nodes: Sequence[UUID] = ()) -> None:
         query = investigations.mark_answered(
@@ -68,7 +70,7 @@ class Requests:
             age = timedelta(days=days)
             values = {
                 name: getattr(InvestigationRequest, name) - age
-                for name in ("sought_at", "answered_at")
+                for name in ("not_found_at", "answered_at")
             }
             await session.execute(update(InvestigationRequest).values(**values))
 
@@ -125,7 +127,7 @@ async def test_an_answered_request_names_what_was_written_and_stays_answered(
     await requests.answer(request, [node])
     again = await requests.make(EQUAL[0])
     assert (again.is_open, again.answered_with) == (False, {"nodes": [str(node)], "edges": []})
-    await requests.seek(request)
+    await requests.mark_not_found(request)
     assert await requests.state() == RequestState.ANSWERED
     assert await requests.shown() == ([], [])
 
@@ -168,12 +170,12 @@ async def test_a_request_is_opened_again_at_once_if_nothing_is_left_of_its_answe
 
 
 @OPENED_AGAIN
-async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was_read_since(
+async def test_what_was_not_found_is_opened_again_a_day_later_if_a_page_was_read_since(
     requests: Requests, days: float, *, has_read: bool, is_open: bool
 ) -> None:
     request = (await requests.make()).id
-    await requests.seek(request)
-    assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+    await requests.mark_not_found(request)
+    assert await requests.state() == RequestState.NOT_FOUND
     assert await requests.shown() == ([], [OBJECTIVE])
     await requests.age(days)
     if has_read:
@@ -182,13 +184,13 @@ async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was
     assert (again.id, again.is_open, again.not_found) == (request, is_open, "No page has it.")
     assert await requests.shown() == (([OBJECTIVE], []) if is_open else ([], [OBJECTIVE]))
     if is_open:
-        await requests.seek(request)
-        assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+        await requests.mark_not_found(request)
+        assert await requests.state() == RequestState.NOT_FOUND
 
 
-async def test_another_query_can_answer_what_one_sought_in_vain(requests: Requests) -> None:
+async def test_another_query_can_answer_what_one_did_not_find(requests: Requests) -> None:
     request = (await requests.make()).id
-    await requests.seek(request, None)
+    await requests.mark_not_found(request, None)
     await requests.answer(request)
     assert await requests.state() == RequestState.ANSWERED
 
