@@ -95,7 +95,7 @@ def build_state(rows: IterationRows) -> State:
 def _missing_by_step(rows: IterationRows) -> MissingByStep:
     """Several insights can lack the same: then the request has the step of the first.
 
-    What was answered or sought in vain before an insight ended is not sought again for it.
+    What was answered or not found before an insight ended is not searched for again for it.
     """
     requests = {request.id: request for request in rows.requests}
     ends = {step.id: step.ended_at for step in rows.steps}
@@ -118,8 +118,8 @@ def _missing_by_step(rows: IterationRows) -> MissingByStep:
 
 def _is_settled_before(request: InvestigationRequest, end: datetime | None) -> bool:
     settled_at = request.answered_at
-    if settled_at is None and request.state is RequestState.SOUGHT_IN_VAIN:
-        settled_at = request.sought_at
+    if settled_at is None and request.state is RequestState.NOT_FOUND:
+        settled_at = request.not_found_at
     return settled_at is not None and end is not None and settled_at < end
 
 

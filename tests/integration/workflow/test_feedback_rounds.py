@@ -118,7 +118,7 @@ async def test_missing_data_is_researched_and_the_analyzer_is_asked_again(
     assert answered_by == {"output of Togo in 2025": query.id, "more of it": None}
 
 
-@pytest.mark.parametrize("outcome", ["answered", "sought in vain"])
+@pytest.mark.parametrize("outcome", ["answered", "not found"])
 async def test_what_an_earlier_iteration_has_settled_is_not_researched_again(
     database: Database, outcome: str
 ) -> None:
@@ -129,7 +129,7 @@ async def test_what_an_earlier_iteration_has_settled_is_not_researched_again(
     if outcome == "answered":
         settle = investigations.mark_answered(insight.agent_id, [request_id], by=insight.id)
     else:
-        settle = investigations.mark_sought(insight.agent_id, {request_id: "No page has it."})
+        settle = investigations.mark_not_found(insight.agent_id, {request_id: "No page has it."})
     await database.run(settle)
     events = await loop.end_insight("output of Togo in 2025", "output of Mali", analyses=[ANALYSIS])
     assert subjects(events) == ["query.requested"]
