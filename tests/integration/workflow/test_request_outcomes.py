@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from shared.database.engine import Database
-from shared.database.statements import BoundStatement, run_together
+from shared.database.pipelined import BoundStatement, run_together
 from shared.database.tables import Agent, GraphNode, GraphNodeType, InvestigationRequest
 from shared.enums import RequestState
 from shared.workflow import investigations
