@@ -158,20 +158,25 @@ class Bus:
         A server whose disk was full may refuse all messages until it is restarted, also when there is space again. An
         event may be published again: its id is the same, and handlers read its state from PostgreSQL.
         """
-        while True:
-            try:
-                await self._store(subject, payload, message_id, STORE_RETRY_SECONDS)
-            except (NatsError, APIError, TimeoutError) as error:
-                why = "it does not confirm them" if isinstance(error, TimeoutError) else str(error)
-                if self.is_connected and self._store_fault is None:
-                    self._store_fault = f"{STORE_FAULT}: {why}"
-                    log.warning(self._store_fault)
-            else:
-                break
-            await asyncio.sleep(STORE_RETRY_SECONDS)
-        if self._store_fault is not None:
-            log.info("NATS stores messages again")
-        self._store_fault = self._store_check = None
+        try:
+            while not await self._is_stored(subject, payload, message_id):
+                await asyncio.sleep(STORE_RETRY_SECONDS)
+            if self._store_fault is not None:
+                log.info("NATS stores messages again")
+        finally:
+            # Also after an error of this message alone: another one that is not stored starts the next check.
+            self._store_fault = self._store_check = None
+
+    async def _is_stored(self, subject: str, payload: bytes, message_id: str) -> bool:
+        try:
+            await self._store(subject, payload, message_id, STORE_RETRY_SECONDS)
+        except (NatsError, APIError, TimeoutError) as error:
+            why = "it does not confirm them" if isinstance(error, TimeoutError) else str(error)
+            if self.is_connected and self._store_fault is None:
+                self._store_fault = f"{STORE_FAULT}: {why}"
+                log.warning(self._store_fault)
+            return False
+        return True
 
     async def publish_all(self, events: Iterable[Event]) -> None:
         """Publishes in order and waits for all. Raises the error of the first event that was not stored."""
