@@ -17,7 +17,7 @@ from shared.llm.adaptation import Adaptations, NoCallError
 from shared.llm.answers import AnswerError, FailureKind, Received, Usage, as_text, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import BYTES_PER_TOKEN, ModelServer
-from shared.llm.written_calls import answer_in, has_calls, parser_hint
+from shared.llm.written_calls import answer_in, is_lost_call, parser_hint
 from shared.tools.schemas import without_max_items
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -118,7 +118,7 @@ class ChatProvider:
                 if (read := answer_in(error, body)) is not None:
                     return read
                 raise
-            if body.get("tool_choice") == "required" and not has_calls(answer, body):
+            if body.get("tool_choice") == "required" and is_lost_call(answer, body):
                 raise NoCallError(
                     f"{self._server.name}: the model wrote text although a tool call was demanded",
                     kind=FailureKind.NO_ANSWER,

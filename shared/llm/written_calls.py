@@ -445,12 +445,33 @@ def _names(tools: Any) -> Iterator[str]:
             yield name
 
 
-def has_calls(answer: ChatAnswer, body: Mapping[str, Any]) -> bool:
-    """Whether the answer to the request `body` has tool calls, also as text."""
+_CALL_REASONS: Final = frozenset(
+    {"tool_call", "tool_calls", "tool_use", "function_call", "function_calls"}
+)
+_INTENT: Final = re.compile(
+    r"\W*(?:I|we|let me|let us|let's)\b[^.\n]{0,120}\b(?:search|look|read|call|use|check|find|fetch|query|open)",
+    re.IGNORECASE,
+)
+
+
+def is_lost_call(answer: ChatAnswer, body: Mapping[str, Any]) -> bool:
+    """Returns true if an answer to the request `body`, which demands a call, only announces one.
+
+    Its server says that it ends with calls, or its text is empty, names a tool, or says what the model would do. Other text
+    is an answer: a model may have nothing to call.
+    """
     if answer.tool_calls:
-        return True
+        return False
+    names = list(_names(body.get("tools")))
     is_cut = answer.finish_reason == "length"
-    return bool(written_calls(answer.text, list(_names(body.get("tools"))), is_cut=is_cut).calls)
+    if written_calls(answer.text, names, is_cut=is_cut).calls:
+        return False
+    return (
+        answer.finish_reason in _CALL_REASONS
+        or not answer.text.strip()
+        or any(name in answer.text for name in names)
+        or _INTENT.match(answer.text) is not None
+    )
 
 
 def answer_in(error: AnswerError, body: Mapping[str, Any]) -> ChatAnswer | None:

@@ -159,7 +159,9 @@ class Bus:
         event may be published again: its id is the same, and handlers read its state from PostgreSQL.
         """
         try:
-            while not await self._is_stored(subject, payload, message_id):
+            while True:
+                if await self._is_stored(subject, payload, message_id):
+                    break
                 await asyncio.sleep(STORE_RETRY_SECONDS)
             if self._store_fault is not None:
                 log.info("NATS stores messages again")

@@ -239,7 +239,7 @@ async def test_a_request_whose_document_says_that_it_was_not_found_is_not_answer
             past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "It lacks.")
         ).answer(session)
     _script(sandbox, past.plan(objective, answers=(str(request_id),)))
-    for _ in range(4):  # The model does not search: it is asked again, and after searches by code.
+    for _ in range(2):  # The model does not search, so it is asked again after searches by code.
         script = {"phase": Phase.KNOWLEDGE_ACQUISITION, "content": form.format(said)}
         Sandbox(sandbox).script(script)
     iteration = await past.observe(sandbox_settings)
