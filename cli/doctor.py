@@ -133,12 +133,12 @@ def _check_providers(settings: Settings, answering: Providers) -> Iterator[Findi
 
 
 def _check_models(
-    settings: Settings, answering: Providers, away: Collection[str] = ()
+    settings: Settings, answering: Providers, unavailable: Collection[str] = ()
 ) -> Iterator[Finding]:
-    if "model server" not in away:
+    if "model server" not in unavailable:
         yield check_model_server(settings, answering)
     for name in settings.providers:
-        if f"provider {name}" not in away:
+        if f"provider {name}" not in unavailable:
             yield check_named_provider(settings, name)
 
 
@@ -151,7 +151,7 @@ def check_installed_providers(
     """
     model_key, search_key = installed.model_key_set, installed.search_key_set
     # The installation's own requests say more than a list of models.
-    away = set(map(_check_name, installed.outages))
+    unavailable = set(map(_check_name, installed.outages))
     yield _installed_key("OPENAI_API_KEY", model_key, installed.model_is_sandbox)
     yield _installed_key("TAVILY_API_KEY", search_key, installed.search_is_sandbox)
     if installed.model_is_sandbox:
@@ -161,12 +161,12 @@ def check_installed_providers(
         installed.model,
         model_key,
     ):
-        yield from _check_models(settings, answering, away)
-    elif "model server" not in away:
+        yield from _check_models(settings, answering, unavailable)
+    elif "model server" not in unavailable:
         yield _reach(
             "model server", installed.model_server or OPENAI, "models", "OPENAI_BASE_URL", model_key
         )
-    if "search service" in away:
+    if "search service" in unavailable:
         return
     if installed.search_is_sandbox:
         yield note("search service", "the sandbox searches instead")
@@ -191,19 +191,19 @@ def _installed_key(variable: str, is_set: bool, is_sandbox: bool) -> Finding:
 
 
 def _reach(name: str, base: str, path: str, setting: str, has_key: bool) -> Finding:
-    """Requests something of the server without a key."""
+    """Checks that the server answers a request without a key."""
     base = base.rstrip("/")
     answer = _Request(name, base, path, setting, "", None).send(REQUEST_SECONDS)
     if isinstance(answer, Finding) and not isinstance(answer, RefusedKey):
         return answer
-    untried = "; the installation's key is not known here, so it was not tried" if has_key else ""
-    return good(name, f"{strip_secrets(base)} answers{untried}")
+    untested = "; the installation's key is not known here, so it was not tested" if has_key else ""
+    return good(name, f"{strip_secrets(base)} answers{untested}")
 
 
 def _running(
     settings: Settings, data: Path, running: Running | None, api: Api | None
 ) -> Generator[Finding, None, ProvidersResponse | None]:
-    """Returns the providers of the installation on `data`, if its API tells them."""
+    """Returns the providers of the installation on `data`, if its API returns them."""
     if running is None and api is None and not _engines_are_configured():
         yield note("installation", "none is running here", "start one with `vigil up`")
         return None
@@ -233,7 +233,7 @@ def _running(
 
 
 def _view(view: "ApiView") -> Iterator[Finding]:
-    """What the API tells of its installation."""
+    """Findings about providers, mail, agents and dead letters, from the API's answers."""
     yield _providers(view.providers)
     if view.providers.mail_server is not None:
         yield note("mail", f"sent through {view.providers.mail_server}")
@@ -416,7 +416,7 @@ def check_process(running: Running) -> Finding:
 
 @dataclass(frozen=True)
 class ApiView:
-    """What the API tells the user of the installation."""
+    """The API's answers about the installation, for the user of the credential."""
 
     providers: ProvidersResponse
     agents: Sequence[AgentResponse]
@@ -425,7 +425,7 @@ class ApiView:
 
 
 def check_api(target: Api) -> tuple[Finding, ApiView | None]:
-    """Also returns what it tells, if it grants access."""
+    """Checks that the API answers. Also returns its answers, if the credential grants access."""
     try:
         with Client(target) as client:
             version = client.about().version

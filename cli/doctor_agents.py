@@ -1,4 +1,4 @@
-"""What `vigil doctor` finds wrong with agents: those that do not work, and what failed for good."""
+"""Checks of `vigil doctor`: agents that do not work, and dead letters."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -10,16 +10,16 @@ from shared.schemas.base import AgentResponse
 from shared.schemas.operations import DeadLetterResponse
 
 LATE: Final = timedelta(minutes=2)
-"""How long after its time an iteration may start: the scheduler starts it within seconds."""
+"""Maximum delay of the start of an iteration: the scheduler starts it within seconds."""
 LONG: Final = timedelta(minutes=15)
-"""An iteration that runs longer is named. A slow model may need it."""
+"""An iteration that runs longer is reported, not as a fault: a slow model may need that time."""
 
 Problem = tuple[str, str]
-"""What is wrong, and what to do about it. Without the latter it is only worth knowing."""
+"""The problem and its remedy. An empty remedy means that it is information only."""
 
 
 def agent_problems(agents: Iterable[AgentResponse], now: datetime) -> Iterator[Problem]:
-    """At most one for each agent."""
+    """Yields at most one problem for each agent."""
     for agent in agents:
         problem = (
             _configuration(agent)
@@ -88,7 +88,7 @@ def _has_run_since(agent: AgentResponse, moment: datetime) -> bool:
 
 
 def dead_letter_problem(dead_letters: Sequence[DeadLetterResponse], limit: int) -> Problem | None:
-    """`dead_letters` are the newest, at most `limit`. Those that are about to be retried do not count."""
+    """Summarizes the newest dead letters, at most `limit`. Those whose retry is requested do not count."""
     failed = [each for each in dead_letters if each.retry_requested_at is None]
     if not failed:
         return None
@@ -96,5 +96,5 @@ def dead_letter_problem(dead_letters: Sequence[DeadLetterResponse], limit: int) 
     more = f"{number} or more dead letters" if number == limit else counted(number, "dead letter")
     return (
         f"{more}; the newest, of the {newest.service}: {newest.error}",
-        "see `vigil dead-letters list`; when the cause is gone, run `vigil dead-letters retry`, otherwise discard them",
+        "see `vigil dead-letters list`; when the cause is removed, run `vigil dead-letters retry`, otherwise discard them",
     )

@@ -143,7 +143,7 @@ def find_conclusion(client: "Client", agent: str | None, reference: str) -> UUID
 
 
 def _advice_of_item(client: "Client", id_: UUID) -> UUID:
-    """The advice of the inbox item with this id; the id itself if there is none. Raises CommandError for a notice."""
+    """The advice of the inbox item with this id; the id itself if there is none. Raises CommandError if it is a notice."""
     try:
         item = client.inbox_item(id_)
     except NotFoundError:

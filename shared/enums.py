@@ -36,16 +36,16 @@ class ProbeKind(StrEnum):
 
 
 class RequestState(StrEnum):
-    """What has become of an investigation request."""
+    """State of an investigation request."""
 
     OPEN = "open"
     ANSWERED = "answered"
-    SOUGHT_IN_VAIN = "sought_in_vain"
+    NOT_FOUND = "not_found"
     DROPPED = "dropped"
 
 
 class NewsKind(StrEnum):
-    """What is new."""
+    """Kind of a news item."""
 
     PAGE = "page"
     """A page has changed since it was read."""
@@ -54,7 +54,7 @@ class NewsKind(StrEnum):
 
 
 class NewsState(StrEnum):
-    """What has become of an item of news. It is offered to each plan while it is open."""
+    """State of a news item. An open item is offered to each plan."""
 
     OPEN = "open"
     PLANNED = "planned"

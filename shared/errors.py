@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 E = TypeVar("E", bound="VigilError")
 
 USED_UP: Final = "answers no request, because its quota is used up"
-"""What a provider does that raises QuotaUsedUpError."""
+"""Predicate of a provider whose quota is used up, for sentences."""
 
 
 class VigilError(Exception):
@@ -52,7 +52,7 @@ class UnavailableError(TransientError):
     is_announced = False
     """Whether the log of this process already says that the provider is unavailable."""
     is_quota = False
-    """Whether the quota of the provider's plan is used up."""
+    """True if the quota of the provider's plan is used up."""
 
     def __init__(
         self,

@@ -6,12 +6,22 @@ from urllib.parse import urlsplit, urlunsplit
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 _URL: Final = re.compile(r"https?://[^\s<>\"]+")
-_PUNCTUATION: Final = ".,;:!?)"
+_PUNCTUATION: Final = ".,;:!?'*`"
+_BRACKETS: Final = {")": "(", "]": "["}
 
 
 def urls_in(text: str) -> list[str]:
     """The addresses that `text` names, each once, without the punctuation after them."""
-    return list(dict.fromkeys(url.rstrip(_PUNCTUATION) for url in _URL.findall(text)))
+    return list(dict.fromkeys(map(_without_punctuation, _URL.findall(text))))
+
+
+def _without_punctuation(url: str) -> str:
+    """A closing bracket belongs to an address that has the opening one."""
+    while url[-1] in _PUNCTUATION or (
+        url[-1] in _BRACKETS and url.count(url[-1]) > url.count(_BRACKETS[url[-1]])
+    ):
+        url = url[:-1]
+    return url
 
 
 def strip_secrets(url: str) -> str:
@@ -30,7 +40,7 @@ def normalize_url(url: str) -> str:
 
 
 def page_key(url: str) -> str:
-    """The same for all spellings of a page's address: as `normalize_url`, and without scheme and default port."""
+    """A key that all spellings of a page's address share: `normalize_url` without scheme and default port."""
     scheme, _, rest = normalize_url(url).partition("://")
     host, slash, path = rest.partition("/")
     return f"{host.removesuffix(_DEFAULT_PORTS.get(scheme, ''))}{slash}{path}" if rest else url

@@ -202,7 +202,7 @@ class RestartDelay:
 
 RESTART_READY_SECONDS: Final = 30.0
 STOP_SECONDS: Final = 5.0
-"""How long an engine that is restarted may take to stop."""
+"""Time that an engine has to stop before a restart kills it."""
 
 
 class EngineWatchdog:

@@ -1,7 +1,7 @@
 """Restarts NATS if it stores no messages although there is space.
 
-After its disk was full, nats-server refuses every message until it is restarted. It says so to nobody: the services
-notice that their messages are not stored.
+After its disk was full, nats-server refuses every message until it is restarted. It reports this to no
+client in advance: the services notice that their messages are not stored.
 """
 
 import shutil
@@ -17,23 +17,23 @@ from shared.events.stream_admin import STORE_FAULT
 
 POLL_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 8.0
-"""How long stores must fail while there is space. A short failure ends by itself, such as that of a slow disk."""
+"""Minimum duration of a failure while there is space. A shorter one, as of a slow disk, ends by itself."""
 ENOUGH_BYTES: Final = 4 * 1024**2
 """NATS reserves little at its start; the limit of the stream is larger, but what is free is not known to stay so."""
 MAX_PAUSE_SECONDS: Final = 600.0
 
 
 class RestartDecision:
-    """Decides when a NATS that stores nothing is restarted: not while the disk is full, and rarely if it is in vain."""
+    """Decides when NATS is restarted: not while the disk is full, and rarely if restarts do not help."""
 
     def __init__(self) -> None:
         self._since: float | None = None
-        """Since when stores have failed although there is space."""
+        """Start of the failure although there is space; None without one."""
         self._restarted_at: float | None = None
         self._pause_seconds = HEALTHY_SECONDS
 
     def is_due(self, now: float, fault: str | None, free_bytes: int) -> bool:
-        """Takes what is known at `now`; returns whether to restart now. `fault` is why a service cannot store messages."""
+        """Returns true if NATS must be restarted at `now`. `fault` says why a service cannot store messages."""
         if fault is None or free_bytes < ENOUGH_BYTES:
             self._since = None
             return False
@@ -86,7 +86,7 @@ class StoreWatch:
         return f"{fault}; {free_bytes >> 20:,} MB free at {self._store}"
 
     def _free_bytes(self) -> int:
-        """A directory that somebody has deleted is made again when NATS starts."""
+        """Free space on the disk of NATS. NATS recreates a deleted directory when it starts."""
         store = self._store if self._store.exists() else self._store.parent
         return shutil.disk_usage(store).free
 

@@ -146,7 +146,7 @@ def interval(seconds: int) -> str:
 
 
 def as_of(moment: datetime | None) -> str:
-    """When something was true."""
+    """Formats the date as of which a value holds."""
     return f"as of {moment:%Y-%m-%d}" if moment else "date unknown"
 
 

@@ -270,7 +270,7 @@ def _step(
         console.print(f"  [warn]![/] {escape(reason)}", soft_wrap=True)
     elif step.error:
         console.print(f"  [bad]✗[/] {escape(step.error)}", soft_wrap=True)
-    for note in step_notes(step) if step.kind == StepKind.QUERY else ():
+    for note in step_notes(step) if step.kind != StepKind.OBSERVE else ():
         console.print(f"  [quiet]{escape(note)}[/]", soft_wrap=True)
     for run in runs:
         answers = [event for event in run.events if isinstance(event, AnswerEvent)]
@@ -419,10 +419,7 @@ def show_investigations(
             soft_wrap=True,
         )
         console.print(Padding(f"[quiet]{escape(request.reasoning)}[/]", (0, 0, 0, 2), expand=False))
-        if request.not_found and request.state in (
-            RequestState.SOUGHT_IN_VAIN,
-            RequestState.ANSWERED,
-        ):
+        if request.not_found and request.state in (RequestState.NOT_FOUND, RequestState.ANSWERED):
             console.print(Padding(f"not found: {escape(request.not_found)}", (0, 0, 0, 2)))
     if len(requests) == limit:
         console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
@@ -439,8 +436,8 @@ def _state(request: InvestigationRequestResponse) -> str:
         what = f" with {' and '.join(counts)}" if counts else ""
         part = " in part" if request.not_found else ""
         return f"[good]answered{part} {ago(request.answered_at)}{what}[/]"
-    if request.state == RequestState.SOUGHT_IN_VAIN and request.sought_at is not None:
-        return f"[warn]sought in vain {ago(request.sought_at)}[/]"
+    if request.state == RequestState.NOT_FOUND and request.not_found_at is not None:
+        return f"[warn]not found {ago(request.not_found_at)}[/]"
     if request.dropped_at is not None:
         return f"[quiet]dropped {ago(request.dropped_at)}[/]"
     return "[warn]open[/]"

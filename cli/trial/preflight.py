@@ -64,11 +64,11 @@ class Probe(ResponseModel):
 
 
 class Turns(ResponseModel):
-    """What came of conversations over two turns of tools, through Vigil's own client."""
+    """Results of conversations with two turns of tool calls, through Vigil's own client."""
 
     conversations: dict[str, Probe]
     notes: list[str]
-    """What the client had to do differently for this server."""
+    """Adaptations of the client to this server."""
 
 
 class Preflight(ResponseModel):

@@ -1,4 +1,4 @@
-"""Conversations with a model server through Vigil's own client, over two turns of tools."""
+"""Conversations with a model server through Vigil's own client, with two turns of tool calls."""
 
 import asyncio
 from collections.abc import Sequence

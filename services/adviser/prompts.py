@@ -24,7 +24,7 @@ Write advice with addAgentAdviceNode, one for each subject that meets all of thi
 - Set the `confidence` that the analyses allow, a `horizon` after which it is void, and an `invalidation`: what could be \
 seen that would prove it wrong.
 - Ignore what is past its horizon.
-- `memories` are what the owner has said: heed what they hold, want and rule out.
+- `memories` are what the owner has said: consider their positions, preferences and exclusions.
 {data_only}"""
 
 

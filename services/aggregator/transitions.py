@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +29,7 @@ from shared.billing import reservations
 from shared.database.engine import Database
 from shared.database.statements import PendingResult, RoundTrip
 from shared.database.tables import InvestigationRequest
-from shared.enums import IterationStatus, Stage, StepKind, StepStatus
+from shared.enums import IterationStatus, RequestState, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
 from shared.workflow import attention, investigations, iterations, steps
 from shared.workflow.iterations import IterationRow, IterationSteps, StepChanges, StepRow
@@ -92,8 +93,12 @@ def build_state(rows: IterationRows) -> State:
 
 
 def _missing_by_step(rows: IterationRows) -> MissingByStep:
-    """Several insights can lack the same: then the request has the step of the first."""
+    """Several insights can lack the same: then the request has the step of the first.
+
+    What was answered or not found before an insight ended is not searched for again for it.
+    """
     requests = {request.id: request for request in rows.requests}
+    ends = {step.id: step.ended_at for step in rows.steps}
     wanted: dict[UUID, dict[UUID, None]] = defaultdict(dict)
     for request in rows.requests:
         if request.step_id is not None:
@@ -102,9 +107,20 @@ def _missing_by_step(rows: IterationRows) -> MissingByStep:
         named = (UUID(each) for each in (step.result or {}).get("requests", ()))
         wanted[step.id].update((each, None) for each in named if each in requests)
     return {
-        step_id: [MissingData(each, requests[each].objective) for each in ids]
+        step_id: [
+            MissingData(each, requests[each].objective)
+            for each in ids
+            if not _is_settled_before(requests[each], ends.get(step_id))
+        ]
         for step_id, ids in wanted.items()
     }
+
+
+def _is_settled_before(request: InvestigationRequest, end: datetime | None) -> bool:
+    settled_at = request.answered_at
+    if settled_at is None and request.state is RequestState.NOT_FOUND:
+        settled_at = request.not_found_at
+    return settled_at is not None and end is not None and settled_at < end
 
 
 def _step_state(step: StepRow, missing: MissingByStep) -> StepState:

@@ -23,7 +23,7 @@ If the data supports a conclusion, record it with addAgentAnalysisNode.
 - Do not repeat an analysis of the graph context.
 
 If the data supports none, record none. Request each thing that is missing with requestInvestigation: what, of whom, for \
-when. Do not request what is requested already, what was sought in vain lately, or what would only add detail.
+when. Do not request what is requested already, what was not found recently, or what would only add detail.
 
 `written` is what this iteration's queries have written, with the dates of the values.
 `answered` lists what you lacked before in this iteration and what has been researched since: look for it in the graph.

@@ -124,7 +124,7 @@ def build_message(
     names: Mapping[UUID, labels.Label],
     public_url: str | None,
 ) -> Message:
-    """The message for an inbox item; without `advice` it is a notice. `names` stand in place of the ids in its texts."""
+    """The message for an inbox item; without `advice` it is a notice. `names` replace the ids in its texts."""
 
     def name_of(citation: Citation) -> str:
         label = names.get(citation.id)

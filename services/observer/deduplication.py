@@ -1,4 +1,4 @@
-"""Whether a plan repeats earlier queries or analyses. Pure; no model is called."""
+"""Detects plans that repeat earlier queries or analyses. Pure; no model is called."""
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass

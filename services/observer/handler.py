@@ -79,7 +79,7 @@ class Observe:
         notices = spending_notices(lease.agent_id, now.value.astimezone(UTC).date())
         if outlook.is_quiet:
             result = {**ResolvedPlan().counts, **outlook.result, iterations.QUIET: True}
-            return StepResult(result, [*outlook.storing(), notices])
+            return StepResult(result, [*outlook.writes(), notices])
         if needed is not trip:
             async with self.model.database.connection_after(needed):
                 pass
@@ -104,13 +104,13 @@ class Observe:
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
         )
         plan = await self._plan(run, scope, past, agent.mission, is_folded=is_folded)
-        storing = await outlook.complete(self.model.database, plan, agent.mission)
+        news_writes = await outlook.complete(self.model.database, plan, agent.mission)
         run.complete()
         return StepResult(
             {**plan.counts, **run.repair_summary, **outlook.result},
             [
                 investigations.drop_expired(lease.agent_id, iteration.number),
-                *storing,
+                *news_writes,
                 notices,
                 token_lengths.measuring(lease.agent_id),
             ],

@@ -37,7 +37,7 @@ MAX_ITERATIONS: Final = 20
 """Number of previous iterations whose queries are considered."""
 MAX_AGE: Final = timedelta(days=7)
 """Queries that were answered longer ago may be asked again."""
-SOUGHT_AGE: Final = timedelta(days=1)
+NOT_FOUND_AGE: Final = timedelta(days=1)
 """Queries that found nothing, or not all, longer ago may be asked again."""
 MAX_ANALYSES: Final = 100
 """Number of newest analyses that are considered."""
@@ -105,11 +105,11 @@ class PlanHistory:
     """The state at the iteration's start, so that a resumed step judges the same plan in the same way."""
 
     asked: Sequence[AskedQuery]
-    """Queries that were answered within MAX_AGE, or lacked something within SOUGHT_AGE, newest first."""
+    """Queries that were answered within MAX_AGE, or lacked something within NOT_FOUND_AGE, newest first."""
     analyses: Sequence[CoveringAnalysis]
     """Unexpired analyses whose nodes have not changed since."""
     open_requests: Mapping[UUID, datetime]
-    """When each was opened, by request id."""
+    """Time at which each request was opened, by its id."""
     started_at: datetime
     """Of the iteration."""
     graph_is_empty: bool = False
@@ -158,7 +158,7 @@ def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
     return [
         AskedQuery(query.input.get("objective", ""), query.ended_at)
         for query in rows
-        if not lacks_something(query) or query.started_at - query.ended_at < SOUGHT_AGE
+        if not lacks_something(query) or query.started_at - query.ended_at < NOT_FOUND_AGE
     ]
 
 

@@ -44,7 +44,7 @@ FREE_CHANGES: Final = 2
 MAX_DOUBLINGS: Final = 6
 MAX_ERROR_CHARS: Final = 300
 MAX_BODIES: Final = CONCURRENCY
-"""Fetched pages that are in memory at a time, with those that wait for a process that reads them."""
+"""Maximum number of fetched pages in memory, including those that wait for a process to read them."""
 
 # A page is watched if something in the graph rests on it.
 _WATCHED: Final = CompiledStatement(f"""
@@ -334,7 +334,7 @@ async def _fetch_and_compare(
 def _feed_probe(
     watched: Watched, seen: Seen, entries: Sequence[FeedEntry], new_since: datetime | None
 ) -> Probe:
-    """At the first check, entries are known unless they say that they were published since."""
+    """The result of a check of a feed. At the first check, only entries published after `new_since` are new."""
     ids_now = [entry.id for entry in entries]
     before = watched.entries
     fresh = tuple(
@@ -378,26 +378,26 @@ def worth_storing(probes: Sequence[Probe], total: int) -> list[Probe]:
     return [probe for probe in probes if probe.is_worth_storing or not is_complete]
 
 
-def found_items(
+def new_items(
     probes: Sequence[Probe], read: Collection[str], iteration_id: UUID, now: datetime
 ) -> list[Item]:
-    """The changed pages, and the new entries of feeds whose pages are not among those that were `read`."""
+    """News items of changed pages, and of new feed entries whose pages are not among those that were `read`."""
 
     def item(kind: NewsKind, url: str, title: str | None) -> Item:
         return Item(ids.news_item_id(iteration_id, kind, url), kind, url, title or None, now)
 
-    found = [
+    items = [
         item(NewsKind.PAGE, probe.watched.url, probe.watched.title)
         for probe in probes
         if probe.watched.kind == ProbeKind.PAGE and probe.is_changed
     ]
-    known = {normalize_url(url) for url in (*read, *(each.url for each in found))}
+    known = {normalize_url(url) for url in (*read, *(each.url for each in items))}
     for entry in (entry for probe in probes for entry in probe.new_entries):
         if normalize_url(entry.url) not in known:
             known.add(normalize_url(entry.url))
             document = item(NewsKind.DOCUMENT, entry.url, entry.title)
-            found.append(replace(document, published=parse_published(entry.published)))
-    return found
+            items.append(replace(document, published=parse_published(entry.published)))
+    return items
 
 
 def groups_to_read(pages: Sequence[Item]) -> list[list[Item]]:

@@ -1,4 +1,4 @@
-"""What becomes of changed pages and new documents. Pure.
+"""News items (changed pages and new documents) and their states. Pure.
 
 An item is offered to each plan until a query has read it, a plan has skipped it with a reason, or it has expired.
 """
@@ -15,12 +15,12 @@ from shared.graph.validation import one_line
 from shared.urls import normalize_url
 
 MAX_OFFERED: Final[Mapping[NewsKind, int]] = {NewsKind.PAGE: 10, NewsKind.DOCUMENT: 20}
-"""Items that a plan is given. The others are given to later plans."""
+"""Maximum number of items of a kind in one plan. The others are offered to later plans."""
 EXPIRES_AFTER: Final = timedelta(days=7)
 MIN_OFFERS: Final = 3
-"""An item does not expire before so many plans have seen it, unless more than MAX_WAITING newer ones wait."""
+"""Minimum number of plans that an item is offered to before it expires, unless more than MAX_WAITING newer ones wait."""
 MAX_PLANS: Final = 3
-"""An item that so many plans wanted to read, and no query has read, expires."""
+"""Number of plans with a query for an item after which it expires if no query has read it."""
 MAX_WAITING: Final = 200
 MAX_REASON_CHARS: Final = 200
 _WORDS: Final = {NewsKind.PAGE: "changed page", NewsKind.DOCUMENT: "new document"}
@@ -50,7 +50,7 @@ class Item:
 
     @property
     def line(self) -> str:
-        """For the prompt of the Observer."""
+        """The line in the prompt of the Observer."""
         title = f"{truncate_text(one_line(self.title))}: " if self.title else ""
         published = f" (published {self.published:%Y-%m-%d})" if self.published else ""
         return f"- {_WORDS[self.kind]}: {title}{self.url}{published}"
@@ -74,7 +74,7 @@ class Item:
 
 @dataclass(frozen=True)
 class StoredItem:
-    """An undecided item as it is stored, and whether its page has been read since."""
+    """A stored item that is not decided; `was_read` if its page has been read since."""
 
     item: Item
     was_read: bool
@@ -82,22 +82,22 @@ class StoredItem:
 
 @dataclass(frozen=True)
 class Agenda:
-    """The items before a plan."""
+    """The news items before a plan."""
 
     items: Sequence[Item]
-    """Those to store: new ones, and those whose state has changed."""
+    """New items and items whose state has changed, to be stored."""
     offered: Sequence[Item]
-    found: Sequence[Item] = ()
-    """Those of `items` that are new."""
+    new: Sequence[Item] = ()
+    """The new items among `items`."""
     wakes: int = 0
-    """How many of the offered ones are new to plans, or were planned and not read: reasons to ask for a plan."""
+    """Number of offered items that require a plan: those not offered before, or planned and not read."""
 
 
-def agenda(stored: Sequence[StoredItem], found: Sequence[Item], now: datetime) -> Agenda:
-    """Settles what earlier plans wanted to read, adds what was found, and chooses what is offered."""
+def agenda(stored: Sequence[StoredItem], new: Sequence[Item], now: datetime) -> Agenda:
+    """Updates the states of items of earlier plans, adds the new items, and selects those to offer."""
     settled = [(each.item, _settled(each, now)) for each in stored]
     waiting = {item.url for _, item in settled if not item.is_decided}
-    added = [item for item in found if item.url not in waiting]
+    added = [item for item in new if item.url not in waiting]
     expired = _too_many([item for _, item in settled] + added)
     final = [(before, expired.get(item.id, item)) for before, item in settled]
     added = [expired.get(item.id, item) for item in added]
@@ -149,7 +149,7 @@ def decide(
 ) -> list[Item]:
     """The offered items after a plan, whose queries name the addresses `planned`. `skipped` has reasons by address.
 
-    What the plan is silent about stays open. What it both plans and skips is planned.
+    An item that the plan does not mention stays open. One that it both plans and skips is planned.
     """
     named = {normalize_url(url) for url in planned}
     reasons = {

@@ -10,8 +10,8 @@ from services.observer.news import (
     Probe,
     check,
     facts_query,
-    found_items,
     groups_to_read,
+    new_items,
     read_pages_query,
     reading_query,
     store_query,
@@ -31,7 +31,7 @@ from shared.runtime.foreign_text import ForeignTextReader
 from shared.urls import urls_in
 
 MAX_FAILURES = 20
-"""Pages that could not be checked whose reasons are listed."""
+"""Maximum number of failed checks that are listed with their reasons."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Outlook:
     agenda: Agenda = field(default_factory=lambda: Agenda([], []))
     due: Sequence[str] = ()
     queries: Sequence[BoundQuery[None]] = ()
-    """For the transaction that ends the step."""
+    """Writes for the transaction that ends the step."""
     is_search_due: bool = False
 
     @property
@@ -77,12 +77,12 @@ class Outlook:
         if self.probes is None:
             return {}
         failed = [(probe.watched.url, probe.error) for probe in self.probes if probe.error]
-        found = self.agenda.found
+        new = self.agenda.new
         counts = {
             "pages_checked": len(self.probes),
             "pages_failed": len(failed),
-            "pages_changed": sum(item.kind == NewsKind.PAGE for item in found),
-            "documents_new": sum(item.kind == NewsKind.DOCUMENT for item in found),
+            "pages_changed": sum(item.kind == NewsKind.PAGE for item in new),
+            "documents_new": sum(item.kind == NewsKind.DOCUMENT for item in new),
             "news_offered": len(self.agenda.offered),
             "news_expired": sum(item.state == NewsState.EXPIRED for item in self.agenda.items),
         }
@@ -94,9 +94,10 @@ class Outlook:
             "failures": failures,
         }
 
-    def storing(self, decided: Sequence[Item] = ()) -> Sequence[BoundQuery[None]]:
-        """For the transaction that ends the step: what the checks have found, and what a plan has decided. Until then it
-        is found again.
+    def writes(self, decided: Sequence[Item] = ()) -> Sequence[BoundQuery[None]]:
+        """Writes for the transaction that ends the step: results of the checks and decisions of the plan.
+
+        Until they are committed, the checks find the same again.
         """
         items = {item.id: item for item in (*self.agenda.items, *decided)}
         probes = worth_storing(self.probes or (), self.total)
@@ -107,8 +108,8 @@ class Outlook:
     async def complete(
         self, database: Database, plan: ResolvedPlan, mission: str
     ) -> Sequence[BoundQuery[None]]:
-        """Adds what the plan lacks: queries that read changed pages again, and a search that is due. Returns what
-        `storing` returns, with the decisions of the plan.
+        """Adds what the plan lacks: queries that read changed pages again, and a search that is due. Returns
+        `writes` with the decisions of the plan.
         """
         assert self.scope.iteration_id is not None, "only steps of an iteration plan"
         skipped = {each["url"]: each["reason"] for each in plan.skipped}
@@ -118,13 +119,13 @@ class Outlook:
             assert self.scope.iteration_id is not None
             return decide(self.agenda.offered, named, skipped, self.scope.iteration_id)
 
-        silent = [
+        unmentioned = [
             item
             for item in decided()
             if item.kind == NewsKind.PAGE and item.state == NewsState.OPEN
         ]
         added = []
-        for pages in groups_to_read(silent):
+        for pages in groups_to_read(unmentioned):
             facts = await database.run(facts_query(self.scope, [page.url for page in pages]))
             added.append(reading_query(pages, facts))
         if self.is_search_due and not plan.queries and not added:
@@ -136,13 +137,13 @@ class Outlook:
             for item in items
             if item.state == NewsState.SKIPPED
         ]
-        return self.storing(items)
+        return self.writes(items)
 
 
 def ask_outlook(
     trip: RoundTrip, database: Database, scope: GraphScope, watch: Watch
 ) -> Callable[[PlanHistory], Awaitable[Outlook]]:
-    """Asks for what is known. When `trip` has been made, the returned function checks what has changed since."""
+    """Adds the needed queries to `trip`. After it was executed, the returned function checks pages and feeds for changes."""
     known = trip.ask(situation_query(scope))
     watched = trip.ask(watched_query(scope, watch.pages, watch.client.own_feed))
 
@@ -154,7 +155,7 @@ def ask_outlook(
         urls = [entry.url for probe in probes for entry in probe.new_entries]
         read = await database.run(read_pages_query(scope, urls)) if urls else set()
         now = known.value.now
-        news = agenda(known.value.news, found_items(probes, read, scope.iteration_id, now), now)
+        news = agenda(known.value.news, new_items(probes, read, scope.iteration_id, now), now)
         last = known.value.past[0] if known.value.past else None
         situation = replace(
             known.value,

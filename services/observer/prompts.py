@@ -263,7 +263,7 @@ investigation request asks for. One objective each. List in `answers` the ids of
 the mission. Give the address in the objective. List in `skipped` what does not bear on it, with the reason in a few words. \
 The rest is offered again.
 
-Do not plan what the graph answers, what was asked or sought in vain recently, or what an analysis covers.
+Do not plan what the graph answers, what was asked recently, with or without a result, or what an analysis covers.
 If nothing is worth doing, leave both lists empty.
 `memories` are what the owner has said: follow wishes within the mission, and take facts as known.
 {DATA_ONLY}"""
@@ -304,9 +304,9 @@ def user_message(
 
 
 _REPLAN = """\
-These items are not done: the query was answered or sought in vain recently, the graph has its answer, or an analysis \
-covers the insight. Answer with the whole plan again. Keep the other items. Replace these only with something new and worth \
-doing. Both lists may be empty."""
+These items are not done: the query was asked recently, with or without a result, the graph has its answer, or an \
+analysis covers the insight. Answer with the whole plan again. Keep the other items. Replace these only with something new \
+and worth doing. Both lists may be empty."""
 
 
 EMPTY_PLAN: Final = """\

@@ -160,7 +160,7 @@ class Situation:
     interval_grows: bool = False
     """The interval may have grown, since earlier iterations were quiet."""
     news: Sequence[StoredItem] = ()
-    """Those that are not decided."""
+    """Items that are not decided."""
     is_resumed: bool = False
     """An interrupted worker has called the model for this iteration already."""
 

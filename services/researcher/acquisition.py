@@ -62,7 +62,7 @@ def describe_sources(pages: Sequence[NumberedPage]) -> str:
 
 
 def headings(pages: Sequence[NumberedPage]) -> list[str]:
-    """For each page, its title, address and date in the form of a document."""
+    """The heading of each page in a document: title, address and date."""
     return [
         "\n".join(
             [
@@ -166,9 +166,14 @@ class Acquired:
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
     not_found: Sequence[str] = ()
-    """What the model says it did not find."""
+    """Statements of the model about data that it did not find."""
     pages: Sequence[NumberedPage] = ()
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
+    notes: Sequence[str] = ()
+    """What the owner must know of the document."""
+
+
+_CUT: Final = "The document reached the model's token limit, so its end is missing. VIGIL_MAX_OUTPUT_TOKENS sets the limit."
 
 
 async def acquire(
@@ -214,6 +219,8 @@ async def acquire(
         review=partial(_review_searches, query_context.query, shown),
     )
     answer = await loop.run()
+    if loop.broke_off:
+        run.notes.append(_CUT)
     pages = shown.pages
     await _store(run, model.database, query_context.scope, pages)
     document = fill_in(answer, pages, headings(pages))
@@ -228,7 +235,7 @@ async def acquire(
     sentences = quotable_sentences(pages, query_context.query.objective, loop.left_out)
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
-    return Acquired(document, sources, run.repair_count, sentences, not_found, pages)
+    return Acquired(document, sources, run.repair_count, sentences, not_found, pages, run.notes)
 
 
 def _asked(query: Query) -> str:

@@ -34,6 +34,8 @@ class WrittenElements:
     edges: Sequence[UUID]
     repairs: int = 0
     """Repairs of the model's tool calls by code."""
+    notes: Sequence[str] = ()
+    """What the owner must know of the run."""
 
 
 async def construct(
@@ -78,6 +80,7 @@ async def construct(
         nodes=_distinct_ids(loop.results_of("addGraphNode"), "nodeId"),
         edges=_distinct_ids(loop.results_of("addGraphEdge"), "edgeId"),
         repairs=run.repair_count,
+        notes=run.notes,
     )
 
 

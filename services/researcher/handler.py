@@ -24,7 +24,7 @@ from shared.graph.tools import graph_construction
 from shared.graph.types import NodeType
 from shared.graph.validation import Validators
 from shared.llm.entailment import check_entailment, is_on
-from shared.llm.phase_run import Model
+from shared.llm.phase_run import Model, summary
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.urls import normalize_url, urls_in
@@ -84,9 +84,9 @@ class Research:
     async def _close_requests(
         self, step: StepRow, acquired: Acquired, written: WrittenElements
     ) -> list[BoundQuery[None]]:
-        """What records the outcome of the requests that the query is for.
+        """Returns the writes that record the outcome of the query's requests.
 
-        A request is answered by what was written; if the document also says what it lacks, in part. It was sought in vain
+        A request is answered by what was written; if the document also says what it lacks, in part. It was not found
         if nothing was written.
         """
         requests = [UUID(request_id) for request_id in step.input.get("answers", [])]
@@ -95,13 +95,11 @@ class Research:
         not_found: dict[UUID, str | None] = {}
         if not (written.nodes or written.edges):
             not_found = dict.fromkeys(requests)
-        if acquired.not_found and len(requests) == 1:
-            not_found = {requests[0]: " ".join(acquired.not_found)}
-        elif acquired.not_found:
+        if acquired.not_found:
             objectives = investigations.objectives_of(step.agent_id, requests)
             not_found |= by_request(acquired.not_found, await self.model.database.run(objectives))
         if not (written.nodes or written.edges):
-            return [investigations.mark_sought(step.agent_id, not_found)]
+            return [investigations.mark_not_found(step.agent_id, not_found)]
         return [
             investigations.mark_answered(
                 step.agent_id,
@@ -147,10 +145,9 @@ class Research:
 
 
 def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
-    """`read` has the addresses in the objective whose pages were read."""
+    """The result of the step. `read` lists the addresses in the objective whose pages were read."""
     result: Json = {"nodes": len(written.nodes), "edges": len(written.edges)}
-    if repairs := acquired.repairs + written.repairs:
-        result["repairs"] = repairs
+    result |= summary(acquired.repairs + written.repairs, [*acquired.notes, *written.notes])
     if acquired.not_found:
         result["not_found"] = acquired.not_found
     pages = {normalize_url(page.url) for page in acquired.pages}

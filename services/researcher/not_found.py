@@ -33,10 +33,11 @@ _NOTHING: Final = re.compile(
     re.IGNORECASE,
 )
 _WORD: Final = re.compile(r"\w{3,}")
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
 def find_statements(document: str) -> list[str]:
-    """What the model says it did not find, in its own words. Sentences of pages and titles do not count."""
+    """Extracts the model's own statements about data that it did not find, without sentences and titles of pages."""
     statements = (text[:MAX_CHARS] for text in _statements(document) if text)
     return list(dict.fromkeys(statements))[:MAX_STATEMENTS]
 
@@ -56,38 +57,45 @@ def _statements(document: str) -> Iterator[str]:
         if label is not None and (label["what"] or not label["of"]):
             # A label alone stands above what it is about.
             is_listed = not label["what"]
-            yield _of(label["what"])
+            yield _unless_empty(label["what"])
         elif is_listed and not lines[place].lstrip().startswith("#"):
-            yield _of(text)
+            yield _unless_empty(text)
         else:
             is_listed = False
             if _OWN_WORDS.search(text) or (place == last and _LAST_WORDS.search(text)):
-                yield _of(text)
+                yield _unless_empty(text)
 
 
 def _is_title(lines: list[str], place: int) -> bool:
-    """Whether the line is the heading of a page, which its address follows."""
+    """Returns true if the line is the heading of a page: its address follows."""
     following = next((line for line in lines[place + 1 :] if line.strip()), "")
     return lines[place].startswith("#") and _PAGE_LINE.match(following) is not None
 
 
-def _of(text: str) -> str:
+def _unless_empty(text: str) -> str:
     text = text.strip()
     return "" if _NOTHING.fullmatch(text.rstrip(" .!")) else text
 
 
 def by_request(statements: Sequence[str], objectives: Mapping[UUID, str]) -> dict[UUID, str]:
-    """The requests that the statements are about, with the statements: those that share most words with one; if none
-    shares a word, all of them.
+    """Assigns each statement to the requests that share most words with it, or to all if none shares a word.
+
+    A statement about other years than a request names is not about that request.
     """
-    found: dict[UUID, list[str]] = {}
+    assigned: dict[UUID, list[str]] = {}
     for statement in statements:
         words = set(_WORD.findall(statement.casefold()))
         shared = {
             each: len(words & set(_WORD.findall(objective.casefold())))
             for each, objective in objectives.items()
+            if not _has_other_years(statement, objective)
         }
         for each, count in shared.items():
             if count == max(shared.values()):
-                found.setdefault(each, []).append(statement)
-    return {each: " ".join(texts)[:MAX_CHARS] for each, texts in found.items()}
+                assigned.setdefault(each, []).append(statement)
+    return {each: " ".join(texts)[:MAX_CHARS] for each, texts in assigned.items()}
+
+
+def _has_other_years(statement: str, objective: str) -> bool:
+    named, wanted = set(_YEAR.findall(statement)), set(_YEAR.findall(objective))
+    return bool(named and wanted) and named.isdisjoint(wanted)

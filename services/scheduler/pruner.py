@@ -209,6 +209,7 @@ class Pruner:
                     calls = await _delete(session, sql.DELETE_CALLS, locked.ids)
                     await session.execute(sql.KEEP_INSIGHTS, {"ids": locked.ids})
                     await session.execute(sql.DELETE_ITERATIONS, {"ids": locked.ids})
+                    await session.execute(sql.DELETE_NEWS, {"agent": agent_id, "before": before})
                     pruned = len(locked.ids)
                 await session.execute(
                     sql.NOTE_ITERATIONS,

@@ -181,6 +181,8 @@ on conflict do nothing
 """What analyses were asked for, which the Observer compares new insights with."""
 DELETE_ITERATIONS: Final = text("delete from iterations where id = any(cast(:ids as uuid[]))")
 """With their steps and phase runs."""
+DELETE_NEWS: Final = text("delete from news_items where agent_id = :agent and decided_at < :before")
+"""Items that are decided are not offered again. Those of kept iterations stay."""
 NOTE_ITERATIONS: Final = text("""
 insert into pruned_iterations as known (agent_id, numbers, transcripts, calls)
 select :agent, case when :is_deleted then of_numbers else '{}' end,
@@ -310,8 +312,8 @@ _OLD_ROWS: Final = {
     ),
     RetentionKind.REQUESTS: (
         "investigation_requests",
-        "greatest(answered_at, sought_at, dropped_at) < :before"
-        " and not (answered_at is null and dropped_at is null and coalesce(reopened_at > sought_at, false))",
+        "greatest(answered_at, not_found_at, dropped_at) < :before"
+        " and not (answered_at is null and dropped_at is null and coalesce(reopened_at > not_found_at, false))",
     ),
     RetentionKind.DEAD_LETTERS: (
         "dead_letters",
@@ -344,7 +346,7 @@ where iteration_id is null and exists (select from llm_interactions where step_i
     RetentionKind.PAGES: "select fetched_at as at from sources",
     RetentionKind.DELIVERIES: "select ended_at as at from deliveries",
     RetentionKind.NOTICES: f"select created_at as at from inbox_items where kind = '{InboxKind.NOTICE}'",
-    RetentionKind.REQUESTS: "select greatest(answered_at, sought_at, dropped_at) as at from investigation_requests",
+    RetentionKind.REQUESTS: "select greatest(answered_at, not_found_at, dropped_at) as at from investigation_requests",
     RetentionKind.DEAD_LETTERS: "select stored_at as at from dead_letters",
 }
 OLDEST_SHARE: Final = {

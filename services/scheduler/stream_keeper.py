@@ -17,7 +17,7 @@ log = logger(__name__)
 
 
 class StreamKeeper:
-    """The reconciler publishes again what was lost with them."""
+    """Recreates what NATS has lost. The reconciler publishes the lost messages again."""
 
     def __init__(self, bus: Bus, settings: Settings) -> None:
         self._bus = bus
@@ -32,7 +32,7 @@ class StreamKeeper:
             await asyncio.sleep(CHECK_SECONDS)
 
     async def check(self) -> None:
-        """Creates what is missing at two checks in a row: `vigil migrate` deletes a consumer and creates it anew."""
+        """Creates what is missing at two checks in a row: `vigil migrate` deletes a consumer and creates it again."""
         before, self._missing = self._missing, await find_missing(self._bus.jetstream)
         lasting = [consumer for consumer in self._missing if consumer in before]
         if not lasting:

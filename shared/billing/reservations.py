@@ -71,7 +71,7 @@ exists (
       and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
 )
 """
-"""Whether a cap does not allow what `budget_ctes` has reserved, or the agent does not exist."""
+"""Condition: a cap does not allow the reservations of `budget_ctes`, or the agent does not exist."""
 CLOSED_CHANGES: Final = """
 select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closed
 """

@@ -367,8 +367,10 @@ _PRUNES: Final = {
         deletes=RowFilter("kind", (InboxKind.NOTICE,)),
     ),
     "investigation_requests": Grant(
-        ("id", "created_at", "answered_at", "sought_at", "reopened_at", "dropped_at"), delete=True
+        ("id", "created_at", "answered_at", "not_found_at", "reopened_at", "dropped_at"),
+        delete=True,
     ),
+    "news_items": Grant(("agent_id", "decided_at"), delete=True),
     "call_days": Grant(ALL, insert=ALL, update=_SUMMED_COLUMNS),
     "pruned_iterations": Grant(
         ALL, insert=ALL, update=("numbers", "transcripts", "calls", "updated_at")
@@ -555,7 +557,7 @@ GRANTS: Final[Mapping[str, Mapping[str, Grant]]] = {
         **TYPES,
         **FACT_WRITES,
         "investigation_requests": Grant(
-            ALL, update=("answered_at", "answered_by", "answered_with", "sought_at", "not_found")
+            ALL, update=("answered_at", "answered_by", "answered_with", "not_found_at", "not_found")
         ),
         **_steps(StepKind.QUERY),
         "page_probes": READ_ALL,

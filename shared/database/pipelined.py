@@ -57,13 +57,13 @@ class Result:
 
     @property
     def is_undone(self) -> bool:
-        """Whether a row says in the column `is_undone` that its transaction must not be committed."""
+        """True if the column `is_undone` of a row says that the transaction must not be committed."""
         columns = [self._result.fname(column) for column in range(self._result.nfields)]
         return b"is_undone" in columns and any(row.is_undone for row in self.rows())
 
     @property
     def is_command(self) -> bool:
-        """Whether the statement was a command that returns no rows."""
+        """True if the statement was a command that returns no rows."""
         return bool(self._result.status == ExecStatus.COMMAND_OK)
 
     @property
@@ -91,7 +91,7 @@ class PipelinedConnection(AsyncConnection[Any]):
         self._to_close: list[bytes] = []
         self._last_number = 0
         self._has_commit = False
-        """Whether COMMIT is prepared as COMMIT_NAME."""
+        """True while COMMIT is prepared as COMMIT_NAME."""
 
     async def run_together(self, statements: Sequence[BoundStatement]) -> list[Result]:
         """Runs the statements in order, in one round trip. Raises the error of the first that fails; PostgreSQL then skips
@@ -127,7 +127,7 @@ class PipelinedConnection(AsyncConnection[Any]):
         commits: bool = False,
         prepares: bool = False,
     ) -> tuple[list[Result], Exception | None]:
-        """Also returns the error of the first statement that fails."""
+        """Runs the statements in one round trip. Also returns the error of the first one that fails."""
         # Before anything is sent, since a value may have no representation.
         commands = [self._command(statement) for statement in statements]
         if commits:

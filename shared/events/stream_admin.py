@@ -31,7 +31,7 @@ from shared.events.topology import (
 TOO_FEW_PEERS: Final = 10005
 """Error code of a cluster that does not see enough of its nodes: a 400 that is temporary."""
 STORE_FAULT: Final = "NATS cannot store messages"
-"""How the fault of a service begins whose messages are not stored."""
+"""First words of the fault of a service whose messages are not stored."""
 NO_CLUSTER: Final = 10074
 """Error code for replicas on a single node: a 500 that is permanent."""
 

@@ -14,7 +14,7 @@ _DATES: Final = ("published", "pubDate", "issued", "date", "updated", "modified"
 MAX_ENTRIES: Final = 200
 """Of a feed, the first ones, which are mostly the newest."""
 MAX_ELEMENTS: Final = 200_000
-"""Of a feed. Of one with more, nothing is read."""
+"""Maximum number of elements of a feed. One with more is refused."""
 MAX_DEPTH: Final = 200
 MAX_ID_CHARS: Final = 500
 MAX_TITLE_CHARS: Final = 300

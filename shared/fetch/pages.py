@@ -17,7 +17,7 @@ _FEED_TYPES: Final = ("application/rss+xml", "application/atom+xml")
 MAX_DEPTH: Final = 3_000
 """Of nested elements. A page with more is compared byte for byte."""
 MAX_TAGS: Final = 200_000
-"""Of a page. One with more is compared byte for byte."""
+"""Maximum number of tags of a page. One with more is compared byte for byte."""
 _TAG: Final = re.compile(r"<(?P<end>/?)(?P<name>[a-z][a-z0-9]{0,20})", re.IGNORECASE)
 _SELF_CLOSING: Final = frozenset(
     [
@@ -69,7 +69,7 @@ class PageContent:
 
 
 def page_content(page: Fetched) -> PageContent:
-    """Takes up to some seconds for the longest page: call it in a process (see `shared/runtime/foreign_text.py`)."""
+    """Parses a page. The longest takes seconds: call it in a worker process (see `shared/runtime/foreign_text.py`)."""
     assert page.body is not None, "the page has not changed"
     text = _text(page)
     if page.media_type not in _HTML or _is_too_complex(text):
@@ -90,7 +90,7 @@ def page_content(page: Fetched) -> PageContent:
 
 
 def _remove_varying(body: LexborNode) -> None:
-    """One within another goes with it: removing it again would touch memory that was freed."""
+    """Removes the outermost varying elements. Removing one inside a removed element would access freed memory."""
     varying = {node.mem_id for node in body.css(_VARYING)} - {body.mem_id}
     within: set[int] = set()
     outermost: list[LexborNode] = []
@@ -105,7 +105,7 @@ def _remove_varying(body: LexborNode) -> None:
 
 
 def _is_too_complex(text: str) -> bool:
-    """Whether the page has more tags, or deeper nested elements, than a page for people has.
+    """Returns true if the page has more tags, or deeper nested elements, than pages for people have.
 
     An element ends at the end tag of its own name: other end tags close nothing, but are looked for in all open elements.
     """

@@ -23,7 +23,7 @@ from shared.database.statements import (
 )
 from shared.database.tables import Evidence, GraphEdge, GraphNode
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, project_properties
+from shared.graph.provenance.claims import Claim, is_dated_by_reading, project_properties
 from shared.graph.scope import GraphScope
 from shared.tools import Json
 
@@ -100,7 +100,8 @@ async def lock_elements(
 
 _CLAIMS_SQL: Final = {
     kind: (
-        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url"
+        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url, valid_from,"
+        " published"
         " from evidence join sources on sources.id = source_id"
         f" where {kind.name}_id in ({{values}})"
     )
@@ -115,10 +116,13 @@ async def load_claims(
     by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
     statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
     for element_id, evidence, source, values, *rest in await statement.rows(session, params):
-        as_of, learned_at, retracted_at, url = rest
+        as_of, learned_at, retracted_at, url, valid_from, published = rest
         claims = by_element[element_id]
         is_retracted = retracted_at is not None
-        claims.claims.append(Claim(evidence, values, as_of, learned_at, is_retracted, url))
+        by_reading = is_dated_by_reading(as_of, valid_from, published)
+        claims.claims.append(
+            Claim(evidence, values, as_of, learned_at, is_retracted, url, by_reading)
+        )
         claims.source_of[evidence] = source
         if is_retracted:
             claims.retracted_at[source] = retracted_at

@@ -145,7 +145,7 @@ class Section:
     rank: int
     keep: int = 3
     share: float = 1.0
-    """Of the budget: it gets no more, so that others grow with the graph too."""
+    """Maximum share of the budget, so that other sections grow with the graph too."""
     oldest_first: bool = False
     """`lines` have the newest first. They are shown in the other order, so that the text grows at its end."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from shared.errors import PermanentError, VigilError
 from shared.llm.answers import AnswerError
-from shared.llm.model_server import REFUSED_REQUEST
+from shared.llm.model_server import REFUSED_REQUEST, RefusedAloneError
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -82,7 +82,27 @@ _LISTED: Final = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _QUOTED: Final = re.compile(r"['\"`‘“]([\w.-]+)['\"`’”]")
-_NUMBER: Final = re.compile(r"\d[\d,_]*")
+_PAIR: Final = re.compile(
+    r"['\"`‘“]?(?P<name>\w*(?:reasoning|thinking|tool)\w*(?:\.\w+)?)['\"`’”]?\s*[:=]\s*"
+    r"['\"`‘“]?(?P<value>none|minimal|low|medium|high|auto|disabled|enabled|true|false)\b",
+    re.IGNORECASE,
+)
+"""A parameter and its value, as in JSON. Only of these parameters: errors also show what was sent, and other objects."""
+_STATUS: Final = re.compile(r"^\W*answered \d+:")
+_NUMBER: Final = re.compile(r"(?<![\w.-])\d[\d,_]*(?![\w-])")
+_TOO_LARGE: Final = re.compile(
+    r"too (large|high|big|many)|exceed|at most|maximum|less than|up to|limit(ed)? (is|of|to)|between|range"
+    r"|[<>≤]|最大|超过|超出|范围",
+    re.IGNORECASE,
+)
+_ABOUT_REASONING: Final = re.compile(r"reasoning|thinking", re.IGNORECASE)
+_REASONING_PARAMETERS: Final = (
+    "reasoning_effort",
+    "reasoning",
+    "thinking",
+    "enable_thinking",
+    "think",
+)
 
 
 @dataclass(frozen=True)
@@ -135,7 +155,10 @@ class Adaptations:
         model = str(body["model"])
         changes = list(self.changes(model))
         tried: set[Change] = set(changes)
+        most = len(tried) + MAX_CHANGES
         reasons: dict[Change, VigilError] = {}
+        last: Change | None = None
+        earlier = changes
         while True:
             adapted = apply(body, changes)
             try:
@@ -144,13 +167,16 @@ class Adaptations:
                 possible = (
                     each
                     for each in self._candidates(adapted, error)
-                    if each not in tried and len(reasons) < MAX_CHANGES
+                    if each not in tried and len(tried) < most
                 )
                 change = next(possible, None)
                 if change is None:
                     raise
                 tried.add(change)
-                reasons[change] = error
+                if last is not None and str(reasons[last]) == str(error):
+                    del reasons[last]  # it has changed nothing
+                    changes = earlier
+                reasons[change], last, earlier = error, change, changes
                 changes = [each for each in changes if each.name != change.name] + [change]
             else:
                 self._remember(model, changes, reasons)
@@ -174,15 +200,24 @@ class Adaptations:
         if isinstance(error, AnswerError) and error.has_no_end and "stream" not in self.always:
             yield Change("stream")
             return
+        if isinstance(error, RefusedAloneError):
+            if "tool_choice" in body:
+                # Some servers fail on a forced call.
+                yield Change("tool_choice")
+            return
         if not _is_refusal(error):
             return
-        words = str(error).replace(self.server, "")
+        words = _STATUS.sub("", str(error).replace(self.server, ""))
         param = getattr(error.__cause__, "param", None)
         found = [
             each
             for each in _named_changes(body, words, param if isinstance(param, str) else None)
             if each.name not in self.always
         ]
+        if not found and _ABOUT_REASONING.search(words):
+            found = [
+                each for each in _reasoning_changes(body, words) if each.name not in self.always
+            ]
         yield from found
         if not found and "tool_choice" in body and not _NOT_A_PARAMETER.search(words):
             # Some servers refuse it without a word about it.
@@ -197,7 +232,7 @@ def _is_refusal(error: VigilError) -> bool:
     if isinstance(error, PermanentError):
         return error.code == REFUSED_REQUEST
     # Never from a model's words: a web page could make the model say that the server cannot stream.
-    return isinstance(error, AnswerError) and error.is_error_body
+    return isinstance(error, AnswerError) and error.is_error_body and not error.is_filtered
 
 
 def apply(body: Json, changes: Iterable[Change]) -> Json:
@@ -307,19 +342,22 @@ def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
     """The changes for the parameters that `words` name, in the order of their names."""
     asked = _asked_values(words)
     names = _named(body, words, param)
+    known = {*names, *_KEPT}
+    further = [
+        Change(name, value)
+        for name, value in asked.items()
+        if name.partition(".")[0] not in known and ("_" in name or "." in name or name in _SETTABLE)
+    ]
     changes = [
+        # The plain word "reasoning" is also the name of a field of messages.
+        *(each for each in further if each.name in _REASONING_PARAMETERS),
         *_message_changes(body, words),
         *(Change(name) for name in names if name in _KEYWORDS),
         *(change for name in names for change in _changes_of(body, name, words, asked)),
     ]
     if "json_schema" in words and "response_format" in body:
         changes += _changes_of(body, "response_format", words, asked)
-    known = {*names, *_KEPT}
-    changes += [
-        Change(name, value)
-        for name, value in asked.items()
-        if name.partition(".")[0] not in known and ("_" in name or "." in name or name in _SETTABLE)
-    ]
+    changes += [each for each in further if each not in changes]
     if _is_about_tools(body, words):
         with_tools = ("reasoning_effort", "thinking", "enable_thinking")
         return [
@@ -376,6 +414,14 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
     return (*wanted, Change(name))
 
 
+def _reasoning_changes(body: Json, words: str) -> list[Change]:
+    """The changes for an error about reasoning that names none of the parameters."""
+    sent = [Change(name) for name in _REASONING_PARAMETERS if name in body]
+    if _is_about_tools(body, words):
+        return [Change("reasoning_effort", "none", only_with_tools=True), *sent]
+    return sent
+
+
 def _is_about_tools(body: Json, words: str) -> bool:
     return (
         bool(body.get("tools"))
@@ -388,12 +434,9 @@ def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
         return ()  # what fits depends on the length of the prompt
     numbers = (int(re.sub("[,_]", "", each)) for each in _NUMBER.findall(words) if len(each) < 12)
     lower = [number for number in numbers if 16 <= number < body[name]]
-    if lower:
-        return (Change(name, max(lower)),)
-    is_too_large = re.search(
-        r"too (large|high|big)|exceed|at most|maximum|less than", words, re.IGNORECASE
-    )
-    return () if is_too_large else (Change(name),)
+    if not _TOO_LARGE.search(words):
+        return (Change(name),)
+    return (Change(name, max(lower)),) if lower else ()
 
 
 def _message_changes(body: Json, words: str) -> Iterator[Change]:
@@ -415,7 +458,7 @@ def _message_changes(body: Json, words: str) -> Iterator[Change]:
 def _asked_values(words: str) -> dict[str, Any]:
     """The values that `words` ask for, by parameter."""
     asked: dict[str, Any] = {}
-    for match in (*_SET.finditer(words), *_MUST.finditer(words)):
+    for match in (*_SET.finditer(words), *_MUST.finditer(words), *_PAIR.finditer(words)):
         name = match["name"].lower()
         for prefix in ("parameter.", "parameters.", "body.", "params."):
             name = name.removeprefix(prefix)

@@ -70,10 +70,10 @@ _SUCCESS: Final = frozenset(
 _LIMIT: Final = frozenset(
     {"length", "max_tokens", "max_output_tokens", "max_completion_tokens", "max_length", "token_limit"}
 )  # fmt: skip
-_FILTERED: Final = frozenset(
-    {"content_filter", "content_filtered", "sensitive", "safety", "recitation", "refusal", "prohibited_content", "blocklist",
-     "spii", "guardrail_intervened"}
-)  # fmt: skip
+_FILTERED: Final = re.compile(
+    r"filter|sensitiv|safety|recitation|refus|prohibit|blocklist|spii|guardrail|moderat|policy|armor"
+)
+"""In the finish reason of an answer that a filter withheld."""
 LIMIT_REASON: Final = "length"
 """The finish reason of every answer that reached its token limit, whatever the server calls it."""
 _CACHED: Final = re.compile(r"cach", re.IGNORECASE)
@@ -131,6 +131,8 @@ class AnswerError(TransientError):
         super().__init__(message, counts=counts)
         self.generation = generation
         """What the model generated, if the server could not parse it and sent it as an error."""
+        self.is_filtered = False
+        """Whether a filter of the provider withheld the answer, because of the request or of the answer."""
         self.has_no_end = False
         """Whether the server ended a stream without saying that the answer is complete."""
         self.is_error_body = is_error_body
@@ -171,6 +173,15 @@ def read_json(text: str) -> Any:
             raise ValueError("it is nested too deeply") from None
 
 
+_OTHER_NAMES: Final = {
+    "prompt_tokens": "input_tokens",
+    "completion_tokens": "output_tokens",
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+}
+"""Some servers use the names of the other interface."""
+
+
 def parse_usage(
     body: Any, input_name: str = "prompt_tokens", output_name: str = "completion_tokens"
 ) -> Usage:
@@ -180,15 +191,21 @@ def parse_usage(
     body = body if isinstance(body, dict) else {}
     raw, tier = body.get("usage"), body.get("service_tier")
     if isinstance(raw, dict):
+        input_name, output_name = (
+            _OTHER_NAMES[name] if name not in raw and _OTHER_NAMES[name] in raw else name
+            for name in (input_name, output_name)
+        )
         unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
         if not unusable:
-            counts: tuple[int, int] = raw[input_name], raw[output_name]
+            read, written = int(raw[input_name]), int(raw[output_name])
+            input_tokens = read + _apart(raw, read)
             return Usage(
-                *counts,
-                max(_cached_tokens(raw, counts[0]), default=0),
-                _detail(raw, output_name, "reasoning_tokens", counts[1]),
+                input_tokens,
+                written,
+                max(_cached_tokens(raw, input_tokens), default=0),
+                _detail(raw, output_name, "reasoning_tokens", written),
                 tier if isinstance(tier, str) else None,
-                read_tokens=_read_tokens(raw, counts[0]),
+                read_tokens=_read_tokens(raw, read),
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
@@ -206,7 +223,17 @@ def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Itera
         if isinstance(value, dict) and depth < 2 and not _NOT_READ.search(name):
             yield from _cached_tokens(value, most, depth + 1)
         elif _CACHED.search(name) and not _NOT_READ.search(name) and _is_count(value):
-            yield value if value <= most else 0
+            yield int(value) if value <= most else 0
+
+
+def _apart(usage: Mapping[str, Any], input_tokens: int) -> int:
+    """The tokens that Anthropic counts beside the input: those read from its cache and written to it.
+
+    Other servers use the names for a part of the input, so a smaller count is taken for one.
+    """
+    counts: list[Any] = [usage.get(f"cache_{what}_input_tokens") for what in ("read", "creation")]
+    tokens = sum(int(count) for count in counts if _is_count(count))
+    return tokens if tokens > input_tokens else 0
 
 
 def _read_tokens(usage: dict[str, Any], input_tokens: int) -> int:
@@ -296,9 +323,14 @@ class AnswerParts:
         """Returns the answer. Raises AnswerError if it is a refusal, too large or empty."""
         fault = self._fault()
         if fault is not None:
-            is_broken = self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS, *_FILTERED)
-            kind = FailureKind.UNUSABLE if is_broken else FailureKind.NO_ANSWER
-            raise AnswerError(f"{server}: {fault}", kind=kind, excerpt=raw_answer, usage=self.usage)
+            is_broken = self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS)
+            is_filtered = is_broken and self._is_filtered
+            kind = FailureKind.NO_ANSWER if is_filtered or not is_broken else FailureKind.UNUSABLE
+            error = AnswerError(
+                f"{server}: {fault}", kind=kind, excerpt=raw_answer, usage=self.usage
+            )
+            error.is_filtered = is_filtered
+            raise error
         text = self.text if self.calls else THOUGHTS.sub("", self.text)
         return ChatAnswer(
             message=assistant_message(text or None, self.calls, self.sent),
@@ -312,12 +344,17 @@ class AnswerParts:
             read_tokens=self.usage.read_tokens,
         )
 
+    @property
+    def _is_filtered(self) -> bool:
+        return _FILTERED.search(self.finish_reason or "") is not None
+
     def _fault(self) -> str | None:
         is_empty = not self.text and not self.calls
         if self.refusal and is_empty:
             return f"the model refused: {_excerpt(self.refusal)}"
-        if self.finish_reason in _FILTERED:
-            return f"the server's content filter withheld the answer: {_excerpt(self.text)}"
+        if self._is_filtered:
+            words = _excerpt(self.text or self.finish_reason)
+            return f"the server's content filter withheld the answer: {words}"
         if self.finish_reason == "error":
             return f"the server cancelled the answer: {_excerpt(self.text)}"
         if self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS):
@@ -427,6 +464,7 @@ class Received:
         self.bytes = 0
         self._checked_characters = 0
         self._service_tier: Any = None
+        self._block_reason: str | None = None
         self._thoughts = ""
         """The end of the reasoning, which is not kept."""
 
@@ -460,12 +498,13 @@ class Received:
                 raise self._cut_off("its last event is incomplete")
             self._take_event(data)
         parts = self._parts
-        if not self._has_choice:
+        if not self._has_choice and not self._block_reason:
             raise AnswerError(
                 f"{self._server} streamed an answer without choices: {self._beginning_chunks.strip()!r}",
                 excerpt=self._beginning_chunks,
                 usage=parts.usage,
             )
+        parts.finish_reason = self._block_reason or parts.finish_reason
         parts.calls = [
             ToolCall(call.id, call.name, "".join(call.arguments), call.sent) for call in self._calls
         ]
@@ -539,6 +578,7 @@ class Received:
             self._service_tier = chunk.get("service_tier") or self._service_tier
         if chunk.get("usage") is not None:
             self._parts.usage = parse_usage({**chunk, "service_tier": self._service_tier})
+        self._block_reason = _block_reason(chunk) or self._block_reason
         if choice is None:
             return False
         self._has_choice = True
@@ -615,12 +655,17 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
     if not has_priced_tiers:
         usage = replace(usage, service_tier=None)
     try:
-        choice = _first_choice(completion)
-        if choice is None:
+        choice, reason = _first_choice(completion), _block_reason(completion)
+        if choice is None and reason is None:
             raise MalformedAnswerError("it has no choices")
-        message = _choice_message(choice)
+        reason = reason or _choice_finish_reason(choice or {})
+        if choice is None or _FILTERED.search(reason or ""):
+            # Some servers leave out the content, or the message.
+            message = (choice or {}).get("message") or {}
+        else:
+            message = _choice_message(choice)
         calls = [read_call(call) for call in _message_calls(message)]
-        parts = AnswerParts(calls=calls, finish_reason=_choice_finish_reason(choice), usage=usage)
+        parts = AnswerParts(calls=calls, finish_reason=reason, usage=usage)
         parts.add_message(message)
     except MalformedAnswerError as error:
         raise AnswerError(
@@ -643,6 +688,14 @@ def _first_choice(completion: Any) -> dict[str, Any] | None:
     if not isinstance(choices, list) or not isinstance(choices[0], dict):
         raise MalformedAnswerError(f"its choices are {_kind(choices)}")
     return choices[0]
+
+
+def _block_reason(body: dict[str, Any]) -> str | None:
+    """The finish reason of a request that Gemini blocks. The response has no choice then."""
+    feedback = body.get("promptFeedback") or body.get("prompt_feedback")
+    reason = feedback if isinstance(feedback, dict) else {}
+    words = reason.get("blockReason") or reason.get("block_reason")
+    return f"content_filter: {words}" if words and isinstance(words, str) else None
 
 
 def _choice_message(choice: dict[str, Any]) -> dict[str, Any]:
@@ -784,7 +837,7 @@ def _raise_error_in(
     )
     has_begun = has_content or (has_begun and bool(choice))
     code = error.get("code") or error.get("type") if isinstance(error, dict) else None
-    raise AnswerError(
+    failure = AnswerError(
         f"{server} returned status 200 with an error: {_excerpt(words_of(error))}",
         excerpt=_excerpt(body),
         usage=parse_usage(body) if body.get("usage") else usage,
@@ -792,6 +845,29 @@ def _raise_error_in(
         is_error_body=not has_begun,
         generation=failed_generation(error),
     )
+    failure.is_filtered = is_filter_error(body, error)
+    raise failure
+
+
+_FILTER_WORDS: Final = re.compile(
+    r"content.?(?:filter|policy|management|moderation)|responsible.?ai|data.?inspection|inappropriate|moderation"
+    r"|(?:prompt|input|request|message|content)s? (?:\w+ ){0,4}(?:flagged|blocked|unsafe|harmful)"
+    r"|flagged (?:as|by|for)|jailbreak|safety.{0,20}(?:filter|system|polic|setting|reason)|prohibited.?content"
+    r"|(?:new|is|text|content)[ _]sensitive|sensitive.?(?:content|information|words?)|usage polic|content exists risk"
+    r"|invalid_prompt|guardrail|block.?reason|敏感|违规|违禁|不合规|不安全",
+    re.IGNORECASE,
+)
+"""In an error of a provider that filters by what texts say."""
+_FILTER_CODES: Final = frozenset({"1301", "1026", "1027"})
+"""Codes of Zhipu and MiniMax for such an error."""
+
+
+def is_filter_error(body: Any, error: Any) -> bool:
+    """Whether a provider refuses a text of the request, by the response `body` and the `error` in it."""
+    code = error.get("code") if isinstance(error, dict) else None
+    fields = " ".join(body) if isinstance(body, dict) else ""
+    words = f"{code} {fields} {words_of(error)}"
+    return str(code) in _FILTER_CODES or _FILTER_WORDS.search(words) is not None
 
 
 def _error_in(body: Any) -> tuple[Any, dict[str, Any]]:
@@ -811,12 +887,19 @@ def _error_in(body: Any) -> tuple[Any, dict[str, Any]]:
 
 def failed_generation(error: Any) -> str:
     """What a model generated that its server could not parse, in the error of Groq and others; empty if there is none."""
-    if not isinstance(error, dict):
-        return ""
-    generation = error.get("failed_generation")
-    if isinstance(generation, str):
-        return generation
-    return failed_generation(error.get("error"))
+    texts = (each.get("failed_generation") for each in objects_in(error))
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def objects_in(error: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+    """The objects of an error, outermost first. Gateways pass on the provider's error as an object or as JSON text."""
+    if isinstance(error, str) and error.lstrip()[:1] == "{":
+        with suppress(ValueError):
+            error = read_json(error)
+    if isinstance(error, dict) and depth < 4:
+        yield error
+        for value in error.values():
+            yield from objects_in(value, depth + 1)
 
 
 _MAX_ERROR_CHARACTERS: Final = 10_000
@@ -900,7 +983,8 @@ def _as_json(value: Any) -> str:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
+    is_integer = isinstance(value, int | float) and bool(value == value // 1)
+    return is_integer and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
 
 
 def _is_unavailable(code: Any) -> bool:

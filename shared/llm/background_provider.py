@@ -153,9 +153,6 @@ class BackgroundProvider:
         )
 
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
-        async def order_adapted() -> str:
-            return await self._adaptations.send(request_body(request), order_once)
-
         async def order_once(body: Json) -> str:
             tokens = len(request.as_call().canonical) // BYTES_PER_TOKEN
             async with in_flight.attempt(), self._server.gate.passage(tokens=tokens) as passage:
@@ -180,7 +177,10 @@ class BackgroundProvider:
                     )
                 return reference
 
-        return await self._server.with_quick_retries(order_adapted)
+        return await self._adaptations.send(
+            request_body(request),
+            lambda body: self._server.with_quick_retries(lambda: order_once(body)),
+        )
 
     async def _collect(self, model: str, reference: str) -> ChatAnswer:
         response = await poll_until_done(partial(self._poll, model, reference))

@@ -81,14 +81,6 @@ BYTES_PER_TOKEN: Final = 4
 """For the limit of tokens a minute, which providers estimate too."""
 _OWN_NAMES: Final = frozenset({"localhost", "host.docker.internal"})
 _MAY_FILTER: Final = frozenset({400, 403, 422, 451})
-_FILTERED: Final = re.compile(
-    r"content.?(?:filter|policy|management|moderation)|responsible.?ai|data.?inspection|inappropriate|moderation"
-    r"|(?:prompt|input|request|message|content)s? (?:\w+ ){0,4}(?:flagged|blocked|unsafe|harmful)"
-    r"|flagged (?:as|by|for)|jailbreak|safety.{0,20}(?:filter|system|polic|setting|reason)|prohibited.?content"
-    r"|sensitive (?:content|information|words?)|usage polic|content exists risk",
-    re.IGNORECASE,
-)
-"""In an error of a provider that filters by what texts say."""
 _TOO_LARGE: Final = re.compile(
     r"request (is )?too large|output tokens must be reduced", re.IGNORECASE
 )
@@ -208,6 +200,10 @@ class Patience:
         return f"no first token arrived within {limits.first_token:g} s (VIGIL_LLM_FIRST_TOKEN_SECONDS)"
 
 
+class RefusedAloneError(TransientError):
+    """The server refuses this request while it answers others. It uses an attempt."""
+
+
 class ModelServer:
     """A connection pool to one model server."""
 
@@ -269,8 +265,8 @@ class ModelServer:
     async def with_quick_retries(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Calls `ask`, which uses `translate_errors`, and retries short transient errors.
 
-        Does not retry a complete but unusable answer: it is paid for, and retried with the step. If the server refuses this
-        request alone, the error uses an attempt of the step.
+        Does not retry a complete but unusable answer: it is paid for, and retried with the step. Raises RefusedAloneError
+        if the server refuses this request alone.
         """
         begun_at = time.monotonic()
         statuses: list[int] = []
@@ -282,7 +278,7 @@ class ModelServer:
             except TransientError as error:
                 statuses += _error_statuses(error)
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
-                is_whole = isinstance(error, AnswerError) and error.is_whole
+                is_whole = isinstance(error, AnswerError) and (error.is_whole or error.has_no_end)
                 is_last = attempt == QUICK_TRIES or wait_seconds > MAX_QUICK_WAIT_SECONDS
                 if is_last and await self._is_refused_alone(statuses, begun_at):
                     raise _refused_alone(error, self.name) from error
@@ -546,7 +542,9 @@ class ModelServer:
                     REFUSED_REQUEST,
                     f"{self.name} redirects to {error_text(location)}. Set {self._settings.url} to its actual address",
                 )
-            case _ if (generation := answers.failed_generation(error.body)) or error.code in _SLIPS:
+            case _ if (generation := answers.failed_generation(error.body)) or any(
+                str(each.get("code")) in _SLIPS for each in answers.objects_in(error.body)
+            ):
                 return AnswerError(message, excerpt=generation, generation=generation)
             case _:
                 return PermanentError(REFUSED_REQUEST, message)
@@ -649,9 +647,10 @@ def _reason(error: openai.APIStatusError) -> str:
 
 def _is_filtered(error: openai.APIStatusError) -> bool:
     """Whether the provider refuses a text of the request."""
-    body: Any = error.body
-    code = body.get("code") if isinstance(body, Mapping) else None
-    return _FILTERED.search(f"{code} {_reason(error)}") is not None
+    body: Any = None
+    with suppress(ValueError):
+        body = answers.read_json(error.response.text)
+    return answers.is_filter_error(body, error.body)
 
 
 def _is_on_this_machine(base_url: str | None) -> bool:
@@ -672,8 +671,7 @@ def _error_statuses(error: TransientError) -> Sequence[int]:
     return () if error.is_rate_limit else (cause.status_code,)
 
 
-def _refused_alone(error: TransientError, server: str) -> TransientError:
-    """The error of a request that the server refuses while it answers others. It uses an attempt."""
-    alone = TransientError(f"{error}. {server} answers other requests, but not this one")
+def _refused_alone(error: TransientError, server: str) -> RefusedAloneError:
+    alone = RefusedAloneError(f"{error}. {server} answers other requests, but not this one")
     alone.unbilled = error.unbilled
     return alone

@@ -38,6 +38,7 @@ from shared.llm.pricing import Prices
 from shared.llm.provider import Embedder, ModelFault, OnDelta, Provider
 from shared.llm.repair import Repairs
 from shared.provider_limits.gate import time_limit
+from shared.schemas.iterations import NOTES_KEY
 from shared.telemetry import metrics, tracing
 from shared.tools import Json
 from shared.workflow import leases
@@ -119,6 +120,11 @@ class NoAnswerError(PermanentError):
         super().__init__("no_answer", message)
 
 
+def summary(repairs: int, notes: Sequence[str]) -> Json:
+    """The part of a step's result that says how its answers were used."""
+    return {name: value for name, value in (("repairs", repairs), (NOTES_KEY, [*notes])) if value}
+
+
 class PhaseRun:
     """One phase of one step: its interaction row and its calls. The callers handle tools and parsing."""
 
@@ -160,6 +166,8 @@ class PhaseRun:
         self.answered_model: str | None = None
         """The model that gave the last answer."""
         self.repair_count = 0
+        self.notes: list[str] = []
+        """What the owner must know of the run, such as pages that were left out."""
         """Repairs that this run, and the runs that it resumes, recorded."""
         self._unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
         self.paid_calls = PaidCalls(
@@ -295,8 +303,8 @@ class PhaseRun:
 
     @property
     def repair_summary(self) -> Json:
-        """The number of repairs for the step's result; empty if there were none."""
-        return {"repairs": self.repair_count} if self.repair_count else {}
+        """The number of repairs and the notes, for the step's result; empty if there were none."""
+        return summary(self.repair_count, self.notes)
 
     async def request_answer(
         self,

@@ -17,7 +17,7 @@ from shared.llm.adaptation import Adaptations, NoCallError
 from shared.llm.answers import AnswerError, FailureKind, Received, Usage, as_text, parse_usage
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import BYTES_PER_TOKEN, ModelServer
-from shared.llm.written_calls import answer_in, has_calls, parser_hint
+from shared.llm.written_calls import answer_in, is_lost_call, parser_hint
 from shared.tools.schemas import without_max_items
 
 IDEMPOTENCY_KEY = "Idempotency-Key"
@@ -74,20 +74,14 @@ class ChatProvider:
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        answer = await self._server.with_quick_retries(
-            lambda: self._complete_adapted(request, in_flight, on_delta)
+        answer = await self.adaptations.send(
+            self._body(request),
+            lambda body: self._server.with_quick_retries(
+                lambda: self._complete_once(body, in_flight, on_delta)
+            ),
         )
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
-        return answer
-
-    async def _complete_adapted(
-        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None
-    ) -> ChatAnswer:
-        """Repeats the request at once as the server asks for it."""
-        answer = await self.adaptations.send(
-            self._body(request), lambda body: self._complete_once(body, in_flight, on_delta)
-        )
         if (hint := parser_hint(answer, request)) is not None:
             self.adaptations.tell(request.model, "parser", f"{request.model} {hint}")
         return answer
@@ -124,7 +118,7 @@ class ChatProvider:
                 if (read := answer_in(error, body)) is not None:
                     return read
                 raise
-            if body.get("tool_choice") == "required" and not has_calls(answer, body):
+            if body.get("tool_choice") == "required" and is_lost_call(answer, body):
                 raise NoCallError(
                     f"{self._server.name}: the model wrote text although a tool call was demanded",
                     kind=FailureKind.NO_ANSWER,

@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from shared.billing.resumable_call import CallLostError
 from shared.database.statements import BoundQuery, CompiledStatement, Row
-from shared.errors import PermanentError
+from shared.errors import PermanentError, VigilError
 from shared.llm.answers import AnswerError
 from shared.llm.messages import ChatRequest, Message
 from shared.llm.model_server import REFUSED_CONTENT
@@ -35,6 +36,13 @@ cross join lateral jsonb_array_elements_text(coalesce(event -> '{LEFT_OUT}', '[]
 """)
 
 
+def is_filtered(error: BaseException | None) -> bool:
+    """Whether a filter of the provider refused the request or withheld its answer."""
+    if isinstance(error, PermanentError):
+        return error.code == REFUSED_CONTENT
+    return isinstance(error, AnswerError) and error.is_filtered
+
+
 class RefusedPages:
     """The pages that are left out of the requests of one run. What is left out is recorded, so that a resumed run sends the
     same requests.
@@ -51,8 +59,10 @@ class RefusedPages:
 
     def remember(self, event: Json) -> None:
         """Restores what an interrupted run has left out."""
-        for url in event.get(LEFT_OUT, ()):
-            self._since.setdefault(url, event["since"])
+        if LEFT_OUT in event:
+            for url in event[LEFT_OUT]:
+                self._since.setdefault(url, event["since"])
+            self._run.notes += event["repairs"]
 
     def without(self, request: ChatRequest) -> ChatRequest:
         """`request` without the pages, which their addresses and a note replace."""
@@ -61,7 +71,7 @@ class RefusedPages:
             return request
         return replace(request, messages=tuple(_without(each, urls) for each in request.messages))
 
-    async def leave_out(self, request: ChatRequest, error: PermanentError) -> bool:
+    async def leave_out(self, request: ChatRequest, error: VigilError) -> bool:
         """Finds the pages because of which `request` was refused. Returns whether there are any."""
         pages = {
             url: text for url, text in _pages(request.messages).items() if url not in self._since
@@ -85,6 +95,7 @@ class RefusedPages:
             "repairs": notes,
         }
         self._run.repair_count += len(notes)
+        self._run.notes += notes
         self._run.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
         await self._run.commit_unless_waiting()
         return True
@@ -108,13 +119,12 @@ class RefusedPages:
         )
         try:
             await self._run.request_answer(probe, is_last=lambda _: False)
-        except AnswerError:
-            return False  # it was accepted, and its answer does not matter
-        except PermanentError as error:
-            if error.code != REFUSED_CONTENT:
+        except (AnswerError, PermanentError, CallLostError) as error:
+            if is_filtered(error) or is_filtered(error.__cause__):
+                return True
+            if isinstance(error, PermanentError):
                 raise
-            return True
-        return False
+        return False  # it was accepted, and its answer does not matter
 
 
 async def _search(

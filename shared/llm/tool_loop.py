@@ -16,7 +16,7 @@ from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
 from shared.database.statements import Executor, RoundTrip, Transaction
 from shared.enums import CallKind
-from shared.errors import PermanentError
+from shared.errors import VigilError
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.answers import LIMIT_REASON
 from shared.llm.embeddings import Embeddings
@@ -28,9 +28,8 @@ from shared.llm.messages import (
     assistant_message,
     with_unique_ids,
 )
-from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.phase_run import PhaseRun, StreamListener
-from shared.llm.refused_pages import RefusedPages
+from shared.llm.refused_pages import RefusedPages, is_filtered
 from shared.llm.repair import Repairs
 from shared.llm.state_calls import StateCall, ask_state_calls
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
@@ -296,11 +295,11 @@ class ToolLoop:
                 listener=self._listener,
                 normalize=normalize,
             )
-        except PermanentError as error:
+        except VigilError as error:
+            if not is_filtered(error) and not is_filtered(error.__cause__):
+                raise
             sent = self._refused_pages.without(request)
-            if error.code != REFUSED_CONTENT or not await self._refused_pages.leave_out(
-                sent, error
-            ):
+            if not await self._refused_pages.leave_out(sent, error):
                 raise
             return await self._next_answer(request, is_last=is_last)
         if is_ignored():

@@ -56,6 +56,8 @@ _GLM_PARAMETER: Final = re.compile(
     r"\s*<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.DOTALL
 )
 _TAG_PARAMETER: Final = re.compile(r"\s*<(?P<key>\w+)>(?P<value>.*?)</(?P=key)>", re.DOTALL)
+_CURLY_KEY: Final = re.compile(r"[{,]\s*[“”]\w{1,64}[“”]\s*:")
+_STRAIGHT: Final = str.maketrans("“”", '""')
 _PARSERS: Final = (
     "vLLM: --enable-auto-tool-choice and the --tool-call-parser of the model; SGLang: --tool-call-parser;"
     " llama.cpp: --jinja; Ollama: a model whose template has tools"
@@ -230,6 +232,13 @@ def written_calls(text: str, names: Sequence[str], *, is_cut: bool = False) -> W
     """
     if len(text) > _MAX_CHARS:
         return _NONE
+    found = _calls_in(text, names, is_cut=is_cut)
+    if not found.calls and _CURLY_KEY.search(text):
+        return _calls_in(text.translate(_STRAIGHT), names, is_cut=is_cut)
+    return found
+
+
+def _calls_in(text: str, names: Sequence[str], *, is_cut: bool) -> Written:
     remainder = _without_thoughts(text).lstrip()
     calls: list[ToolCall] = []
     form, markers = "", 0
@@ -436,12 +445,33 @@ def _names(tools: Any) -> Iterator[str]:
             yield name
 
 
-def has_calls(answer: ChatAnswer, body: Mapping[str, Any]) -> bool:
-    """Whether the answer to the request `body` has tool calls, also as text."""
+_CALL_REASONS: Final = frozenset(
+    {"tool_call", "tool_calls", "tool_use", "function_call", "function_calls"}
+)
+_INTENT: Final = re.compile(
+    r"\W*(?:I|we|let me|let us|let's)\b[^.\n]{0,120}\b(?:search|look|read|call|use|check|find|fetch|query|open)",
+    re.IGNORECASE,
+)
+
+
+def is_lost_call(answer: ChatAnswer, body: Mapping[str, Any]) -> bool:
+    """Returns true if an answer to the request `body`, which demands a call, only announces one.
+
+    Its server says that it ends with calls, or its text is empty, names a tool, or says what the model would do. Other text
+    is an answer: a model may have nothing to call.
+    """
     if answer.tool_calls:
-        return True
+        return False
+    names = list(_names(body.get("tools")))
     is_cut = answer.finish_reason == "length"
-    return bool(written_calls(answer.text, list(_names(body.get("tools"))), is_cut=is_cut).calls)
+    if written_calls(answer.text, names, is_cut=is_cut).calls:
+        return False
+    return (
+        answer.finish_reason in _CALL_REASONS
+        or not answer.text.strip()
+        or any(name in answer.text for name in names)
+        or _INTENT.match(answer.text) is not None
+    )
 
 
 def answer_in(error: AnswerError, body: Mapping[str, Any]) -> ChatAnswer | None:

@@ -31,7 +31,7 @@ from shared.telemetry import tracing
 
 PUBLISH_TIMEOUT_SECONDS = 10.0
 STORE_RETRY_SECONDS = 3.0
-"""Also how long the retry of a message that was not stored waits for NATS."""
+"""Interval of retries of a message that was not stored, and the timeout of each."""
 FLUSH_TIMEOUT_SECONDS = 2
 RECONNECT_WAIT_SECONDS = 1
 _CHECK_CREDENTIALS = "compare VIGIL_NATS_USER and the password with NATS's users.conf"
@@ -103,7 +103,7 @@ class Bus:
 
     @property
     def store_fault(self) -> str | None:
-        """Why NATS does not store messages although it is connected, or None. Ends when a message is stored."""
+        """The reason why NATS, although connected, does not store messages; None if it does."""
         return self._store_fault if self.is_connected else None
 
     @property
@@ -158,20 +158,27 @@ class Bus:
         A server whose disk was full may refuse all messages until it is restarted, also when there is space again. An
         event may be published again: its id is the same, and handlers read its state from PostgreSQL.
         """
-        while True:
-            try:
-                await self._store(subject, payload, message_id, STORE_RETRY_SECONDS)
-            except (NatsError, APIError, TimeoutError) as error:
-                why = "it does not confirm them" if isinstance(error, TimeoutError) else str(error)
-                if self.is_connected and self._store_fault is None:
-                    self._store_fault = f"{STORE_FAULT}: {why}"
-                    log.warning(self._store_fault)
-            else:
-                break
-            await asyncio.sleep(STORE_RETRY_SECONDS)
-        if self._store_fault is not None:
-            log.info("NATS stores messages again")
-        self._store_fault = self._store_check = None
+        try:
+            while True:
+                if await self._is_stored(subject, payload, message_id):
+                    break
+                await asyncio.sleep(STORE_RETRY_SECONDS)
+            if self._store_fault is not None:
+                log.info("NATS stores messages again")
+        finally:
+            # Also after an error of this message alone: another one that is not stored starts the next check.
+            self._store_fault = self._store_check = None
+
+    async def _is_stored(self, subject: str, payload: bytes, message_id: str) -> bool:
+        try:
+            await self._store(subject, payload, message_id, STORE_RETRY_SECONDS)
+        except (NatsError, APIError, TimeoutError) as error:
+            why = "it does not confirm them" if isinstance(error, TimeoutError) else str(error)
+            if self.is_connected and self._store_fault is None:
+                self._store_fault = f"{STORE_FAULT}: {why}"
+                log.warning(self._store_fault)
+            return False
+        return True
 
     async def publish_all(self, events: Iterable[Event]) -> None:
         """Publishes in order and waits for all. Raises the error of the first event that was not stored."""
@@ -213,7 +220,7 @@ class Bus:
             log.warning("waiting for NATS", error=repr(error))
 
     def forbids(self, prefix: str) -> bool:
-        """Whether NATS has denied an operation on a subject that begins so, since the client has connected."""
+        """Returns true if NATS has denied an operation on a subject with this prefix on this connection."""
         # The client reports subjects in lower case.
         return any(
             subject.lower().startswith(prefix.lower()) for subject in self._forbidden_subjects

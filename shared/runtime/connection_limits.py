@@ -120,7 +120,7 @@ class _Pool:
 
     @property
     def is_busy(self) -> bool:
-        """Whether none of its connections can be displaced for another one."""
+        """True if none of its connections can be displaced by a new one."""
         return len(self.by_state[_State.BUSY]) >= self.limit
 
     def oldest_waiting(self) -> "_Connection | None":

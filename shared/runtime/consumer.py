@@ -220,7 +220,7 @@ class MetricsSource(Protocol):
 
 
 class ConsumerLostError(RuntimeError):
-    """The connection is gone for good; only a restart of the process restores it."""
+    """The connection is closed permanently; only a restart of the process restores it."""
 
 
 class MessageConsumer:
@@ -270,8 +270,8 @@ class MessageConsumer:
     async def run(self) -> None:
         """Works until cancelled; then drains, closes its connections and returns.
 
-        Raises ConsumerLostError if its connection is gone for good: the process should end and be restarted, which reads
-        its credentials again. It waits for a consumer that is missing.
+        Raises ConsumerLostError if its connection is closed permanently: the process should end and be restarted, to
+        read its credentials again. It waits for a consumer that is missing.
         """
         try:
             # Unknown, which the alert for NATS looks for, until the consumer was found.

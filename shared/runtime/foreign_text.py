@@ -12,12 +12,12 @@ from shared.runtime.worker_processes import WorkerEndedError, WorkerPool, serve
 from shared.tools import Json
 
 SECONDS: Final = 5.0
-"""For one page. A long one takes a tenth of a second on an idle machine."""
+"""Time limit for one page. A long one takes a tenth of a second on an idle machine."""
 PROCESSES: Final = 2
 
 
 class ForeignTextReader:
-    """Starts its processes with the first page."""
+    """Reads pages and feeds in worker processes, which start with the first page."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._workers = WorkerPool("shared.runtime.foreign_text", PROCESSES)
@@ -34,7 +34,7 @@ class ForeignTextReader:
         return [FeedEntry(*entry) for entry in await self._read("feed", {"url": url}, body)]
 
     async def readable(self, answer: Json) -> Json:
-        """An answer of the search service, whose pages are read for the functions that need it on the event loop.
+        """Reads the pages of an answer of the search service, so that `read_page` need not read them on the event loop.
 
         A page that takes too long is left out of `results` and explained in `failed`.
         """
@@ -54,7 +54,7 @@ class ForeignTextReader:
         await self._workers.close()
 
     async def _prepare(self, page: Json) -> str:
-        """Why the page cannot be read, or an empty text."""
+        """Reads one page. Returns the reason if it cannot be read, else an empty text."""
         text = page.get("content")
         if isinstance(text, str) and text:
             try:

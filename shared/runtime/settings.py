@@ -321,7 +321,7 @@ class Settings(BaseSettings):
     event_listeners: int = Field(1000, ge=1)
     """Maximum number of concurrent event streams of one API process."""
     event_listeners_per_user: int = Field(50, ge=1)
-    """The same of one user: no user can take the streams of the others."""
+    """Maximum number of concurrent event streams of one user, so that no user can take those of others."""
 
     data_directory: Path | None = None
     """A directory on the file system of the data: the scheduler reports its free space in metrics. `vigil up` sets it."""

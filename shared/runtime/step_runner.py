@@ -32,6 +32,7 @@ from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.events.topology import CONSUMERS
 from shared.failpoints import Failpoint, failpoint
+from shared.llm.model_server import RefusedAloneError
 from shared.provider_limits.gate import waited_seconds
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
@@ -303,7 +304,9 @@ class StepRunner:
         timer.outcome = "retried"
         backoff_seconds = min(MIN_BACKOFF_SECONDS * 2.0**step.attempts, MAX_BACKOFF_SECONDS)
         delay_seconds = max(backoff_seconds, error.retry_in_seconds or 0.0)
-        await self._release(lease, step, str(error), 1, delay_seconds)
+        # The next attempt need not wait again until it counts.
+        keeps_waiting = isinstance(error, RefusedAloneError)
+        await self._release(lease, step, str(error), 1, delay_seconds, keeps_waiting=keeps_waiting)
         raise TransientError(str(error), retry_in_seconds=delay_seconds) from error
 
     async def _wait_for_provider(self, lease: Lease, error: TransientError) -> NoReturn:
@@ -321,7 +324,14 @@ class StepRunner:
         raise waiting from error
 
     async def _release(
-        self, lease: Lease, step: StepRow, error: str, attempts: int, rest_seconds: float
+        self,
+        lease: Lease,
+        step: StepRow,
+        error: str,
+        attempts: int,
+        rest_seconds: float,
+        *,
+        keeps_waiting: bool = False,
     ) -> None:
         async with self._final_transaction(lease) as session:
             await steps.release(
@@ -330,7 +340,7 @@ class StepRunner:
                 error,
                 attempts=step.attempts + attempts,
                 rest_seconds=rest_seconds,
-                keeps_waiting=not attempts,
+                keeps_waiting=keeps_waiting or not attempts,
             )
 
     async def _fail(

@@ -1,4 +1,4 @@
-"""Processes for what must not run on the event loop: they can be killed, and end when idle or when their service is gone.
+"""Worker processes for work that must not run on the event loop. They can be killed, and end when idle or with the service.
 
 A worker is a module whose `main` calls `serve`. It gets a message on standard input, and answers on standard output.
 """
@@ -16,7 +16,7 @@ from shared.errors import VigilError
 from shared.interpreter import child_environment
 
 IDLE_SECONDS: Final = 60.0
-"""After which the processes end: each holds 50 to 100 MiB."""
+"""Idle time after which the processes end: each holds 50 to 100 MiB."""
 END_SECONDS: Final = 5.0
 START_SECONDS: Final = 60.0
 _ENDED: Final = "a worker process ended unexpectedly"
@@ -38,7 +38,7 @@ class WorkerPool:
         self._ending = set[asyncio.Task[None]]()
 
     async def call(self, message: bytes, seconds: float | None = None) -> bytes:
-        """The answer to a message. Raises WorkerEndedError, or TimeoutError after `seconds` of work.
+        """Sends a message to a worker and returns its answer. Raises WorkerEndedError, or TimeoutError after `seconds`.
 
         A worker that is late, or whose call is cancelled, is killed.
         """
@@ -61,7 +61,7 @@ class WorkerPool:
         await asyncio.gather(*self._ending)
 
     async def _start(self) -> Process:
-        """A process that has imported its module: that takes longer than most calls."""
+        """Starts a process and waits until it has imported its module, which takes longer than most calls."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", self._module),
             stdin=PIPE,
@@ -119,7 +119,7 @@ async def _receive(process: Process) -> bytes:
 
 
 async def _end(process: Process) -> None:
-    """Let it end by itself, or kill it."""
+    """Lets the process end by itself, or kills it after END_SECONDS."""
     if process.stdin is not None:
         process.stdin.close()
     try:
@@ -146,6 +146,6 @@ def serve(answer: Callable[[bytes], bytes]) -> None:
 
 
 def _messages(file: BinaryIO) -> Iterator[bytes]:
-    """Until the service has closed its end, or is gone."""
+    """Yields messages until the service closes the pipe or ends."""
     while len(header := file.read(_LENGTH.size)) == _LENGTH.size:
         yield file.read(*_LENGTH.unpack(header))

@@ -94,12 +94,12 @@ class AttentionResponse(ResponseModel):
     """Why an agent needs the attention of its owner: its iterations fail or have no result."""
 
     iterations: int
-    """How many in a row; at most 20 are counted."""
+    """Number of consecutive iterations without a result; at most 20 are counted."""
     since: datetime
-    """When the first of them started."""
+    """Start of the first of them."""
     reason: str
     advice: str
-    """What to do."""
+    """Recommended actions."""
 
 
 class AgentResponse(ResponseModel):
@@ -418,7 +418,7 @@ class ProviderOutage(ResponseModel):
     is_unavailable: bool
     """False: it works and limits requests."""
     is_quota: bool = False
-    """Whether it is unavailable because the quota of its plan is used up."""
+    """True if it is unavailable because the quota of its plan is used up."""
     since: datetime
     next_attempt_at: datetime | None
     """None: with the next step that looks again, within seconds."""

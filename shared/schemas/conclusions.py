@@ -8,7 +8,7 @@ from shared.schemas.base import Json, ResponseModel
 
 
 class InvestigationRequestResponse(ResponseModel):
-    """Data that an Analyzer lacked. Open until it is answered, sought in vain or dropped."""
+    """Data that an Analyzer lacked. Open until it is answered, not found or dropped."""
 
     id: UUID
     iteration_id: UUID | None
@@ -24,12 +24,12 @@ class InvestigationRequestResponse(ResponseModel):
     """The query step that answered it and wrote something."""
     answered_with: Json | None = None
     """`{nodes, edges}`: the ids of what that step wrote."""
-    sought_at: datetime | None = None
-    """When a query last did not find it, or a part of it."""
+    not_found_at: datetime | None = None
+    """When a query last found no answer to it, or a part of one."""
     not_found: str | None = None
     """The sentence of the model that says what was not found; an answered request was answered in part if it has one."""
     reopened_at: datetime | None = None
-    """When a repeated request last opened it again."""
+    """When a repeated request last reopened it."""
     state: RequestState = RequestState.OPEN
     dropped_at: datetime | None
     """When it was dropped because it had been open for too long."""

@@ -33,6 +33,8 @@ REASON_WORDS: Final[Mapping[str, str]] = {
     WorkReason.NEWS: "pages have changed or are new",
 }
 """Without DUE: its words are the texts of what is due."""
+NOTES_KEY: Final = "notes"
+"""Of a step's result: what the owner must know of how it was done, such as pages that were left out."""
 
 
 def plan_notes(result: Json) -> list[str]:
@@ -57,7 +59,7 @@ def plan_notes(result: Json) -> list[str]:
             notes.append(f"{more} more could not be checked: see the sources of the agent.")
     if expired := result.get("news_expired"):
         notes.append(f"News that expired: {expired}.")
-    return notes
+    return [*notes, *result.get(NOTES_KEY, ())]
 
 
 MAX_FAILURES: Final = 5
@@ -71,15 +73,16 @@ def _kind_of(error: str) -> CheckFailure:
 
 
 def step_notes(step: StepResponse) -> list[str]:
-    """The results of an observe step, and what a completed query did not find, in words."""
+    """The results of an observe step, what a completed query did not find, and the notes of a run, in words."""
+    result = step.result or {}
     if step.kind == StepKind.OBSERVE:
-        return plan_notes(step.result or {})
+        return plan_notes(result)
     is_query = step.kind == StepKind.QUERY and step.status == StepStatus.COMPLETED
-    return query_notes(step.result or {}) if is_query else []
+    return [*(query_notes(result) if is_query else ()), *result.get(NOTES_KEY, ())]
 
 
 def query_notes(result: Json) -> list[str]:
-    """What a completed query did not find, in words of the model."""
+    """Statements of the model about data that a completed query did not find."""
     if statements := result.get("not_found"):
         return [f"Not found: {each}" for each in statements]
     return [] if result.get("nodes") or result.get("edges") else ["Nothing was found."]

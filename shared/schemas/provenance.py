@@ -33,7 +33,7 @@ class PageCheckResponse(ResponseModel):
     kind: str
     checked_at: datetime
     changed_at: datetime | None
-    """When a change was last found."""
+    """Time of the check that last found a change."""
     failures: int
     """Failed checks in a row."""
     error: str | None

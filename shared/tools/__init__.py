@@ -31,12 +31,12 @@ RETRACTED_KEY: Final = "retracted"
 
 @dataclass(frozen=True)
 class Shown:
-    """How the model sees the result of a paid tool."""
+    """The result of a paid tool as the model sees it."""
 
     result: Json | None
     """None if all of it was shown before."""
     record: Json | None = None
-    """What a resumed run needs to show the same, whatever has changed in the code since; None if nothing."""
+    """Data by which a resumed run shows the same after changes of the code; None if it needs none."""
 
 
 Show = Callable[[Json, int, Json | None], Shown]
@@ -147,7 +147,7 @@ Tool = StateTool[Any] | PaidTool[Any] | OrderedTool[Any]
 
 @dataclass(frozen=True)
 class Refusal:
-    """What a policy refuses of a call."""
+    """A refused part of a call."""
 
     reason: str
     """A message for the model."""
@@ -156,7 +156,7 @@ class Refusal:
 
 
 ToolPolicy = Callable[[str, Arguments, Sequence[Json]], Refusal | None]
-"""Returns what a phase may not call a tool with; None if it may with all of these arguments.
+"""Returns the part of a call that a phase may not make; None if it may make the whole call.
 
 Its arguments are the phase's first message, the tool's arguments, and the earlier results of the phase's tools without
 refusals. It must decide from these alone, so that a resumed run decides the same.

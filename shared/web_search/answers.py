@@ -71,7 +71,7 @@ _RATE: Final = re.compile(r"per.(?:second|minute)|rate.?limit|/ ?(?:s|min)\b", r
 
 
 def is_quota_used_up(response: httpx.Response) -> bool:
-    """Whether the service refuses the request because no request is left of the account's plan."""
+    """Returns true if the service refuses the request because the quota of the account's plan is used up."""
     status = response.status_code
     if status in _QUOTA_STATUSES:
         return True

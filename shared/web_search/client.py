@@ -231,7 +231,7 @@ class SearchClient:
 
 
 def _is_refusal(error: TransientError) -> bool:
-    """Whether the service works, and refuses the request."""
+    """Returns true if the service is available but refuses the request."""
     is_status = isinstance(error.__cause__, httpx.HTTPStatusError)
     return is_status and not isinstance(error, UnavailableError)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
@@ -185,42 +186,23 @@ def knowledge_acquisition(
     added. What `memory` has is not paid for again.
     """
 
-    async def known_of(urls: Sequence[str]) -> KnownOfPages:
-        """Why pages may not be read, and their dates."""
-        barred = {
-            url: _BARRED.format(domain=domain)
-            for url in urls
-            if (domain := domains.barring(url)) is not None
-        }
-        known = await look_up(urls) if look_up is not None else KnownOfPages()
-        reasons = {url: _RETRACTED.format(reason=why) for url, why in known.retracted.items()}
-        return KnownOfPages(reasons | barred, known.published)
-
-    async def completed(answer: Json) -> Json:
-        """The answer to a search with known dates, and without the pages that the owner has retracted, which it names."""
-        known = await known_of([page["url"] for page in answer["results"]])
-        reasons = known.retracted
-        results = [known.dated(page) for page in answer["results"] if page["url"] not in reasons]
-        if not reasons:
-            return {**answer, "results": results}
-        told = [{"url": url, "error": reason} for url, reason in reasons.items()]
-        return {**answer, "results": results, RETRACTED_KEY: told}
+    page_rules = _PageRules(domains, look_up)
 
     async def search(arguments: TavilySearch) -> Json:
-        response = await completed(await _search(client, domains, arguments))
+        response = await page_rules.complete_search(await _search(client, domains, arguments))
         return response if response["results"] else {**response, "note": _NO_PAGE}
 
     async def extract(arguments: TavilyExtract) -> Json:
-        return arguments.with_unread(await _extract(client, arguments.read, known_of))
+        return arguments.with_unread(await _extract(client, arguments.read, page_rules))
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
         answer = await memory.search(SEARCH, _as_request(SEARCH, arguments), domains)
-        return None if answer is None else await completed(answer)
+        return None if answer is None else await page_rules.complete_search(answer)
 
     async def recall_pages(arguments: TavilyExtract) -> Json | None:
         assert memory is not None
-        known = await known_of(arguments.read)
+        known = await page_rules.known_of(arguments.read)
         answer = None if known.retracted else await memory.pages(EXTRACT, arguments.read)
         if answer is None:
             return None
@@ -247,7 +229,7 @@ def knowledge_acquisition(
         PaidTool(
             EXTRACT,
             "Reads whole pages, whose sentences are numbered. Of long pages, it gives the beginning, the end and the "
-            "sentences that bear on the query. Call it again with the same urls to read on.",
+            "sentences relevant to the query. Call it again with the same urls to read on.",
             TavilyExtract,
             extract,
             "extract",
@@ -256,8 +238,8 @@ def knowledge_acquisition(
         ),
         OrderedTool(
             "tavilyResearch",
-            "Has a question researched. What it answers in its own words nobody has published, and nothing can rest on "
-            "it: read the pages that it names with tavilyExtract, and rest on those.",
+            "Has a question researched. Its answer is not a published page and cannot be cited: read the pages that it "
+            "names with tavilyExtract, and cite those.",
             TavilyResearch,
             order_research,
             collect_research,
@@ -279,16 +261,45 @@ _RETRACTED: Final = (
 _NO_TEXT: Final = "the search service has no text of this page"
 
 
+@dataclass(frozen=True)
+class _PageRules:
+    """The owner's rules about which pages may be read, and the dates of pages that are known."""
+
+    domains: DomainPreferences
+    look_up: LookUp | None
+
+    async def known_of(self, urls: Sequence[str]) -> KnownOfPages:
+        """The reasons of the pages that may not be read, and known dates, by address."""
+        barred = {
+            url: _BARRED.format(domain=domain)
+            for url in urls
+            if (domain := self.domains.barring(url)) is not None
+        }
+        known = KnownOfPages() if self.look_up is None else await self.look_up(urls)
+        reasons = {url: _RETRACTED.format(reason=why) for url, why in known.retracted.items()}
+        return KnownOfPages(reasons | barred, known.published)
+
+    async def complete_search(self, answer: Json) -> Json:
+        """The answer to a search with known dates, and without the pages that may not be read, which are listed."""
+        known = await self.known_of([page["url"] for page in answer["results"]])
+        reasons = known.retracted
+        results = [known.dated(page) for page in answer["results"] if page["url"] not in reasons]
+        if not reasons:
+            return {**answer, "results": results}
+        retracted = [{"url": url, "error": reason} for url, reason in reasons.items()]
+        return {**answer, "results": results, RETRACTED_KEY: retracted}
+
+
 async def _extract(
     client: SearchClient,
     urls: Sequence[str],
-    known_of: LookUp,
+    page_rules: "_PageRules",
 ) -> Json:
-    """Reads the pages that neither the owner nor the service refuses. The others are among the failed ones, with reasons.
+    """Reads the pages that neither `page_rules` nor the service refuses. The others are among the failed ones, with reasons.
 
     Raises ToolRefusalError if all are refused.
     """
-    reasons = dict((await known_of(urls)).retracted)
+    reasons = dict((await page_rules.known_of(urls)).retracted)
     allowed = [url for url in urls if url not in reasons]
     answers = await _read(client, allowed, reasons) if allowed else []
     if not answers:
@@ -296,7 +307,7 @@ async def _extract(
         raise unbilled(ToolRefusalError(refusal))
     pages = [page for answer in answers for page in answer["results"]]
     # The service may name the address that the page was moved to.
-    known = await known_of([page["url"] for page in pages])
+    known = await page_rules.known_of([page["url"] for page in pages])
     reasons |= known.retracted
     read = [
         known.dated(page)

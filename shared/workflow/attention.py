@@ -1,6 +1,6 @@
-"""Agents whose iterations do not work: why, since when, and how much less often they run until one does.
+"""Agents whose iterations fail or have no result: the reason, the start, and the growth of their interval meanwhile.
 
-All of it is derived from the newest iterations, except that the owner has one open notice for each episode.
+Derived from the newest iterations. Only the notice to the owner is stored, one for each episode.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,13 +15,13 @@ from shared.durations import format_duration
 from shared.enums import InboxKind, IterationStatus, NoticeCause, StepKind, StepStatus
 
 FAILURES: Final = 2
-"""Failed iterations in a row after which an agent needs attention."""
+"""Number of consecutive failed iterations after which an agent needs attention."""
 FRUITLESS: Final = 3
-"""Iterations in a row without a result after which it does, failed ones included."""
+"""Number of consecutive iterations without a result, failed ones included, after which an agent needs attention."""
 MAX_BACKOFF_SECONDS: Final = 86_400
 _NEWEST: Final = 200
 _COUNTED: Final = 20
-"""Iterations that are looked at, of the newest ones, without quiet ones."""
+"""Maximum number of newest iterations that count, without quiet ones."""
 OTHER_ERROR: Final = f'$[*] ? (!(@ like_regex "{SUSPENSION_WORDS}" flag "q"))'
 """An error of an iteration that is not a stop by a daily budget."""
 _RESULT: Final = "$ ? (@.nodes > 0 || @.edges > 0 || @.analyses.size() > 0 || @.advice.size() > 0)"
@@ -115,9 +115,9 @@ class Attention:
     """Why an agent needs the attention of its owner."""
 
     iterations: int
-    """The number of iterations without a result, the newest ones; at most 20 are counted."""
+    """Number of newest iterations without a result; at most 20 are counted."""
     since: datetime
-    """When the first of them started."""
+    """Start of the first of them."""
     reason: str
     advice: str
 

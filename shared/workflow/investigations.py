@@ -1,9 +1,10 @@
-"""Investigation requests: created by Analyzers, open until a query answers them, seeks them in vain, or they expire.
+"""Investigation requests: created by Analyzers, open until a query answers them or finds no answer, or they
+expire.
 
 What a query answers while it says what is missing is answered in part: it has an answer, and the sentence beside it.
 
 An agent has one request for equal questions. A repeated one refers to it, and opens it again if it expired, or if it was
-sought in vain or answered in part a day ago or longer and the agent has stored a page since.
+answered, answered in part or not found a day ago or longer and the agent has stored a page since.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +27,9 @@ MAX_ELEMENTS: Final = 50
 MAX_NAMED: Final = 3
 """Nodes that a partial answer names in prompts."""
 RETRY_AFTER: Final = timedelta(days=1)
-"""How long what was sought in vain is not sought again."""
+"""Minimum time before a request that was answered or not found is opened again. Answers age: most requests are about what
+changes.
+"""
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,11 @@ class OpenRequest:
 
 
 @dataclass(frozen=True)
-class SoughtRequest:
-    """A request that was sought in vain, or answered in part."""
+class NotFoundRequest:
+    """A request that lacks its answer, or a part of it."""
 
     objective: str
-    sought_at: datetime
+    not_found_at: datetime
     not_found: str | None
     """The sentence of the model; None if it wrote none."""
     is_partial: bool = False
@@ -63,8 +66,8 @@ class SoughtRequest:
 
 class Outstanding(NamedTuple):
     open: Sequence[OpenRequest]
-    sought: Sequence[SoughtRequest]
-    partial: Sequence[SoughtRequest] = ()
+    not_found: Sequence[NotFoundRequest]
+    partial: Sequence[NotFoundRequest] = ()
     """Those that were answered in part."""
 
 
@@ -74,7 +77,7 @@ class Requested(NamedTuple):
     id: UUID
     answered_at: datetime | None
     answered_with: dict[str, list[str]] | None
-    sought_at: datetime | None
+    not_found_at: datetime | None
     not_found: str | None
     is_open: bool
 
@@ -82,10 +85,7 @@ class Requested(NamedTuple):
 def request(
     agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
 ) -> BoundQuery[Requested]:
-    """Makes a request, or refers to the agent's request for the same question.
-
-    Repeating it has no effect.
-    """
+    """Inserts a request, or finds the agent's request for the same question. Idempotent."""
     objective = " ".join(missing.objective.split())
     params = {
         "id": request_id(agent_id, objective),
@@ -100,14 +100,14 @@ def request(
 
 
 def request_id(agent_id: UUID, objective: str) -> UUID:
-    """The id of the agent's request for this question."""
+    """Derives the id of the agent's request for this question."""
     return ids.investigation_request_id(agent_id, question_key(objective))
 
 
 def create_request(
     agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
 ) -> BoundQuery[UUID]:
-    """`request`, without the state of the request."""
+    """Inserts a request as `request` does, and returns only its id."""
     query = request(agent_id, iteration_id, step_id, missing)
     return BoundQuery(query.statement, query.params, lambda rows: query.read(rows).id)
 
@@ -133,26 +133,31 @@ def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
 
 
 def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
-    """What is open, newest first, and what was sought in vain and answered in part, last first."""
+    """Returns open requests, newest first, and those that were not found or answered in part, the latest first."""
 
     def read(rows: Sequence[Row]) -> Outstanding:
-        sought = [
-            SoughtRequest(
-                row.objective, row.sought_at, row.not_found, row.is_partial, row.answered_by or ()
+        incomplete = [
+            NotFoundRequest(
+                row.objective,
+                row.not_found_at,
+                row.not_found,
+                row.is_partial,
+                row.answered_by or (),
             )
             for row in rows
-            if row.sought_at is not None
+            if row.not_found_at is not None
         ]
         return Outstanding(
-            [OpenRequest(*row[:4]) for row in rows if row.sought_at is None],
-            [each for each in sought if not each.is_partial],
-            [each for each in sought if each.is_partial],
+            [OpenRequest(*row[:4]) for row in rows if row.not_found_at is None],
+            [each for each in incomplete if not each.is_partial],
+            [each for each in incomplete if each.is_partial],
         )
 
     return BoundQuery(_OUTSTANDING, {"of_agent": agent_id}, read)
 
 
 def objectives_of(agent_id: UUID, request_ids: Collection[UUID]) -> BoundQuery[Mapping[UUID, str]]:
+    """Returns the objectives of these requests by id."""
     params = {"of_agent": agent_id, "ids": uuid_array(request_ids)}
     return BoundQuery(_OBJECTIVES, params, lambda rows: {row.id: row.objective for row in rows})
 
@@ -184,14 +189,14 @@ def mark_answered(
     return BoundQuery(_MARK_ANSWERED, params, lambda _: None)
 
 
-def mark_sought(agent_id: UUID, not_found: Mapping[UUID, str | None]) -> BoundQuery[None]:
-    """Records that the requests were sought in vain, each with the sentence of the model that says so, if it wrote one.
+def mark_not_found(agent_id: UUID, not_found: Mapping[UUID, str | None]) -> BoundQuery[None]:
+    """Records that no answer to the requests was found, each with the sentence of the model that says so, if it wrote one.
 
     Another query that answers them is not overruled. Rows are locked in id order, as in `mark_answered`.
     """
     outcomes = [{"id": each.hex, "not_found": text} for each, text in not_found.items()]
     params = {"of_agent": agent_id, "outcomes": json_text(outcomes)}
-    return BoundQuery(_MARK_SOUGHT, params, lambda _: None)
+    return BoundQuery(_MARK_NOT_FOUND, params, lambda _: None)
 
 
 def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
@@ -203,11 +208,21 @@ def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
     return BoundQuery(_DROP_OLD, params, lambda _: None)
 
 
-_STATE: Final = "id, answered_at, answered_with, sought_at, not_found"
-_IS_OPEN: Final = (
-    "answered_at is null and dropped_at is null and (sought_at is null or reopened_at > sought_at)"
-)
+_STATE: Final = "id, answered_at, answered_with, not_found_at, not_found"
+_IS_OPEN: Final = "answered_at is null and dropped_at is null and (not_found_at is null or reopened_at > not_found_at)"
 _OPEN_OF_AGENT: Final = f"agent_id = :of_agent and {_IS_OPEN}"
+_SETTLED_AT: Final = (
+    "coalesce(known.answered_at,"
+    " case when known.not_found_at > coalesce(known.reopened_at, '-infinity') then known.not_found_at end)"
+)
+# Nothing is left of what a query wrote: its pages were retracted, or it was deleted.
+_LOST_ANSWER: Final = """(known.answered_with @? '$.*[*]'
+    and not exists (
+      select from graph_nodes where id in (
+        select cast(jsonb_array_elements_text(known.answered_with -> 'nodes') as uuid)))
+    and not exists (
+      select from graph_edges where id in (
+        select cast(jsonb_array_elements_text(known.answered_with -> 'edges') as uuid))))"""
 _REQUEST: Final = CompiledStatement(f"""
 with made as (
   insert into investigation_requests as known
@@ -217,13 +232,11 @@ with made as (
   on conflict (id) do update set
     iteration_id = excluded.iteration_id, iteration_number = excluded.iteration_number, step_id = excluded.step_id,
     reasoning = excluded.reasoning, search_hints = excluded.search_hints, dropped_at = null,
-    answered_at = null, reopened_at = clock_timestamp()
-  where (known.answered_at is null or known.not_found is not null) and (
-    known.dropped_at is not null
-    or known.sought_at > coalesce(known.reopened_at, '-infinity')
-      and known.sought_at < statement_timestamp() - make_interval(secs => {RETRY_AFTER.total_seconds()})
+    reopened_at = clock_timestamp(), answered_at = null, answered_by = null, answered_with = null
+  where known.dropped_at is not null or {_LOST_ANSWER}
+    or {_SETTLED_AT} < statement_timestamp() - make_interval(secs => {RETRY_AFTER.total_seconds()})
       and exists (
-        select from sources where agent_id = excluded.agent_id and fetched_at > known.sought_at))
+        select from sources where agent_id = excluded.agent_id and fetched_at > {_SETTLED_AT})
   returning {_STATE}, true as is_open
 )
 select {_STATE}, is_open from made
@@ -238,7 +251,9 @@ _COUNT: Final = CompiledStatement(
 _COLUMNS: Final = ", ".join(InvestigationRequest.__table__.columns.keys())
 _OF_ITERATION: Final = CompiledStatement(f"""
 select {_COLUMNS} from investigation_requests
-where iteration_id = :of_iteration or id in (
+where id in (
+  select id from investigation_requests where iteration_id = :of_iteration
+  union all
   select cast(request as uuid) from steps
   cross join lateral jsonb_array_elements_text(coalesce(result -> 'requests', '[]')) as request
   where steps.iteration_id = :of_iteration and kind = '{StepKind.INSIGHT}')
@@ -252,22 +267,22 @@ order by opened_at desc, id limit {MAX_OPEN_SHOWN}
 """
 _OPEN: Final = CompiledStatement(_OPEN_SQL)
 _OUTSTANDING: Final = CompiledStatement(f"""
-select id, iteration_number, objective, opened_at, cast(null as timestamptz) as sought_at, null as not_found,
+select id, iteration_number, objective, opened_at, cast(null as timestamptz) as not_found_at, null as not_found,
   false as is_partial, cast(null as text[]) as answered_by
 from ({_OPEN_SQL}) as open
 union all
 select * from (
-  select id, iteration_number, objective, created_at, sought_at, not_found, answered_at is not null,
+  select id, iteration_number, objective, created_at, not_found_at, not_found, answered_at is not null,
     (select array_agg(name order by place) from jsonb_array_elements_text(
         case when answered_at is not null then answered_with -> 'nodes' end) with ordinality as answer (node_id, place)
       join graph_nodes as node on node.id = cast(node_id as uuid) and node.agent_id = :of_agent
       where place <= {MAX_NAMED})
   from investigation_requests
   where agent_id = :of_agent and (answered_at is null or not_found is not null) and dropped_at is null
-    and sought_at > coalesce(reopened_at, '-infinity')
-  order by sought_at desc, id limit {MAX_OPEN_SHOWN}
-) as sought
-order by sought_at desc nulls first, opened_at desc, id
+    and not_found_at > coalesce(reopened_at, '-infinity')
+  order by not_found_at desc, id limit {MAX_OPEN_SHOWN}
+) as incomplete
+order by not_found_at desc nulls first, opened_at desc, id
 """)
 _OBJECTIVES: Final = CompiledStatement(
     "select id, objective from investigation_requests"
@@ -289,11 +304,11 @@ with open as (
 update investigation_requests
 set answered_at = clock_timestamp(), answered_by = :by, answered_with = cast(:answer as jsonb),
   not_found = cast(:not_found as jsonb) ->> replace(cast(id as text), '-', ''),
-  sought_at = case when jsonb_exists(cast(:not_found as jsonb), replace(cast(id as text), '-', ''))
+  not_found_at = case when jsonb_exists(cast(:not_found as jsonb), replace(cast(id as text), '-', ''))
     then clock_timestamp() end
 where id in (select id from open)
 """)
-_MARK_SOUGHT: Final = CompiledStatement("""
+_MARK_NOT_FOUND: Final = CompiledStatement("""
 with outcome as (
   select id, not_found from jsonb_to_recordset(cast(:outcomes as jsonb)) as each (id uuid, not_found text)
 ), open as (
@@ -301,6 +316,6 @@ with outcome as (
   where agent_id = :of_agent and answered_at is null and dropped_at is null and id in (select id from outcome)
   order by id for update
 )
-update investigation_requests set sought_at = clock_timestamp(), not_found = outcome.not_found
+update investigation_requests set not_found_at = clock_timestamp(), not_found = outcome.not_found
 from outcome where investigation_requests.id = outcome.id and outcome.id in (select id from open)
 """)

@@ -1,4 +1,4 @@
-"""Questions in words: whether two ask the same. Pure; no model is called.
+"""Comparison of questions by their words. Pure; no model is called.
 
 A false match is worse than a repeated query: any difference in a number, a name, a date, the order of words, or a word
 that changes the question makes it another question.
@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-_WORD: Final = re.compile(r"(?:(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*%?")
+_WORD: Final = re.compile(
+    r"(?:[<>≤≥=]+\s*|(?<!\w)[-+−<>≤≥~$€£¥₹]+)?[^\W_]+(?:[.,'’&/%-][^\W_]+)*(?:%|[+#]+(?!\w))?"
+)
 
 
 def _word_set(words: str) -> frozenset[str]:
@@ -53,11 +55,11 @@ class Word:
 
     @property
     def is_fixed(self) -> bool:
-        """It identifies one thing: a name, a number, a date."""
+        """True for a name, a number or a date, which identify one thing."""
         return self.is_name is True or self.has_figure
 
     def is_like(self, other: "Word") -> bool:
-        """The same word, up to a plural or past ending."""
+        """Returns true for the same word, up to a plural or past ending."""
         if self.text == other.text:
             return {self.is_name, other.is_name} != {True, False}
         if self.is_fixed or other.is_fixed:
@@ -112,12 +114,12 @@ MIN_WORDS: Final = 2
 
 
 def question_key(question: str) -> str:
-    """The same text for questions that differ only in capitals, punctuation, stop words and request verbs."""
+    """A key that questions share if they differ only in capitals, punctuation, stop words and request verbs."""
     return " ".join(word.text for word in split_words(question)) or normalize_letters(question)
 
 
 def is_same_question(question: str, other_question: str) -> bool:
-    """Whether both ask the same in nearly the same words and order."""
+    """Returns true if both questions have nearly the same words in the same order."""
     words, other_letters = split_question(question), normalize_letters(other_question)
     # Most questions differ in a name or figure, which takes less time than to split them.
     if any(word.is_fixed and word.text not in other_letters for word in words):

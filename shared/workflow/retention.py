@@ -66,8 +66,8 @@ DESCRIPTIONS: Final[Mapping[RetentionKind, Described]] = {
     ),
     RetentionKind.ITERATIONS: Described(
         "Iterations",
-        "ended iterations with their steps, phase runs and calls, whose costs stay as sums by day",
-        ("iterations", "steps", "calls", "pinned_contexts"),
+        "ended iterations with their steps, phase runs, decided news and calls, whose costs stay as sums by day",
+        ("iterations", "steps", "calls", "pinned_contexts", "news_items"),
     ),
     RetentionKind.CONTEXTS: Described(
         "Graph contexts", "contexts that no transcript needs", ("contexts",)
@@ -81,7 +81,7 @@ DESCRIPTIONS: Final[Mapping[RetentionKind, Described]] = {
     ),
     RetentionKind.REQUESTS: Described(
         "Requests for data",
-        "requests of analyses that were answered, sought in vain or dropped",
+        "requests of analyses that were answered, not found or dropped",
         ("investigation_requests",),
     ),
     RetentionKind.DEAD_LETTERS: Described(

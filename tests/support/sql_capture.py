@@ -16,19 +16,19 @@ Statements = list[tuple[str, Any]]
 def captured_statements() -> Iterator[Statements]:
     """Capture every statement sent to PostgreSQL, with its parameters."""
     statements: Statements = []
-    execute, run_together = AsyncCursor.execute, PipelinedConnection.run_together
+    execute, run = AsyncCursor.execute, PipelinedConnection._run
 
     async def record(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
         statements.append((query.decode() if isinstance(query, bytes) else query, params))
         return await execute(self, query, params, **options)
 
-    async def record_all(self: Any, together: Sequence[BoundStatement]) -> Any:
+    async def record_all(self: Any, together: Sequence[BoundStatement], **options: Any) -> Any:
         statements.extend((sql.decode(), values) for sql, values in together)
-        return await run_together(self, together)
+        return await run(self, together, **options)
 
     with (
         patch.object(AsyncCursor, "execute", record),
-        patch.object(PipelinedConnection, "run_together", record_all),
+        patch.object(PipelinedConnection, "_run", record_all),
     ):
         yield statements
 

@@ -39,7 +39,7 @@ async def require_corpus(settings: Settings, name: str, caller: Caller) -> None:
 
 
 def _may_use(caller: Caller, owner: str | None) -> bool:
-    """A corpus without an owner was added by an older version, on the machine of the installation."""
+    """Returns true for the owner, and for operators if there is none: an older version recorded no owners."""
     return caller.is_operator if owner is None else owner == str(caller.user_id)
 
 

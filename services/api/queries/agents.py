@@ -492,7 +492,7 @@ class AgentStanding:
     suspended_until: datetime | None
     last_iteration: NewestIteration | None
     attention: bool
-    """Whether its iterations fail or have no result."""
+    """True if its iterations fail or have no result."""
 
 
 async def find_standing(

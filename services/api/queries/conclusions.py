@@ -150,15 +150,15 @@ _NEWEST = Keyset(
 _IS_UNANSWERED = and_(
     InvestigationRequest.answered_at.is_(None), InvestigationRequest.dropped_at.is_(None)
 )
-_WAS_SOUGHT = and_(
-    InvestigationRequest.sought_at.is_not(None),
-    func.coalesce(InvestigationRequest.reopened_at <= InvestigationRequest.sought_at, true()),
+_WAS_NOT_FOUND = and_(
+    InvestigationRequest.not_found_at.is_not(None),
+    func.coalesce(InvestigationRequest.reopened_at <= InvestigationRequest.not_found_at, true()),
 )
-_IS_OPEN = and_(_IS_UNANSWERED, not_(_WAS_SOUGHT))
+_IS_OPEN = and_(_IS_UNANSWERED, not_(_WAS_NOT_FOUND))
 _IS_INCOMPLETE = and_(
     or_(InvestigationRequest.answered_at.is_(None), InvestigationRequest.not_found.is_not(None)),
     InvestigationRequest.dropped_at.is_(None),
-    _WAS_SOUGHT,
+    _WAS_NOT_FOUND,
 )
 
 
@@ -172,7 +172,7 @@ async def list_investigation_requests(
     is_incomplete: bool = False,
 ) -> Page[InvestigationRequestResponse]:
     """Lists investigation requests, newest first; with `is_open`, the open or the closed ones; with
-    `is_incomplete`, those that were sought in vain or answered in part.
+    `is_incomplete`, those that were not found or answered in part.
 
     Raises InvalidCursorError.
     """

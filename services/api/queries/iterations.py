@@ -441,6 +441,12 @@ def _url_of(evidence: type[Evidence]) -> ScalarSelect[str]:
     return select(Source.url).where(Source.id == evidence.source_id).scalar_subquery()
 
 
+def _is_dated_by_reading(evidence: type[Evidence]) -> ColumnElement[bool]:
+    """See `Claim.is_dated_by_reading`."""
+    published = select(Source.published).where(Source.id == evidence.source_id).scalar_subquery()
+    return and_(evidence.valid_from.is_(None), published.is_(None))
+
+
 def _superseded_claims(
     id_column: InstrumentedAttribute[UUID | None], iteration_id: UUID
 ) -> Select[Any]:
@@ -459,9 +465,15 @@ def _superseded_claims(
         select(earlier_row.claims[claim.c.key].label("value"))
         .where(
             earlier_element == element,
-            earlier_row.as_of <= now.as_of,
             # See `current_claims`: a value without a date replaces only one of its own page.
-            or_(now.as_of != UNKNOWN_DATE, _url_of(earlier_row) == _url_of(now)),
+            or_(
+                and_(earlier_row.as_of <= now.as_of, now.as_of != UNKNOWN_DATE),
+                and_(
+                    now.as_of == UNKNOWN_DATE,
+                    or_(earlier_row.as_of == UNKNOWN_DATE, _is_dated_by_reading(earlier_row)),
+                    _url_of(earlier_row) == _url_of(now),
+                ),
+            ),
             earlier_row.learned_at < now.learned_at,
             or_(earlier_row.step_id.is_(None), earlier_row.step_id.not_in(steps)),
             earlier_row.claims.has_key(claim.c.key),

@@ -146,7 +146,7 @@ async def _change(
     *where: ColumnElement[bool],
     wakes: bool = False,
 ) -> InboxItemResponse | None:
-    """`wakes`: the agent reads the answer to its advice in an iteration that starts soon."""
+    """Updates an item and returns it; None if there is none. With `wakes`, an answer to advice starts an iteration soon."""
     changed = await session.execute(
         update(InboxItem)
         .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id, *where)

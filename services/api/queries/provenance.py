@@ -35,7 +35,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.provenance.agreement import agreements
-from shared.graph.provenance.claims import Claim, current_claims, known_date
+from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading, known_date
 from shared.graph.provenance.sources import PASSAGES_KEY
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -102,6 +102,8 @@ async def load_agreement(
             Evidence.learned_at,
             Source.retracted_at.is_not(None),
             Source.url,
+            Evidence.valid_from,
+            Source.published,
             Agent.barred_domains,
         )
         .join(Source, Source.id == Evidence.source_id)
@@ -110,11 +112,17 @@ async def load_agreement(
     )
     rows = list(await session.execute(statement))
     found = agreements(
-        (Claim(evidence_id, values, as_of, learned_at, is_retracted, url), site_of(url))
-        for evidence_id, values, as_of, learned_at, is_retracted, url, _ in rows
+        (
+            Claim(
+                *(evidence_id, values, as_of, learned_at, is_retracted, url),
+                is_dated_by_reading(as_of, valid_from, published),
+            ),
+            site_of(url),
+        )
+        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, _ in rows
     )
     domains = DomainPreferences(barred=rows[0].barred_domains if rows else ())
-    allowed = domains.allowed_sites(url for *_, is_retracted, url, _ in rows if not is_retracted)
+    allowed = domains.allowed_sites(row.url for row in rows if not row[4])
     return {
         name: AgreementResponse(
             sites=list(each.sites),

@@ -87,7 +87,7 @@ def _provider(row: Any) -> str | None:
 
 
 def _users(row: Any, agents: Sequence[Any], default: str, named: Collection[str]) -> list[UUID]:
-    """The agents that use the provider. All of them search."""
+    """Ids of the agents that use the provider. All agents use the search service."""
     return [
         agent.id
         for agent in agents

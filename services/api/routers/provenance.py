@@ -235,8 +235,8 @@ async def list_investigation_requests(
         Query(alias="open", description="Only open requests (true), or only others (false)"),
     ] = None,
 ) -> Page[InvestigationRequestResponse]:
-    """Lists investigation requests, newest first. A request is open until a query answers it or seeks it in vain, or it
-    expires.
+    """Lists investigation requests, newest first. A request is open until a query answers it or finds no
+    answer, or it expires.
     """
     return await conclusions.list_investigation_requests(
         access.session, access.owner_id, access.agent.id, page_request, is_open=is_open

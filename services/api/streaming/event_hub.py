@@ -110,7 +110,7 @@ class StreamChunk:
 
 
 BUSY_SECONDS: Final = 15.0
-"""After which a user with too many streams may try again."""
+"""Time after which a user with too many streams may try again."""
 
 
 class EventHub:

@@ -50,7 +50,7 @@ class InboxItem(Base):
     )
     """The advice; None for a notice."""
     cause: Mapped[str | None]
-    """Of a notice of which an agent has one at most while what it says is so: a `NoticeCause`."""
+    """A `NoticeCause`. An agent has at most one unresolved notice of a cause. None for other items."""
     title: Mapped[str]
     summary: Mapped[str]
     read_at: Mapped[datetime | None]

@@ -80,7 +80,7 @@ class PageProbe(Base):
 
 
 class NewsItem(Base):
-    """A changed page or a new document, and what has become of it. Written by the Observer.
+    """A changed page or a new document, and its state. Written by the Observer.
 
     The transaction that stores the check which found it inserts it, so that it is found once.
     """
@@ -111,7 +111,7 @@ class NewsItem(Base):
     """The iteration of the last such plan."""
     found_at: Mapped[datetime]
     decided_at: Mapped[datetime | None]
-    """When it was read or skipped, or has expired; None while it is open or planned."""
+    """Time at which it was read or skipped, or expired; None while it is open or planned."""
 
 
 class Evidence(Base):

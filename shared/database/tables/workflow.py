@@ -130,7 +130,7 @@ class Step(Base):
 class InvestigationRequest(Base):
     """Data that an Analyzer lacked, specific enough to become a query. An agent has one for equal questions.
 
-    Written by the Analyzer; answered or sought in vain by the Researcher; dropped by the Observer.
+    Written by the Analyzer; answered or not found by the Researcher; dropped by the Observer.
     """
 
     __tablename__ = "investigation_requests"
@@ -168,14 +168,14 @@ class InvestigationRequest(Base):
     """The query step that answered it and wrote something."""
     answered_with: Mapped[Json | None]
     """`{nodes, edges}`: the ids of what that step wrote."""
-    sought_at: Mapped[datetime | None]
-    """When a query last did not find it, or a part of it."""
+    not_found_at: Mapped[datetime | None]
+    """When a query last found no answer to it, or a part of one."""
     not_found: Mapped[str | None]
     """The sentence of the model that says what was not found; None if it wrote none. An answered request is answered in
     part if it has one.
     """
     reopened_at: Mapped[datetime | None]
-    """When a repeated request last opened it again."""
+    """When a repeated request last reopened it."""
     dropped_at: Mapped[datetime | None]
     """When it was dropped because it had been open for too long."""
 
@@ -185,10 +185,10 @@ class InvestigationRequest(Base):
             return RequestState.ANSWERED
         if self.dropped_at is not None:
             return RequestState.DROPPED
-        if self.sought_at is not None and (
-            self.reopened_at is None or self.reopened_at <= self.sought_at
+        if self.not_found_at is not None and (
+            self.reopened_at is None or self.reopened_at <= self.not_found_at
         ):
-            return RequestState.SOUGHT_IN_VAIN
+            return RequestState.NOT_FOUND
         return RequestState.OPEN
 
 

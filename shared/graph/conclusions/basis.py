@@ -110,13 +110,13 @@ class Basis:
 
     def subjects(self, cited_ids: Sequence[UUID]) -> list[SubjectNode]:
         """The nodes below a conclusion with these citations that are no conclusions themselves, and the ends of edges."""
-        found = list(self._rests_on(cited_ids))
+        elements = list(self._rests_on(cited_ids))
         nodes = [
             SubjectNode(each.id, each.element.names)
-            for each in found
+            for each in elements
             if each.kind is Kind.NODE and each.element.type not in (ANALYSIS_TYPE, ADVICE_TYPE)
         ]
-        ends = {UUID(end): name for each in found for end, name in each.ends}
+        ends = {UUID(end): name for each in elements for end, name in each.ends}
         return [*nodes, *(SubjectNode(end, (name,)) for end, name in ends.items())]
 
     def sites(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[str]:

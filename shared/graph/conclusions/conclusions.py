@@ -189,26 +189,26 @@ async def _refuse_contradiction(
     Raises ToolRefusalError if it contradicts advice that this iteration has stored, or is about to store.
     """
     params = {**scope.sql_params, "iteration": scope.iteration_id}
-    standing = {
+    existing = {
         row.id: (row.name, row.properties) for row in await _ADVICE_OF_RUN.rows(session, params)
     }
     if (buffer := upsert.element_buffer(session)) is not None:
-        standing |= {
+        existing |= {
             node_id: (node["name"], node["properties"])
             for node_id, node in buffer.written_nodes.items()
             if node["type"] == ADVICE_TYPE
         }
-    if not standing:
+    if not existing:
         if properties.get("replaces"):
             raise ToolRefusalError(positions.NOTHING_TO_REPLACE)
         return ""
     own_id = ids.node_id(scope.agent_id, ADVICE_TYPE, name)
-    all_advice = {**standing, own_id: (name, properties)}
+    all_advice = {**existing, own_id: (name, properties)}
     cited = {key: citation_index.cited_ids(each) for key, (_, each) in all_advice.items()}
-    basis = await basis_query(scope, {each for found in cited.values() for each in found}).answer(
-        session
-    )
-    found = {
+    basis = await basis_query(
+        scope, {each for cited_ids in cited.values() for each in cited_ids}
+    ).answer(session)
+    all_positions = {
         key: positions.Position(
             key,
             title,
@@ -218,10 +218,10 @@ async def _refuse_contradiction(
         )
         for key, (title, each) in all_advice.items()
     }
-    own = found.pop(own_id)
-    if reason := positions.contradiction(own, found.values()):
+    own = all_positions.pop(own_id)
+    if reason := positions.contradiction(own, all_positions.values()):
         raise ToolRefusalError(reason)
-    return "" if own.replaces is None else standing[own.replaces][0]
+    return "" if own.replaces is None else existing[own.replaces][0]
 
 
 def _check_grounding(

@@ -32,7 +32,7 @@ class Position:
 
 
 def subject_of(title: str, summary: str, nodes: Iterable[SubjectNode]) -> frozenset[UUID]:
-    """Which of the `nodes` that advice rests on it is about: those that its title names, else its summary, else all."""
+    """Selects from the `nodes` that advice rests on its subject: those that its title names, else its summary, else all."""
     known = list(nodes)
     for text in (title, summary):
         if named := frozenset(
@@ -42,12 +42,12 @@ def subject_of(title: str, summary: str, nodes: Iterable[SubjectNode]) -> frozen
     return frozenset(node.id for node in known)
 
 
-def contradiction(new: Position, standing: Iterable[Position]) -> str:
-    """Why the new advice contradicts one that stands, and how to correct that; an empty text if it does not.
+def contradiction(new: Position, existing: Iterable[Position]) -> str:
+    """Explains why the new advice contradicts existing advice, and how to correct that; empty if it does not.
 
-    Advice that was replaced does not stand any more.
+    Replaced advice does not count.
     """
-    others = list(standing)
+    others = list(existing)
     replaced = {other.replaces for other in others}
     if new.replaces is not None and new.replaces not in {other.id for other in others}:
         return NOTHING_TO_REPLACE

@@ -35,7 +35,7 @@ from shared.graph.retrieval import traversal
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
-from shared.workflow.investigations import OpenRequest, SoughtRequest
+from shared.workflow.investigations import NotFoundRequest, OpenRequest
 
 _MAX_QUERIES: Final = 60
 _MARK: Final = re.compile(r"\[?[ne]\d+\]?")
@@ -43,15 +43,15 @@ _MAX_AGE_DAYS: Final = 7
 """A query that was answered longer ago may be asked again."""
 
 
-def sought_lines(requests: Sequence[SoughtRequest]) -> list[str]:
-    """Requests that lack an answer or a part of it, each with the date, its answer, and what was not found."""
+def not_found_lines(requests: Sequence[NotFoundRequest]) -> list[str]:
+    """One line for each request that lacks an answer or a part of it, with the date, its answer, and what was not found."""
     return [
-        f"- {request.sought_at:%Y-%m-%d}: {truncate_text(request.objective)}{_outcome(request)}"
+        f"- {request.not_found_at:%Y-%m-%d}: {truncate_text(request.objective)}{_outcome(request)}"
         for request in requests
     ]
 
 
-def _outcome(request: SoughtRequest) -> str:
+def _outcome(request: NotFoundRequest) -> str:
     by = ", ".join(map(quote_name, request.answered_by)) or "edges of the graph"
     parts = [f"answered in part by {by}"] if request.is_partial else []
     parts += [f"not found: {truncate_text(request.not_found)}"] if request.not_found else []
@@ -95,7 +95,7 @@ def _query_lines(queries: Sequence[Row]) -> list[str]:
 def _describe_outcome(step: Row) -> str:
     match step.status:
         case StepStatus.COMPLETED if lacks_something(step):
-            outcome = "answered in part" if _has_written(step) else "sought in vain"
+            outcome = "answered in part" if _has_written(step) else "not found"
             return f"{outcome}{f' on {step.ended_at:%Y-%m-%d}' if step.ended_at else ''}"
         case StepStatus.COMPLETED:
             return "answered"
@@ -111,7 +111,7 @@ def _not_found(step: Row) -> str:
 
 
 def lacks_something(query: Row) -> bool:
-    """Whether the completed query wrote nothing, or its document says what it did not find."""
+    """Returns true if the completed query wrote nothing, or its document says that data was not found."""
     return bool((query.result or {}).get("not_found")) or not _has_written(query)
 
 

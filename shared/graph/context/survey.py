@@ -109,11 +109,11 @@ _PLAN_TEXT_CHARS = 100
 _NAMES = 1_000
 _NAMES_IN_LINE = 20
 _INDEX_SHARE = 0.45
-"""Of the budget, for names of nodes. If there are more, groups of nodes are named too."""
+"""Share of the budget for names of nodes. If they do not fit, groups of nodes are named too."""
 _GROUPS_SHARE = 0.12
 _MIN_NAME_BYTES = 8
 _MIN_LINE_BYTES = 40
-"""Of a node, an edge or a stale node: so many lines can fit."""
+"""Minimum length of the line of a node or edge, which limits the number of loaded rows."""
 _FOLDED_NODES = 10_000
 """Nodes that a folded index covers. The others are found by their names."""
 _GROUPS_OF_TYPE = 40
@@ -387,8 +387,10 @@ def _ask_requests(trip: RoundTrip, scope: GraphScope) -> _Sections:
         lambda: Section(
             "Open investigation requests", history.request_lines(requests.value.open), rank=2
         ),
-        lambda: Section("Sought in vain", history.sought_lines(requests.value.sought), rank=2),
-        lambda: Section("Answered in part", history.sought_lines(requests.value.partial), rank=2),
+        lambda: Section("Not found", history.not_found_lines(requests.value.not_found), rank=2),
+        lambda: Section(
+            "Answered in part", history.not_found_lines(requests.value.partial), rank=2
+        ),
     ]
 
 

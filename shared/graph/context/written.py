@@ -1,4 +1,4 @@
-"""What the queries of an iteration have written."""
+"""Describes the nodes and edges that the queries of an iteration wrote."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -43,7 +43,7 @@ _FURTHER_BLANKS: Final = re.compile(rf"(?<=\s{{{_MAX_BLANKS}}})\s+")
 
 
 def bound_blanks(text: str) -> str:
-    """`text` with a control character in place of each blank after the eighth, so that no pattern reads a run of them again.
+    """Replaces each blank after the eighth of a run by a control character, so that no pattern takes quadratic time.
 
     Every other character keeps its place.
     """

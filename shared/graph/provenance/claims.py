@@ -34,11 +34,13 @@ class Claim:
     evidence_id: UUID
     values: Properties
     as_of: datetime
-    """When it was true: the start of its validity if known, else when the page was published, else UNKNOWN_DATE."""
+    """The start of its validity if known, else the publication of its page, else UNKNOWN_DATE."""
     learned_at: datetime
     is_retracted: bool = False
     url: str = ""
-    """Of its page."""
+    """Address of its page."""
+    is_dated_by_reading: bool = False
+    """Its date is when the page was read, as older versions dated pages without a date."""
 
     @property
     def order(self) -> tuple[datetime, datetime, str]:
@@ -50,8 +52,8 @@ def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
     """The winning claim by property.
 
     Of the claims not retracted, the one with the latest `as_of` wins, then the latest `learned_at`. A claim without a date
-    never replaces one that has a date, and of claims without one, the first stays until its own page says otherwise. The
-    others are superseded; they win again if the winning one is retracted.
+    never replaces one that has a date, and of claims without one, the first stays until its own page says otherwise, also if
+    an older version has dated it by the reading. The others are superseded; they win again if the winning one is retracted.
     """
     winners: dict[str, Claim] = {}
     active = [claim for claim in claims if not claim.is_retracted]
@@ -61,7 +63,25 @@ def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
         for name in claim.values:
             if claim.as_of != UNKNOWN_DATE or winners.get(name, claim).url == claim.url:
                 winners[name] = claim
+    for claim in active:
+        if claim.as_of != UNKNOWN_DATE:
+            break
+        for name in claim.values:
+            winner = winners[name]
+            if (
+                (winner.is_dated_by_reading or winner.as_of == UNKNOWN_DATE)
+                and winner.url == claim.url
+                and winner.learned_at < claim.learned_at
+            ):
+                winners[name] = claim
     return winners
+
+
+def is_dated_by_reading(
+    as_of: datetime, valid_from: datetime | None, published: datetime | None
+) -> bool:
+    """Whether evidence with these dates of its own and of its page was stored with the time of the reading as `as_of`."""
+    return as_of != UNKNOWN_DATE and valid_from is None and published is None
 
 
 def project_properties(properties: Properties, claims: Iterable[Claim]) -> dict[str, Any]:
@@ -184,13 +204,13 @@ def _parse_mail_date(text: str) -> datetime:
 def _parse_written(text: str) -> datetime:
     for pattern in _WRITTEN_DATES:
         if match := pattern.fullmatch(text):
-            found = match.groupdict()
-            if found.get("first"):
-                day, month = _day_and_month(int(found["first"]), int(found["second"]))
+            parts = match.groupdict()
+            if parts.get("first"):
+                day, month = _day_and_month(int(parts["first"]), int(parts["second"]))
             else:
-                month = int(found.get("number") or 0) or _month_names().get(fold(found["month"]), 0)
-                day = int(found.get("day") or 1)
-            return datetime(int(found["year"]), month, day, tzinfo=UTC)
+                month = int(parts.get("number") or 0) or _month_names().get(fold(parts["month"]), 0)
+                day = int(parts.get("day") or 1)
+            return datetime(int(parts["year"]), month, day, tzinfo=UTC)
     raise ValueError("no date")
 
 

@@ -31,7 +31,7 @@ _MIN_CHARS: Final = 12
 class NumberedSentence(NamedTuple):
     text: str
     start_byte: int
-    """In the text that it was shown from."""
+    """Position in the text that it was shown from."""
 
 
 @dataclass
@@ -39,15 +39,15 @@ class NumberedPage:
     """A page as the model has seen it in a run."""
 
     url: str
-    """As it was first given."""
+    """The spelling of the address in the first result."""
     title: str = ""
     published: str = ""
-    """As the search service gives it, else as it is known: see EARLIER_DATE_KEY."""
+    """The publication date as the search service writes it, else as it is known: see EARLIER_DATE_KEY."""
     is_earlier_date: bool = False
     shown: list[NumberedSentence] = field(default_factory=list)
-    """By number, beginning with 1."""
+    """The shown sentences in the order of their numbers, which begin with 1."""
     passages: list[str] = field(default_factory=list)
-    """Distinct texts that searches gave."""
+    """Distinct texts in results of searches."""
     reads: list[str] = field(default_factory=list)
     """Distinct texts of the whole page."""
 
@@ -63,9 +63,9 @@ class NumberedPage:
 WHOLE_CHARS: Final = 6_000
 """Pages of up to this length are shown whole."""
 CALL_CHARS: Final = 30_000
-"""Of all pages of one call, which is five whole pages: about 7,500 tokens, sent again with each later request of the run."""
+"""Limit for all pages of a call: five whole pages, about 7,500 tokens, which each later request of the run repeats."""
 LONG_CHARS: Final = 10_000
-"""Of the longer pages of one call together, but at least MIN_LONG_CHARS of each."""
+"""Limit for all longer pages of a call together; each has at least MIN_LONG_CHARS."""
 MIN_LONG_CHARS: Final = 4_000
 MAX_SENTENCE_CHARS: Final = 1_500
 """Longer sentences, such as a table in one line, are shown in pieces with a number each."""
@@ -92,13 +92,13 @@ class _Sentence(NamedTuple):
 class RunPages:
     """The pages of one run by number. The results of its paid tools are shown with it in call order, each once."""
 
-    asked: str
-    """What the run is to find out. Sentences that share words with it are chosen of long pages."""
+    question: str
+    """The question of the run. Of long pages, the sentences that share words with it are chosen."""
     pages: list[NumberedPage] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
     """The number of each page by the key of its address."""
-    _told: set[str] = field(default_factory=set)
-    """The retracted pages that the model was told of, by the keys of their addresses."""
+    _reported: set[str] = field(default_factory=set)
+    """Keys of the addresses of the retracted pages that the model was shown."""
     _numbers: dict[tuple[int, str, int], int] = field(default_factory=dict)
     """The number of each sentence by page, words, and which occurrence of these words in the page it is."""
 
@@ -111,11 +111,11 @@ class RunPages:
         return self._show(result, times, record, is_read=True)
 
     def _show(self, result: Json, times: int, record: Json | None, *, is_read: bool) -> Shown:
-        """Gives the sentences of the result's pages that are shown their numbers.
+        """Numbers the sentences to show of the result's pages.
 
-        Pages of up to WHOLE_CHARS are shown whole. Of longer ones, the sentences are shown that share the most words with
-        `asked`, rare words before common ones, with their neighbours, and the first and last ones. If the same call was made
-        so many `times` before, sentences are shown that were not shown yet; none if there are none.
+        Pages of up to WHOLE_CHARS are shown whole. Of longer ones, the first and last sentences are shown, and those that
+        share the most words with `question`, rare words before common ones, with their neighbours. If the same call was
+        made before, `times` times, only sentences that were not shown yet are.
         """
         if "results" not in result:
             return Shown(None if times else result)
@@ -123,7 +123,7 @@ class RunPages:
             record = self._choose_lines(result["results"], is_again=times > 0)
         if record["pages"] is None:
             return Shown(None, record)
-        result = self._tell_once(result)
+        result = self._report_once(result)
         shown = [
             page
             if lines is None
@@ -132,14 +132,16 @@ class RunPages:
         ]
         return Shown({**result, "results": shown}, record)
 
-    def _tell_once(self, result: Json) -> Json:
-        """The result without the retracted pages that the run was told of before."""
+    def _report_once(self, result: Json) -> Json:
+        """The result without the retracted pages that the run was shown before."""
         if RETRACTED_KEY not in result:
             return result
-        told = [each for each in result[RETRACTED_KEY] if page_key(each["url"]) not in self._told]
-        self._told |= {page_key(each["url"]) for each in told}
+        retracted = [
+            each for each in result[RETRACTED_KEY] if page_key(each["url"]) not in self._reported
+        ]
+        self._reported |= {page_key(each["url"]) for each in retracted}
         rest = {key: value for key, value in result.items() if key != RETRACTED_KEY}
-        return {**rest, RETRACTED_KEY: told} if told else rest
+        return {**rest, RETRACTED_KEY: retracted} if retracted else rest
 
     def _show_page(self, page: Json, lines: Json, *, is_read: bool) -> str:
         """The lines of a page, whose sentences and numbers are added to what the run knows."""
@@ -194,23 +196,23 @@ class RunPages:
             }
             for number, text, counted in zip(numbers, texts, occurrences, strict=True)
         ]
-        chosen = _choose(texts, unseen, _stems(self.asked), is_again=is_again)
+        chosen = _choose(texts, unseen, _stems(self.question), is_again=is_again)
         if is_again and not any(chosen):
             return {"pages": None}
-        given = dict(self._numbers)
+        numbered = dict(self._numbers)
         lines: list[Json | None] = []
-        for number, text, counted, wanted in zip(numbers, texts, occurrences, chosen, strict=True):
+        for number, text, counted, indexes in zip(numbers, texts, occurrences, chosen, strict=True):
             if not text:
                 lines.append(None)
                 continue
             written: list[list[int] | None] = []
             for index, sentence in enumerate(text):
                 key = (number, sentence.text, counted[index])
-                if index in wanted:
-                    if key not in given:
+                if index in indexes:
+                    if key not in numbered:
                         counts[number] += 1
-                        given[key] = counts[number]
-                    written.append([given[key], counted[index], *sentence[:2]])
+                        numbered[key] = counts[number]
+                    written.append([numbered[key], counted[index], *sentence[:2]])
                 elif (sentence.has_words or sentence.text in _GAP_MARKS) and written[-1:] != [None]:
                     written.append(None)
             lines.append({"number": number, "lines": written})
@@ -241,7 +243,7 @@ def _pieces(start_byte: int, text: str) -> Iterator[_Sentence]:
 
 
 def _occurrences(text: Sequence[_Sentence]) -> list[int]:
-    """Of each sentence, how many before it have the same words."""
+    """For each sentence, the number of earlier sentences with the same words."""
     counts = Counter[str]()
     before = []
     for sentence in text:
@@ -257,7 +259,7 @@ def _choose(
     *,
     is_again: bool,
 ) -> list[set[int]]:
-    """Of each text, the places of the sentences to show, which are among the `unseen` ones."""
+    """For each text, the positions of the sentences to show, from the `unseen` ones."""
     lengths = [
         sum(len(text[index].text) for index in left)
         for text, left in zip(texts, unseen, strict=True)
@@ -288,7 +290,7 @@ def _choose_of_long(
     *,
     is_again: bool,
 ) -> set[int]:
-    """The first time, the ends of the page and what bears on the question with its neighbours; then whatever is left."""
+    """At the first call, the ends of the page and relevant sentences with their neighbours; later, the remaining ones."""
     by_weight = sorted(unseen, key=lambda index: (-weights[index], index))
     if is_again:
         wanted = by_weight
@@ -332,7 +334,7 @@ def fill_in(document: str, pages: Sequence[NumberedPage], headings: Sequence[str
 
 
 def names_page(document: str, page: NumberedPage) -> bool:
-    """Whether the document has the address of the page, and not only one that begins with it."""
+    """Returns true if the document contains the address of the page, not only a longer one."""
     return bool(re.search(rf"{re.escape(page.url)}(?![^\s()<>\[\]\"',;])", document))
 
 

@@ -23,7 +23,7 @@ _MAX_HEADING_CHARS: Final = 100
 _MAX_HEADING_WORDS: Final = 12
 _LINE: Final = re.compile(r"[^\n]+")
 PASSAGE_BREAK: Final = "\n\n* * *\n\n"
-"""Between passages of a page that may have been apart in it. What stands above it is no heading of what follows."""
+"""Separates passages of a page that may not be adjacent in it. Text before it is no heading of the text after it."""
 _FIGURE: Final = re.compile(r":\s+\d")
 """As in "Airports: 48", which is no heading."""
 
@@ -68,7 +68,7 @@ def _readings() -> OrderedDict[str, PageReading]:
 
 
 def remember_reading(text: str, reading: PageReading) -> PageReading:
-    """Saves `read_page` from reading a page that another process has read."""
+    """Caches the reading of a page that another process has read, for `read_page`."""
     readings = _readings()
     readings[text] = reading
     if len(readings) > _CACHED_PAGES:

@@ -159,9 +159,7 @@ async def page_storing(
     """
     storable_pages = [page for page in pages if 0 < len(page.url.encode()) <= MAX_URL_BYTES]
     known = await known_pages(executor, scope, [page.url for page in storable_pages])
-    storable_pages = [
-        page for page in storable_pages if page_key(page.url) not in known.retracted
-    ]
+    storable_pages = [page for page in storable_pages if page_key(page.url) not in known.retracted]
     if not storable_pages:
         return ()
     stored = await _load_texts(
@@ -225,9 +223,7 @@ async def known_pages(executor: Executor, scope: GraphScope, urls: Sequence[str]
 
 def _spellings(urls: Iterable[str]) -> set[str]:
     return {
-        variant
-        for url in urls
-        for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
+        variant for url in urls for variant in (url, normalize_url(url), f"{normalize_url(url)}/")
     }
 
 

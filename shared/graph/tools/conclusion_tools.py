@@ -145,20 +145,21 @@ class RequestInvestigation(Arguments):
     search_hints: list[str] = Field(max_length=5, description="Searches to begin with.")
 
 
-def _settled(made: investigations.Requested) -> Json:
-    """What has become of an earlier request for the same; nothing if it is open."""
-    if made.is_open:
+def _outcome(request: investigations.Requested) -> Json:
+    """The outcome of an earlier request for the same data; empty if it is open."""
+    if request.is_open:
         return {}
-    if made.answered_at is not None:
-        ids = made.answered_with or {}
+    if request.answered_at is not None:
+        ids = request.answered_with or {}
         cited = [f"[node:{each}]" for each in ids.get("nodes", ())]
         cited += [f"[edge:{each}]" for each in ids.get("edges", ())]
         shown = ", ".join(cited[:_MAX_LISTED]) or "the graph"
-        part, lacks = (" in part", f"; not found: {made.not_found}") if made.not_found else ("", "")
-        return {"state": f"answered{part} on {made.answered_at:%Y-%m-%d}: see {shown}{lacks}"}
-    said = f": {made.not_found}" if made.not_found else ""
+        part = " in part" if request.not_found else ""
+        lacks = f"; not found: {request.not_found}" if request.not_found else ""
+        return {"state": f"answered{part} on {request.answered_at:%Y-%m-%d}: see {shown}{lacks}"}
+    said = f": {request.not_found}" if request.not_found else ""
     return {
-        "state": f"sought in vain on {made.sought_at:%Y-%m-%d}, not searched for again now{said}"
+        "state": f"not found on {request.not_found_at:%Y-%m-%d}, not searched for again now{said}"
     }
 
 
@@ -184,10 +185,10 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         request = investigations.MissingData(
             objective, arguments.reasoning, tuple(arguments.search_hints)
         )
-        made = await investigations.request(
+        stored = await investigations.request(
             scope.agent_id, scope.iteration_id, scope.step_id, request
         ).answer(session)
-        return {"requestId": str(made.id), "objective": objective, **_settled(made)}
+        return {"requestId": str(stored.id), "objective": objective, **_outcome(stored)}
 
     return StateTool(
         "requestInvestigation",

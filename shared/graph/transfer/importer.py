@@ -126,15 +126,13 @@ async def load_quotes(
         for row, (source_id, _) in zip(evidence, sources, strict=True)
     ]
     ids = {source_id for source_id, _ in spans if source_id is not None}
-    urls = dict(
-        (await session.execute(select(Source.id, Source.url).where(Source.id.in_(ids))))
-        .tuples()
-        .all()
-    )
+    found = select(Source.id, Source.url, Source.published).where(Source.id.in_(ids))
+    pages = {row.id: row for row in await session.execute(found)}
     return [
         QuotedEvidence(
             *(row, quote, text_bytes, source_id is not None, is_retracted),
-            url=urls[source_id] if source_id else "",
+            url=pages[source_id].url if source_id else "",
+            published=pages[source_id].published if source_id else None,
         )
         for row, (source_id, is_retracted), (quote, text_bytes) in zip(
             evidence, sources, await loader.load_spans(session, spans), strict=True

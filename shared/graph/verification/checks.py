@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -22,8 +23,9 @@ from shared.graph.grounding.evidence import RULES, Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
+from shared.urls import page_key
 
 
 def find_unproven(rests_on: Mapping[UUID, Iterable[UUID]], faulty: Iterable[UUID]) -> set[UUID]:
@@ -127,17 +129,21 @@ class QuotedEvidence(NamedTuple):
     """Whether the propagation of the page's retraction or restoration is pending."""
     step_id: UUID | None = None
     """The step that found it."""
-    page: str = ""
-    """The address of its page in one spelling, if the passage is known."""
     url: str = ""
-    """Of the page."""
+    """Address of its page."""
+    published: datetime | None = None
+    """When the page was published."""
     passage: Passage | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
     @property
     def claim(self) -> Claim:
         row = self.row
-        return Claim(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url)
+        by_reading = is_dated_by_reading(row.as_of, row.valid_from, self.published)
+        return Claim(
+            *(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url),
+            is_dated_by_reading=by_reading,
+        )
 
 
 def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
@@ -211,7 +217,7 @@ def check_grounding(
         [
             Quoted(
                 quoted.passage,
-                quoted.page,
+                page_key(quoted.url),
                 quoted.row.claims,
                 quoted.row.valid_from,
                 quoted.row.valid_to,

@@ -22,7 +22,6 @@ from shared.graph.provenance.quotes import Span
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.verification.checks import QuotedEvidence, cited_by
 from shared.schemas.provenance import VerdictResponse
-from shared.urls import page_key
 
 BATCH_SIZE: Final = 1000
 """Ids per statement."""
@@ -36,11 +35,11 @@ select evidence.id, {{column}}, source_id, first_byte, end_byte, quote_sha256, c
   coalesce(substring(bytes, least(first_byte, length) + 1, least(end_byte - first_byte, length)), ''),
   coalesce(length, 0), page.id is not null, coalesce(is_retracted, false),
   exists (select from retracted_sources where source_id = evidence.source_id and is_due), step_id,
-  coalesce(url, '')
+  coalesce(url, ''), published
 from evidence left join lateral (
   -- Once for each row: the text of a page may be compressed.
-  select id, url, bytes, octet_length(bytes) as length, is_retracted from (
-    select id, url, convert_to(text, 'UTF8') as bytes, retracted_at is not null as is_retracted
+  select id, url, published, bytes, octet_length(bytes) as length, is_retracted from (
+    select id, url, published, convert_to(text, 'UTF8') as bytes, retracted_at is not null as is_retracted
     from sources where sources.id = evidence.source_id and {IS_OWNED_SQL} offset 0
   ) as whole
 ) as page on true
@@ -52,7 +51,7 @@ _EVIDENCE: Final = {
     Kind.EDGE: CompiledStatement(_EVIDENCE_SQL.format(column="edge_id")),
 }
 _PAGES: Final = CompiledStatement(f"""
-select id, url, title, case jsonb_typeof(reading) when 'object' then
+select id, title, case jsonb_typeof(reading) when 'object' then
   -- Sentences are many, and are not needed.
   reading - 'sentences' end,
   published, fetched_at
@@ -170,32 +169,27 @@ async def load_evidence(
         ]
         passages = await _load_passages(session, scope, evidence)
         for quoted in evidence:
-            page, passage = passages.get(quoted.row.id, ("", None))
-            by_element[quoted.row.element_id].append(quoted._replace(page=page, passage=passage))
+            passage = passages.get(quoted.row.id)
+            by_element[quoted.row.element_id].append(quoted._replace(passage=passage))
     return by_element
 
 
 async def _load_passages(
     session: AsyncSession, scope: GraphScope, evidence: Iterable[QuotedEvidence]
-) -> dict[UUID, tuple[str, Passage]]:
-    """The pages, by `page_key`, and passages of what rules have checked, by the id of the evidence."""
+) -> dict[UUID, Passage]:
+    """The passages of what rules have checked, by the id of the evidence."""
     checked = [each for each in evidence if each.row.rules is not None and each.has_source]
     if not checked:
         return {}
     page_ids = {each.row.source_id for each in checked}
     pages = await _PAGES.tuples(session, {**scope.sql_params, "ids": uuid_array(page_ids)})
     known = {
-        page_id: (
-            page_key(url),
-            title or "",
-            _parse_reading(reading),
-            years_of_page(published, fetched_at),
-        )
-        for page_id, url, title, reading, published, fetched_at in pages
+        page_id: (title or "", _parse_reading(reading), years_of_page(published, fetched_at))
+        for page_id, title, reading, published, fetched_at in pages
     }
     headings: dict[UUID, Span] = {}
     for each in checked:
-        reading = known[each.row.source_id][2]
+        reading = known[each.row.source_id][1]
         if reading and (heading := reading.heading_above(each.row.first_byte)) is not None:
             headings[each.row.id] = heading
     spans = [
@@ -204,9 +198,9 @@ async def _load_passages(
     texts = dict(zip(headings, await load_spans(session, spans), strict=True))
     passages = {}
     for each in checked:
-        page, title, reading, years = known[each.row.source_id]
+        title, reading, years = known[each.row.source_id]
         heading_text, _ = texts.get(each.row.id, (b"", 0))
-        passage = Passage(
+        passages[each.row.id] = Passage(
             each.quote.decode(errors="replace"),
             reading.language if reading else None,
             reading.decimal_sign if reading else None,
@@ -214,7 +208,6 @@ async def _load_passages(
             heading_text.decode(errors="replace"),
             years,
         )
-        passages[each.row.id] = (page, passage)
     return passages
 
 

@@ -112,7 +112,7 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     assert _section(text, "Advice") == ['- HOLD "Wait": Wait.']
     (request,) = _section(text, "Open investigation requests")
     assert re.fullmatch(r"- \[request:[0-9a-f-]{36}\] figures of 2025 \(lacking .* 1\)", request)
-    assert _section(text, "Recently asked") == ["- iteration 1, sought in vain: What grows? Where?"]
+    assert _section(text, "Recently asked") == ["- iteration 1, not found: What grows? Where?"]
     in_conversation = await _build(agent_graph, kind=StepKind.CONVERSE)
     assert f'- [node:{ghana}] Country "Ghana" {{' in in_conversation
     assert f'- [edge:{border}] "Ghana"' in in_conversation
@@ -133,15 +133,15 @@ async def test_types_of_edges_are_shown_as_they_are_restricted(agent_graph: Agen
         assert not any("any -> any" in line for line in lines)
 
 
-async def test_what_was_sought_in_vain_is_shown_with_its_date(agent_graph: AgentGraph) -> None:
+async def test_what_was_not_found_is_shown_with_its_date(agent_graph: AgentGraph) -> None:
     await agent_graph.iteration(1, queries=[], missing=["figures of 2025", "figures of 2026"])
     request = investigations.request_id(agent_graph.scope.agent_id, "figures of 2025")
     async with agent_graph.database.transaction() as session:
-        sought = {request: "No page has them."}
-        await investigations.mark_sought(agent_graph.scope.agent_id, sought).answer(session)
+        statements = {request: "No page has them."}
+        await investigations.mark_not_found(agent_graph.scope.agent_id, statements).answer(session)
     for kind in (StepKind.OBSERVE, StepKind.INSIGHT, StepKind.CONVERSE):
         text = await _build(agent_graph, kind=kind)
-        (line,) = _section(text, "Sought in vain")
+        (line,) = _section(text, "Not found")
         assert re.fullmatch(
             r"- 20\d\d-\d\d-\d\d: figures of 2025 \(not found: No page has them.\)", line
         )
@@ -315,7 +315,7 @@ async def test_only_the_last_iterations_are_listed(agent_graph: AgentGraph) -> N
     await agent_graph.iteration(26, queries=[], missing=["Data 25"])
     text = await _build(agent_graph)
     assert _section(text, "Recently asked") == [
-        f"- iteration {number}, sought in vain: objective {number}" for number in range(6, 26)
+        f"- iteration {number}, not found: objective {number}" for number in range(6, 26)
     ], "as many as a new plan must not repeat, the newest at the end"
     requests = [line.split("] ")[1] for line in _section(text, "Open investigation requests")]
     assert requests == [

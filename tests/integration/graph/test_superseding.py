@@ -12,7 +12,7 @@ from shared.database.tables import Evidence, GraphNode, Source
 from shared.graph.nodes import add_node
 from shared.graph.projection import NODES, reproject
 from shared.graph.provenance import integrity
-from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
 from shared.graph.retrieval.query import load_elements
 from shared.graph.upsert import UpsertResult
 from shared.schemas.base import PageRequest
@@ -131,6 +131,26 @@ async def test_of_pages_without_a_date_only_the_first_replaces_its_own_value(
         nodes, _ = await load_elements(session, census.scope, [first.id], [])
         assert await breaks(session, census.scope) == []
     assert nodes[0]["asOf"] == "2022-06-30T00:00:00Z"
+
+
+async def test_a_page_without_a_date_replaces_its_value_that_an_older_version_has_stored(
+    census: AgentGraph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_of(quote: VerifiedQuote) -> datetime:
+        return quote.valid_from or quote.page.published or quote.page.fetched_at
+
+    with monkeypatch.context() as older:
+        older.setattr(VerifiedQuote, "as_of", property(as_of))
+        await write_undated(census, 2022, "archive")
+    other = await write_undated(census, 2023, "mirror")
+    assert (await load_node(census, other)).properties["population"] == 22
+    own = await write_undated(census, 2024, "archive")
+    assert own.tool_answer["superseded"]["population"]["held"] == 22
+    assert (await load_node(census, own)).properties["population"] == 24
+    async with census.database.transaction() as session:
+        assert await breaks(session, census.scope) == []
+        agreement = await load_agreement(session, census.scope, NODES, own.id)
+    assert agreement["population"].sites == ["archive.example"]
 
 
 async def test_an_older_value_is_stored_and_does_not_win(census: AgentGraph) -> None:

@@ -1,7 +1,7 @@
 """A page whose text the provider refuses is found with few requests, left out and named; the other pages are used."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -12,7 +12,8 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Interaction, Iteration
 from shared.enums import IterationStatus, Phase
 from shared.errors import PermanentError, TransientError, unbilled
-from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall, assistant_message
+from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import OnDelta
@@ -39,6 +40,8 @@ class FilteringProvider:
 
     refused_texts: list[str]
     searches: int = 1
+    withholds: bool = False
+    """Whether the refusals have the status of an answer."""
     fails_after: int | None = None
     """After so many answers the process ends."""
     answered: list[ChatRequest] = field(default_factory=list)
@@ -50,6 +53,10 @@ class FilteringProvider:
         async with in_flight.attempt():
             if any(text in json.dumps(request.body) for text in self.refused_texts):
                 self.refused.append(request)
+                if self.withholds:
+                    withheld = AnswerError(WORDS, kind=FailureKind.NO_ANSWER)
+                    withheld.is_filtered = True
+                    raise withheld
                 raise unbilled(PermanentError(REFUSED_CONTENT, WORDS))
             if self.fails_after is not None and len(self.answered) >= self.fails_after:
                 raise unbilled(TransientError("killed"))
@@ -57,7 +64,11 @@ class FilteringProvider:
             results = sum(message["role"] == "tool" for message in request.messages)
             calls = []
             if request.tools and results < self.searches:
-                calls = [ToolCall("1", "search", json.dumps({"query": f"number {results}"}))]
+                calls = [
+                    ToolCall(
+                        f"call-{results}", "search", json.dumps({"query": f"number {results}"})
+                    )
+                ]
             return ChatAnswer(assistant_message(None if calls else "Done.", calls), "stop", 10, 10)
 
     async def close(self) -> None:
@@ -76,6 +87,8 @@ class Case:
     lease: Lease
     pages: list[Json]
     searched: int = 0
+    result: Json = field(default_factory=dict)
+    """The part of the step's result that the last run has."""
 
     async def ask(self, provider: FilteringProvider) -> tuple[str, ToolLoop]:
         """Begins the phase, or resumes it as another process."""
@@ -87,7 +100,9 @@ class Case:
         model = create_model(self.settings, self.database, provider)
         run = PhaseRun(model, self.lease, self.agent, Phase.KNOWLEDGE_ACQUISITION, "Find it.")
         loop = ToolLoop(run, [PaidTool("search", "Searches.", Search, search, "search")])
-        return await loop.run(), loop
+        text = await loop.run()
+        self.result = run.repair_summary
+        return text, loop
 
     async def begin_step(self) -> None:
         async with self.database.transaction() as session:
@@ -130,13 +145,14 @@ async def case(settings: Settings, database: Database) -> Case:
     return Case(database, settings, agent, lease, [page(number) for number in range(8)])
 
 
+@pytest.mark.parametrize("withholds", [False, True])
 @pytest.mark.parametrize(
     ("refused", "most_probes"), [([0], 7), ([5], 7), ([7], 7), ([2, 3], 9), ([0, 7], 11)]
 )
 async def test_the_refused_pages_are_left_out_and_named(
-    case: Case, refused: list[int], most_probes: int
+    case: Case, refused: list[int], most_probes: int, *, withholds: bool
 ) -> None:
-    provider = FilteringProvider([f"number-{number}-" for number in refused])
+    provider = FilteringProvider([f"number-{number}-" for number in refused], withholds=withholds)
     text, loop = await case.ask(provider)
     assert text == "Done."
     left_out = {f"https://{number}.example/" for number in refused}
@@ -146,6 +162,7 @@ async def test_the_refused_pages_are_left_out_and_named(
         assert (f"number-{each}-" in last) == (each not in refused)
         assert f"https://{each}.example/" in last
     notes = await case.repairs()
+    assert case.result == {"repairs": len(refused), "notes": notes}, "the owner reads it"
     assert len(notes) == len(refused)
     assert all(any(url in note for note in notes) for url in left_out)
     assert all(WORDS in note for note in notes)
@@ -162,7 +179,16 @@ async def test_the_recorded_request_is_the_one_that_was_sent(case: Case) -> None
             for call in await session.scalars(select(Call).where(Call.answered_at.is_not(None)))
             if call.model is not None
         }
-    assert hashes == {request.as_call().hash for request in provider.answered}
+    assert hashes == {recorded(request).as_call().hash for request in provider.answered}
+
+
+def recorded(request: ChatRequest) -> ChatRequest:
+    """`request` with the model of each call, which is recorded but not sent."""
+    messages = (
+        {**each, ORIGIN: request.model} if each.get("tool_calls") else each
+        for each in request.messages
+    )
+    return replace(request, messages=tuple(messages))
 
 
 @pytest.mark.parametrize("answers", range(1, 6))
@@ -175,6 +201,7 @@ async def test_a_resumed_run_repeats_no_answer(case: Case, answers: int) -> None
     again = FilteringProvider(["number-3-"], searches=2)
     text, loop = await case.ask(again)
     assert text == "Done."
+    assert len(case.result["notes"]) == 1
     assert list(loop.left_out) == ["https://3.example/"]
     repeated = {each.as_call().hash for each in killed.answered}
     assert not repeated & {each.as_call().hash for each in again.answered}
@@ -200,3 +227,11 @@ async def test_a_refusal_that_no_page_causes_is_an_error_with_the_words_of_the_p
     with pytest.raises(PermanentError, match=WORDS):
         await case.ask(provider)
     assert provider.probes == 0
+
+
+async def test_an_answer_that_is_withheld_for_another_reason_is_an_error(case: Case) -> None:
+    """The filter may have refused what the model wrote."""
+    provider = FilteringProvider(['"role": "tool"'], withholds=True)
+    with pytest.raises(AnswerError, match=WORDS):
+        await case.ask(provider)
+    assert provider.probes == 1

@@ -158,11 +158,6 @@ def _builds(*calls: dict[str, Any], content: str = "") -> dict[str, Any]:
     return {"phase": Phase.GRAPH_CONSTRUCTION, "tool_calls": list(calls), "content": content}
 
 
-def _undemanded(answer: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Prose of a model whose server does not honour `tool_choice`: it is asked once more, without demanding a call."""
-    return answer, answer
-
-
 def _adds(name: str = "Togo", **changed: Any) -> dict[str, Any]:
     arguments = {
         "type": "Country",
@@ -178,7 +173,7 @@ async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(
     case: ModelCase,
 ) -> None:
     case.sandbox_control.script(
-        *_undemanded(_acquires(content=ECHO)),
+        _acquires(content=ECHO),
         _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
     )
     situation = await case.situation()
@@ -200,7 +195,7 @@ async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(
 
 
 async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(case: ModelCase) -> None:
-    case.sandbox_control.script(*_undemanded(_acquires(content=ECHO)), _acquires(content=ECHO))
+    case.sandbox_control.script(_acquires(content=ECHO), _acquires(content=ECHO))
     acquired = await acquire(case.model, case.search, await case.situation())
     assert f"Source: {PAGE.url}" in acquired.document
     assert SENTENCE in acquired.document
@@ -238,7 +233,7 @@ async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number
     case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
-        *_undemanded(_builds(content="Nothing to add.")),
+        _builds(content="Nothing to add."),
         _lists((1, "Ghana Lithium", "country")),
     )
     situation = await case.situation()
@@ -269,7 +264,7 @@ async def test_facts_of_unknown_sentences_are_left_out_and_unknown_types_replace
     case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
-        *_undemanded(_builds(content="Nothing to add.")),
+        _builds(content="Nothing to add."),
         _lists((0, "None", "Country"), (99, "None", "Country"), (1, " ", "x"), (1, "Mine", "x")),
     )
     situation = await case.situation()
@@ -282,7 +277,7 @@ async def test_facts_of_unknown_sentences_are_left_out_and_unknown_types_replace
 
 async def test_construction_without_usable_facts_writes_nothing(case: ModelCase) -> None:
     case.sandbox_control.script(
-        *_undemanded(_builds(content="Nothing to add.")), {"content": "No.", "times": None}
+        _builds(content="Nothing to add."), {"content": "No.", "times": None}
     )
     written = await case.construct(await case.situation())
     assert (written.nodes, written.edges) == ([], [])
@@ -468,7 +463,7 @@ async def test_construction_chooses_facts_after_its_last_round(case: ModelCase) 
 
 
 async def test_construction_that_still_writes_nothing_is_accepted(case: ModelCase) -> None:
-    case.sandbox_control.script(*_undemanded(_builds(content="Nothing.")), _lists())
+    case.sandbox_control.script(_builds(content="Nothing."), _lists())
     written = await case.construct(await case.situation())
     assert (written.nodes, written.edges) == ([], [])
     assert len(case.recording.asked) == 2
@@ -651,7 +646,7 @@ async def test_a_search_without_results_is_made_again_without_its_limits(case: M
     case.web.finds_nothing_for("nowhere")
     case.sandbox_control.script(
         _acquires(limited),
-        *_undemanded(_acquires(content=ECHO)),
+        _acquires(content=ECHO),
         _acquires(content=f"## Ewoyaa\nSource: {PAGE.url}\n\n{SENTENCE}"),
     )
     acquired = await acquire(case.model, case.search, await case.situation())
@@ -714,7 +709,7 @@ async def test_a_research_whose_sources_have_no_url_is_searched_for(case: ModelC
 
 async def test_hints_of_one_word_are_not_searched_for_alone(case: ModelCase) -> None:
     case.sandbox_control.script(
-        *_undemanded(_acquires(content=ECHO)), _acquires(content=f"{PAGE.url}\n\n{SENTENCE}")
+        _acquires(content=ECHO), _acquires(content=f"{PAGE.url}\n\n{SENTENCE}")
     )
     situation = replace(
         await case.situation(), query=QUERY.model_copy(update={"search_hints": ["exports", "2021"]})

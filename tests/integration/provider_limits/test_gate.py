@@ -573,7 +573,7 @@ async def test_a_request_above_the_limit_of_a_minute_is_refused_and_limits_nothi
 
 async def server_call(server: ModelServer) -> None:
     provider = ChatProvider(server)
-    await provider._complete_adapted(REQUEST, make_resumable_call(), None)
+    await provider._complete_once(provider._body(REQUEST), make_resumable_call(), None)
 
 
 @pytest.mark.usefixtures("two_failures")

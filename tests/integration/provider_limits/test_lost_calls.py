@@ -98,7 +98,9 @@ def sent(stand_in: ModelStandIn, text: str) -> int:
 async def begin_outage(provider: ChatProvider) -> None:
     for _ in range(2):
         with pytest.raises(UnavailableError):
-            await provider._complete_adapted(request(LATER), make_resumable_call(), None)
+            await provider._complete_once(
+                provider._body(request(LATER)), make_resumable_call(), None
+            )
 
 
 @pytest.mark.usefixtures("short_times")

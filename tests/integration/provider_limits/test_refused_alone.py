@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -150,3 +150,29 @@ async def test_an_outage_stays_an_outage(database: Database) -> None:
             await provider.complete(request("fine"), make_resumable_call())
     assert isinstance(caught.value, UnavailableError)
     assert (await read_state(database)).unavailable_since is not None
+
+
+async def test_a_server_that_fails_at_forced_calls_gets_the_request_without_one(
+    database: Database,
+) -> None:
+    async def respond(connection: Connection) -> None:
+        requests.append(connection.body)
+        if "tool_choice" in connection.body:
+            await connection.head(500, kind="application/json")
+            await connection.send(b'{"message": "AssertionError()"}')
+        else:
+            await connection.head(kind="application/json")
+            answer = completion({"role": "assistant", "content": "Yes."})
+            await connection.send(json.dumps(answer).encode())
+
+    requests: list[Any] = []
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    forced = replace(request("Look."), tools=(tool,), tool_choice="required")
+    async with (
+        model_server(respond) as stand_in,
+        provider_of(database, stand_in.url) as provider,
+    ):
+        for _ in range(2):
+            assert (await provider.complete(forced, make_resumable_call())).text == "Yes."
+    forced_requests = [each for each in requests if "tool_choice" in each]
+    assert len(forced_requests) == 3, "what helped is remembered"

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pytest
@@ -198,3 +198,18 @@ async def test_a_search_that_finds_barred_pages_only_says_that_it_found_none(web
             await extract.call(TavilyExtract(urls=[PREFERRED]))  # type: ignore[union-attr]
     assert refusal.value.unbilled
     assert web.read == []
+
+
+async def test_a_document_that_reached_the_token_limit_is_not_used_as_a_whole_one(
+    researcher: Researcher,
+) -> None:
+    limits = {**researcher.model.max_output_tokens, Phase.KNOWLEDGE_ACQUISITION: 60}
+    limited = replace(researcher, model=replace(researcher.model, max_output_tokens=limits))
+    researcher.sandbox_control.script(
+        _scripted(SEARCH_CALL),
+        _scripted(content=f"Lithium is mined in Ewoyaa [1.1] {PAGE.url} " + "and more " * 200),
+    )
+    acquired = await limited.acquire()
+    assert len(acquired.document) < 1000
+    [note] = acquired.notes
+    assert "token limit" in note

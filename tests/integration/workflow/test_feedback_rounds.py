@@ -73,6 +73,12 @@ class Loop:
             ended_step = await steps.end(session, claim.lease, result)
             return (await derived_events.events_after_step(session, ended_step))[0]
 
+    async def request(self, step: Step, objective: str) -> None:
+        missing_data = MissingData(objective, "It is lacking.")
+        await self.database.run(
+            investigations.create_request(step.agent_id, self.iteration.id, step.id, missing_data)
+        )
+
     async def end_insight(self, *objectives: str, analyses: Sequence[str] = ()) -> list[Event]:
         """Ends the first open insight with these objectives as missing data; returns the following events."""
         insight = (await self.open(StepKind.INSIGHT))[0]
@@ -110,6 +116,26 @@ async def test_missing_data_is_researched_and_the_analyzer_is_asked_again(
         requests = list(await session.scalars(select(InvestigationRequest)))
     answered_by = {request.objective: request.answered_by for request in requests}
     assert answered_by == {"output of Togo in 2025": query.id, "more of it": None}
+
+
+@pytest.mark.parametrize("outcome", ["answered", "not found"])
+async def test_what_an_earlier_iteration_has_settled_is_not_researched_again(
+    database: Database, outcome: str
+) -> None:
+    loop = await Loop.begin(database, rounds=1)
+    [insight] = await loop.open(StepKind.INSIGHT)
+    request_id = investigations.request_id(insight.agent_id, "output of Togo in 2025")
+    await loop.request(insight, "output of Togo in 2025")
+    if outcome == "answered":
+        settle = investigations.mark_answered(insight.agent_id, [request_id], by=insight.id)
+    else:
+        settle = investigations.mark_not_found(insight.agent_id, {request_id: "No page has it."})
+    await database.run(settle)
+    events = await loop.end_insight("output of Togo in 2025", "output of Mali", analyses=[ANALYSIS])
+    assert subjects(events) == ["query.requested"]
+    assert [query.input["objective"] for query in await loop.open(StepKind.QUERY)] == [
+        "output of Mali"
+    ]
 
 
 @pytest.mark.parametrize(("rounds", "expected"), [(0, 0), (1, 1), (2, 2)])

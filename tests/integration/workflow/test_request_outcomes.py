@@ -1,4 +1,4 @@
-"""What becomes of investigation requests: answered by what, sought in vain, or open; equal ones are one."""
+"""States of investigation requests: answered with elements, not found, or open; equal requests are one."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from shared.database.engine import Database
-from shared.database.tables import Agent, InvestigationRequest
+from shared.database.pipelined import BoundStatement, run_together
+from shared.database.tables import Agent, GraphNode, GraphNodeType, InvestigationRequest
 from shared.enums import RequestState
 from shared.workflow import investigations
 from shared.workflow.investigations import MissingData, Requested
@@ -50,11 +51,13 @@ class Requests:
         outstanding = await self.database.run(investigations.list_outstanding(self.agent_id))
         return (
             [each.objective for each in outstanding.open],
-            [each.objective for each in outstanding.sought],
+            [each.objective for each in outstanding.not_found],
         )
 
-    async def seek(self, request: UUID, not_found: str | None = "No page has it.") -> None:
-        await self.database.run(investigations.mark_sought(self.agent_id, {request: not_found}))
+    async def mark_not_found(
+        self, request: UUID, not_found: str | None = "No page has it."
+    ) -> None:
+        await self.database.run(investigations.mark_not_found(self.agent_id, {request: not_found}))
 
     async def answer(
         self, request: UUID, nodes: Sequence[UUID] = (), not_found: str | None = None
@@ -70,8 +73,30 @@ class Requests:
 
     async def age(self, days: float) -> None:
         async with self.database.transaction() as session:
-            then = InvestigationRequest.sought_at - timedelta(days=days)
-            await session.execute(update(InvestigationRequest).values(sought_at=then))
+            age = timedelta(days=days)
+            values = {
+                name: getattr(InvestigationRequest, name) - age
+                for name in ("not_found_at", "answered_at")
+            }
+            await session.execute(update(InvestigationRequest).values(**values))
+
+    async def write_nodes(self, *names: str) -> list[UUID]:
+        """Writes nodes of these names, each of a type of its own."""
+        nodes = [
+            GraphNode(id=uuid4(), agent_id=self.agent_id, type=name, name=name, properties={})
+            for name in names
+        ]
+        async with self.database.transaction() as session:
+            for name in names:
+                values = {"description": "A type", "properties_schema": {}, "created_by": "test"}
+                session.add(GraphNodeType(agent_id=self.agent_id, name=name, **values))
+            await session.flush()
+            session.add_all(nodes)
+        return [node.id for node in nodes]
+
+    async def delete_node(self, node_id: UUID) -> None:
+        async with self.database.transaction() as session:
+            await session.execute(text("delete from graph_nodes where id = :id"), {"id": node_id})
 
     async def read_page(self) -> None:
         async with self.database.transaction() as session:
@@ -104,25 +129,59 @@ async def test_equal_requests_are_one(requests: Requests) -> None:
 async def test_an_answered_request_names_what_was_written_and_stays_answered(
     requests: Requests,
 ) -> None:
-    request, node = (await requests.make()).id, uuid4()
+    request, node = (await requests.make()).id, (await requests.write_nodes("Codelco"))[0]
     await requests.answer(request, [node])
     again = await requests.make(EQUAL[0])
     assert (again.is_open, again.answered_with) == (False, {"nodes": [str(node)], "edges": []})
-    await requests.seek(request)
+    await requests.mark_not_found(request)
     assert await requests.state() == RequestState.ANSWERED
     assert await requests.shown() == ([], [])
 
 
-@pytest.mark.parametrize(
+OPENED_AGAIN = pytest.mark.parametrize(
     ("days", "has_read", "is_open"),
     [(0, True, False), (0.5, True, False), (2, False, False), (2, True, True)],
 )
-async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was_read_since(
+
+
+@OPENED_AGAIN
+async def test_what_was_answered_is_opened_again_a_day_later_if_a_page_was_read_since(
+    requests: Requests, days: float, *, has_read: bool, is_open: bool
+) -> None:
+    request, node = (await requests.make()).id, (await requests.write_nodes("Codelco"))[0]
+    await requests.answer(request, [node])
+    await requests.age(days)
+    if has_read:
+        await requests.read_page()
+    for _ in range(2):
+        again = await requests.make()
+        assert (again.id, again.is_open) == (request, is_open)
+    assert await requests.shown() == ([OBJECTIVE] if is_open else [], [])
+    await requests.answer(request, [node])
+    assert await requests.state() == RequestState.ANSWERED
+
+
+async def test_a_request_is_opened_again_at_once_if_nothing_is_left_of_its_answer(
+    requests: Requests,
+) -> None:
+    request = (await requests.make()).id
+    nodes = await requests.write_nodes("Codelco", "Antamina")
+    await requests.answer(request, nodes)
+    await requests.delete_node(nodes[0])
+    assert not (await requests.make()).is_open
+    await requests.delete_node(nodes[1])
+    again = await requests.make()
+    assert (again.id, again.is_open, again.answered_with) == (request, True, None)
+    assert await requests.shown() == ([OBJECTIVE], [])
+
+
+@OPENED_AGAIN
+async def test_what_was_not_found_is_opened_again_a_day_later_if_a_page_was_read_since(
     requests: Requests, days: float, *, has_read: bool, is_open: bool
 ) -> None:
     request = (await requests.make()).id
-    await requests.seek(request)
-    assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+    await requests.mark_not_found(request)
+    assert await requests.state() == RequestState.NOT_FOUND
     assert await requests.shown() == ([], [OBJECTIVE])
     await requests.age(days)
     if has_read:
@@ -131,13 +190,13 @@ async def test_what_was_sought_in_vain_is_opened_again_a_day_later_if_a_page_was
     assert (again.id, again.is_open, again.not_found) == (request, is_open, "No page has it.")
     assert await requests.shown() == (([OBJECTIVE], []) if is_open else ([], [OBJECTIVE]))
     if is_open:
-        await requests.seek(request)
-        assert await requests.state() == RequestState.SOUGHT_IN_VAIN
+        await requests.mark_not_found(request)
+        assert await requests.state() == RequestState.NOT_FOUND
 
 
-async def test_another_query_can_answer_what_one_sought_in_vain(requests: Requests) -> None:
+async def test_another_query_can_answer_what_one_did_not_find(requests: Requests) -> None:
     request = (await requests.make()).id
-    await requests.seek(request, None)
+    await requests.mark_not_found(request, None)
     await requests.answer(request)
     assert await requests.state() == RequestState.ANSWERED
 
@@ -156,21 +215,43 @@ async def test_an_expired_request_is_opened_again_when_it_is_repeated(requests: 
     assert (await requests.stored())[0].id == request
 
 
+async def test_requests_of_an_iteration_are_found_without_reading_those_of_others(
+    requests: Requests,
+) -> None:
+    await requests.make()
+    query = investigations.list_requests(requests.started.iteration.id)
+    async with requests.database.connection() as connection:
+        fill = BoundStatement(
+            b"""
+            insert into investigation_requests
+              (id, agent_id, iteration_number, objective, reasoning, search_hints)
+            select gen_random_uuid(), $1, 1, 'other ' || place, '', '[]' from generate_series(1, 20000) as place
+            """,
+            (requests.agent_id,),
+        )
+        await run_together(connection, [fill])
+        await run_together(connection, [BoundStatement(b"analyze investigation_requests", ())])
+        sql, values = query.statement.bind(query.params)
+        (plan,) = await run_together(connection, [BoundStatement(b"explain " + sql, values)])
+    assert "Seq Scan on investigation_requests" not in "\n".join(row[0] for row in plan.tuples())
+
+
 @pytest.mark.parametrize(
     ("days", "has_read", "is_open"),
     [(0, True, False), (0.5, True, False), (2, False, False), (2, True, True)],
 )
-async def test_what_is_answered_in_part_is_opened_again_as_what_was_sought_in_vain(
+async def test_what_is_answered_in_part_is_opened_again_as_what_was_not_found(
     requests: Requests, days: float, *, has_read: bool, is_open: bool
 ) -> None:
-    request, node, missing = (await requests.make()).id, uuid4(), "The output of gold."
+    request, missing = (await requests.make()).id, "The output of gold."
+    (node,) = await requests.write_nodes("Codelco")
     await requests.answer(request, [node], missing)
     assert await requests.state() == RequestState.ANSWERED
     outstanding = await requests.database.run(investigations.list_outstanding(requests.agent_id))
     assert [(each.objective, each.not_found) for each in outstanding.partial] == [
         (OBJECTIVE, missing)
     ]
-    assert (outstanding.open, outstanding.sought) == ([], [])
+    assert (outstanding.open, outstanding.not_found) == ([], [])
     await requests.age(days)
     if has_read:
         await requests.read_page()

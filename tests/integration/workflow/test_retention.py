@@ -3,7 +3,7 @@
 import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -24,12 +24,21 @@ from shared.database.tables import (
     Interaction,
     Iteration,
     KeptInsight,
+    NewsItem,
     Retention,
     Source,
     Step,
 )
 from shared.database.tables.billing import Context
-from shared.enums import ANALYSIS_TYPE, IterationStatus, RetentionKind, StepKind, StepStatus
+from shared.enums import (
+    ANALYSIS_TYPE,
+    IterationStatus,
+    NewsKind,
+    NewsState,
+    RetentionKind,
+    StepKind,
+    StepStatus,
+)
 from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
@@ -312,6 +321,32 @@ async def test_the_newest_iterations_are_kept_whatever_their_age(history: Histor
     async with history.database.snapshot() as session:
         numbers = list(await session.scalars(select(Iteration.number).order_by(Iteration.number)))
     assert numbers == [4, 5, 6]
+
+
+async def test_decided_news_is_deleted_with_iterations(history: History) -> None:
+    """Open news stays, whatever its age: a plan has not decided on it."""
+    await history.iterate()
+    await history.iterate()
+    now = func.statement_timestamp()
+    ages = {"old": timedelta(days=40), "new": timedelta(days=5), "open": None}
+    async with history.database.transaction() as session:
+        for name, age in ages.items():
+            session.add(
+                NewsItem(
+                    id=uuid4(),
+                    agent_id=history.agent.id,
+                    kind=NewsKind.DOCUMENT,
+                    url=f"https://example.org/{name}",
+                    state=NewsState.OPEN if age is None else NewsState.SKIPPED,
+                    found_at=now - timedelta(days=50),
+                    decided_at=None if age is None else now - age,
+                )
+            )
+    await history.pass_days(40)
+    await pruner(history.database).prune(RetentionKind.ITERATIONS)
+    async with history.database.snapshot() as session:
+        urls = set(await session.scalars(select(NewsItem.url)))
+    assert urls == {"https://example.org/new", "https://example.org/open"}
 
 
 async def test_a_kind_without_an_age_is_kept_for_ever(history: History) -> None:

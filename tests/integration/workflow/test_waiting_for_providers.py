@@ -21,6 +21,7 @@ from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.errors import RetrySoonError, TransientError, unbilled
 from shared.events.topology import STREAM
 from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.model_server import RefusedAloneError
 from shared.llm.provider import ChatProvider
 from shared.runtime import consumer as delivery_module
 from shared.runtime import step_runner as work_module
@@ -239,11 +240,24 @@ async def test_a_waiting_step_whose_message_was_lost_is_requested_again(
 
 
 @pytest.mark.usefixtures("short_pauses")
-async def test_an_error_that_counts_as_an_attempt_ends_the_wait(
-    settings: Settings, database: Database, bus: Bus, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "keeps_waiting"),
+    [
+        (TransientError("an answer that broke off"), False),
+        (RefusedAloneError("the server refuses this request alone"), True),
+    ],
+)
+async def test_an_error_that_counts_as_an_attempt_ends_the_wait_unless_it_is_of_one_request(
+    settings: Settings,
+    database: Database,
+    bus: Bus,
+    monkeypatch: pytest.MonkeyPatch,
+    error: TransientError,
+    *,
+    keeps_waiting: bool,
 ) -> None:
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
-    errors: list[TransientError] = [unavailable_error(), TransientError("an answer that broke off")]
+    errors: list[TransientError] = [unavailable_error(), error]
 
     async def work(lease: Lease, step: StepRow) -> StepResult:
         if errors:
@@ -256,7 +270,7 @@ async def test_an_error_that_counts_as_an_attempt_ends_the_wait(
     async with running_service(observer(settings, work)):
         await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
     [row] = rows
-    assert (row.attempts, row.waits, row.waiting_since) == (1, 1, None)
+    assert (row.attempts, row.waits, row.waiting_since is not None) == (1, 1, keeps_waiting)
 
 
 async def test_an_internal_obstacle_is_retried_at_once(

@@ -257,3 +257,38 @@ def test_the_output_limit_is_sent_but_not_part_of_the_call_hash() -> None:
     assert request.sent_body["max_completion_tokens"] == 7
     assert request.as_call().hash == other.as_call().hash
     assert "max_completion_tokens" not in json.dumps(request.body)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ({"input_tokens": 100, "output_tokens": 10}, (100, 10, 0)),
+        (
+            {
+                "input_tokens": 100,
+                "output_tokens": 10,
+                "input_tokens_details": {"cached_tokens": 60},
+            },
+            (100, 10, 60),
+        ),
+        (
+            {"prompt_tokens": 100.0, "completion_tokens": 10, "prompt_cache_hit_tokens": 60.0},
+            (100, 10, 60),
+        ),
+        (
+            {
+                "prompt_tokens": 15,
+                "completion_tokens": 10,
+                "cache_read_input_tokens": 80,
+                "cache_creation_input_tokens": 5,
+            },
+            (100, 10, 80),
+        ),
+    ],
+)
+def test_usage_is_read_in_the_words_of_other_interfaces(
+    counts: dict[str, Any], expected: tuple[int, int, int]
+) -> None:
+    usage = parse_usage({"usage": counts})
+    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == expected
+    assert usage.fault is None

@@ -271,7 +271,7 @@ def test_the_model_is_told_once_of_a_retracted_page() -> None:
 
 def test_citations_that_no_shown_sentence_has_are_left_out() -> None:
     filler = FILLER * 300
-    pages = shown_pages(GHANA, {**TOGO, "content": f"Togo is small. {filler}"}, asked="cocoa")
+    pages = shown_pages(GHANA, {**TOGO, "content": f"Togo is small. {filler}"}, question="cocoa")
     last = len(pages[1].shown)
     document = (
         f"[2.1-99]\n[2.{last + 1}]\n[3.1] [0.1] [1.0]\nGrowth [9.9] was slow.\n[1.4-2.1]\n[1.3-2]"

@@ -118,6 +118,18 @@ def test_writing_one_after_the_other_gives_the_same(said: Sequence[Said], expect
     assert properties == {"price": expected}
 
 
+def test_a_page_without_a_date_replaces_what_an_older_version_has_dated_by_its_reading() -> None:
+    old = Claim(
+        UUID(int=1), {"price": 1}, DAY_0, DAY_0, url="https://a.example/", is_dated_by_reading=True
+    )
+    later = [Said(2, None, "b"), Said(3, None), Said(4, None), Said(5, None, "b")]
+    for order in permutations([old, *_claims(later)]):
+        assert project_properties({}, order) == {"price": 4}
+    dated = _claims([*later, Said(6, 5, "b")])
+    for order in permutations([old, *dated]):
+        assert project_properties({}, order) == {"price": 6}
+
+
 def test_a_value_without_a_date_is_reported_without_one() -> None:
     first, second = _claims([Said(1, None), Said(2, None, "b")])
     change = apply_claims({"price": 1}, [first], [second])

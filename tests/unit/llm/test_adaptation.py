@@ -7,7 +7,7 @@ import pytest
 from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations
 from shared.llm.answers import AnswerError
-from shared.llm.model_server import REFUSED_REQUEST
+from shared.llm.model_server import REFUSED_REQUEST, RefusedAloneError
 
 Json = dict[str, Any]
 CALL = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
@@ -50,6 +50,10 @@ class Server:
         ("Function calling requires reasoning_effort to be 'none' for this model", "reasoning_effort", "none"),
         ("Set `reasoning_effort` to `none` to use tools", "reasoning_effort", "none"),
         ("tools cannot be used here; please use reasoning_effort=\"none\"", "reasoning_effort", "none"),
+        ("Disable reasoning (\"reasoning_effort\": \"none\") to call tools", "reasoning_effort", "none"),
+        ("Function tools are not available while the model is thinking", "reasoning_effort", "none"),
+        ("thinking mode cannot be combined with tools", "reasoning_effort", "none"),
+        ("pass enable_thinking=false", "enable_thinking", False),
         ("parameter.enable_thinking should be set to false", "enable_thinking", False),
         ("thinking.type must be 'disabled' when tools are used", "thinking", {"type": "disabled"}),
         ("parallel_tool_calls must be false", "parallel_tool_calls", False),
@@ -61,6 +65,10 @@ class Server:
         ("streaming is disabled for this key", "stream", OMITTED),
         ("`stream_options` is only allowed when streaming", "stream_options", OMITTED),
         ("max_completion_tokens: 16000 > 8192, which is the maximum allowed", "max_completion_tokens", 8192),
+        ("Unsupported parameter: 'max_completion_tokens' is not supported with gpt-5-2025-08-07. Use 'max_tokens' instead.",
+         "max_completion_tokens", OMITTED),
+        ("'max_tokens' is deprecated since 2024; use 'max_completion_tokens'", "max_tokens", OMITTED),
+        ("Invalid max_tokens: the valid range is [1, 4096]", "max_tokens", 4096),
         ("max_tokens (16,000) exceeds the maximum of 4,096", "max_tokens", 4096),
     ],
 )  # fmt: skip
@@ -109,6 +117,41 @@ async def test_no_more_than_a_few_changes_are_tried_and_none_is_remembered() -> 
         await adaptations.send(BODY, server)
     assert len(server.requests) <= 7
     assert adaptations.changes("m") == ()
+
+
+async def test_a_change_that_did_not_help_is_not_remembered() -> None:
+    server = Server("tool_choice and verbosity: no", lambda body: "verbosity" not in body)
+    adaptations = Adaptations("the server", lambda _: None)
+    await adaptations.send(BODY, server)
+    assert [change.name for change in adaptations.changes("m")] == ["verbosity"]
+    assert server.requests[-1]["tool_choice"] == "required"
+
+
+async def test_an_effort_that_a_server_refuses_in_other_words_is_omitted() -> None:
+    server = Server('"m" does not support thinking', lambda body: "reasoning_effort" not in body)
+    adaptations = Adaptations("the server", lambda _: None)
+    await adaptations.send({**BODY, "reasoning_effort": "low"}, server)
+    assert len(server.requests) == 2
+
+
+async def test_a_server_that_fails_on_forced_calls_alone_is_not_forced_again() -> None:
+    sent: list[Json] = []
+
+    async def fail(body: Json) -> None:
+        sent.append(body)
+        if "tool_choice" in body:
+            raise RefusedAloneError("answered 500: AssertionError()")
+
+    adaptations = Adaptations("the server", lambda _: None)
+    for _ in range(2):
+        await adaptations.send(BODY, fail)
+    assert ["tool_choice" in each for each in sent] == [True, False, False]
+    with pytest.raises(RefusedAloneError):
+        await Adaptations("the server", print).send(BODY, always_fail)
+
+
+async def always_fail(_: Json) -> None:
+    raise RefusedAloneError("answered 500: out of memory")
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ ACCEPTED = [
     usage_case(
         "usage of 10,000 digits", {"prompt_tokens": int("9" * 4000), "completion_tokens": 1}
     ),
-    usage_case("usage in floats", {"prompt_tokens": 11.0, "completion_tokens": 7}),
+    usage_case("usage in fractions", {"prompt_tokens": 11.5, "completion_tokens": 7}),
     usage_case("usage as text", {"prompt_tokens": "11", "completion_tokens": "7"}),
     usage_case("usage that is no number", {"prompt_tokens": float("nan"), "completion_tokens": 7}),
     usage_case("usage that is true", {"prompt_tokens": True, "completion_tokens": 7}),

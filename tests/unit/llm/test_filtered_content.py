@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from shared.errors import PermanentError
-from shared.llm.model_server import REFUSED_CONTENT
+from shared.llm.answers import AnswerError
+from shared.llm.model_server import REFUSED_CONTENT, Stream
 from tests.support.model_server import (
     REQUEST,
+    events,
     fixed_response,
     make_resumable_call,
     model_server,
@@ -33,6 +35,34 @@ FILTERED: list[tuple[int, Any]] = [
     (403, {"error": {"message": "Input was flagged by moderation", "code": 403}}),
     (422, {"detail": "the request was blocked by the safety filter"}),
     (400, [{"error": {"code": 400, "message": "The prompt was blocked: PROHIBITED_CONTENT"}}]),
+    (400, {"error": {"message": "no", "code": "invalid_prompt"}}),
+    (400, {"error": {"message": "no", "code": "1301"}}),
+    (400, {"error": {"message": "系统检测到输入或生成内容可能包含敏感内容", "code": "x"}}),
+    (400, {"contentFilter": [{"level": 1, "role": "user"}], "error": {"message": "no"}}),
+]
+WITHHELD: list[Any] = [
+    *(
+        {"choices": [{"index": 0, "message": {"content": "Sorry."}, "finish_reason": reason}]}
+        for reason in (
+            "content_filter",
+            "guardrail_intervened",
+            "sensitive",
+            "SAFETY",
+            "PROHIBITED_CONTENT",
+            "content_filter: RECITATION",
+        )
+    ),
+    {"choices": [{"index": 0, "message": {"role": "assistant"}, "finish_reason": "SAFETY"}]},
+    {"choices": [{"index": 0, "finish_reason": "content_filter"}]},
+    {"choices": [], "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
+    {"prompt_feedback": {"block_reason": "OTHER"}},
+    {"error": {"code": 403, "message": "Your input was flagged by moderation"}},
+]
+NOT_WITHHELD: list[Any] = [
+    {"choices": [{"index": 0, "message": {"content": "Half a"}, "finish_reason": "abort"}]},
+    {"choices": []},
+    {"choices": [], "promptFeedback": {}},
+    {"error": {"code": 500, "message": "CUDA out of memory"}},
 ]
 OTHERS: list[tuple[int, Any, str]] = [
     (400, {"error": {"message": "Unsupported value: 'temperature'"}}, "llm_request"),
@@ -64,3 +94,33 @@ async def test_a_filter_of_the_provider_is_recognized(status: int, body: Any) ->
 @pytest.mark.parametrize(("status", "body", "code"), OTHERS)
 async def test_other_refusals_are_none_of_a_filter(status: int, body: Any, code: str) -> None:
     assert (await error_of(status, body)).code == code
+
+
+async def answer_error(body: Any, stream: Stream) -> AnswerError:
+    content = events(body) if stream == "auto" else json.dumps(body).encode()
+    async with (
+        model_server(fixed_response(content)) as stand_in,
+        provider_for(stand_in, stream=stream) as provider,
+    ):
+        with pytest.raises(AnswerError) as caught:
+            await provider.complete(REQUEST, make_resumable_call())
+    return caught.value
+
+
+@pytest.mark.parametrize("stream", ["never", "auto"])
+@pytest.mark.parametrize("body", WITHHELD)
+async def test_a_filter_that_withholds_an_answer_is_recognized(body: Any, stream: Stream) -> None:
+    assert (await answer_error(body, stream)).is_filtered
+
+
+@pytest.mark.usefixtures("no_quick_retries")
+@pytest.mark.parametrize("stream", ["never", "auto"])
+@pytest.mark.parametrize("body", NOT_WITHHELD)
+async def test_another_broken_answer_is_none_of_a_filter(body: Any, stream: Stream) -> None:
+    assert not (await answer_error(body, stream)).is_filtered
+
+
+@pytest.fixture
+def no_quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Disable immediate retries."""
+    monkeypatch.setattr("shared.llm.model_server.QUICK_TRIES", 1)

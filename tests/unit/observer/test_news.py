@@ -15,8 +15,8 @@ from services.observer.news import (
     READ_AGAIN,
     Probe,
     Watched,
-    found_items,
     groups_to_read,
+    new_items,
     reading_query,
     worth_storing,
 )
@@ -76,7 +76,7 @@ def changed(name: str) -> Item:
 
 
 def found(probes: Sequence[Probe], read: Set[str] = frozenset()) -> list[Item]:
-    return found_items(probes, read, UUID(int=1), READ_AT)
+    return new_items(probes, read, UUID(int=1), READ_AT)
 
 
 def after(probe: Probe) -> Watched:

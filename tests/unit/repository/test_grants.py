@@ -86,6 +86,7 @@ DELETES: dict[tuple[str, str], RowCondition | None] = {
     ("scheduler", "sources"): None,
     ("scheduler", "deliveries"): None,
     ("scheduler", "investigation_requests"): None,
+    ("scheduler", "news_items"): None,
 }
 """The tables from which a service may delete, and which rows; None: all."""
 

@@ -86,3 +86,22 @@ def test_a_statement_is_about_the_request_that_it_names() -> None:
     objectives = {chile: "The copper output of Chile in 2024", peru: "The copper output of Peru"}
     assert by_request([WHAT], objectives) == {peru: WHAT}
     assert by_request(["más datos"], objectives) == {chile: "más datos", peru: "más datos"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_about"),
+    [
+        ("No source gives a figure for 2027.", False),
+        ("The output of Ghana in 2024 was not found.", False),
+        ("No source gives the output of Ghana in 2025.", True),
+        ("Neither 2025 nor 2026 was found.", True),
+        ("The output of Ghana was not found.", True),
+        ("Nothing was found.", True),
+    ],
+)
+def test_a_statement_about_other_years_leaves_a_request_answered(
+    statement: str, *, is_about: bool
+) -> None:
+    request = UUID(int=1)
+    found = by_request([statement], {request: "The cocoa output of Ghana in 2025"})
+    assert found == ({request: statement} if is_about else {})

@@ -18,6 +18,10 @@ def test_a_quiet_iteration_says_that_no_model_was_called() -> None:
     ]
 
 
+def test_the_notes_of_a_run_are_among_those_of_its_step() -> None:
+    assert plan_notes({"notes": ["A page was left out."]}) == ["A page was left out."]
+
+
 @pytest.mark.parametrize("result", [{}, {"reasons": ["of an older version"]}])
 def test_a_step_without_known_reasons_has_no_notes(result: dict[str, object]) -> None:
     assert plan_notes(result) == []

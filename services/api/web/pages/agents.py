@@ -328,7 +328,7 @@ async def _side_context(access: AgentAccess) -> dict[str, Any]:
     requests = await conclusions.list_investigation_requests(
         access.session, access.owner_id, access.agent.id, _LATEST_PAGE, is_open=True
     )
-    sought = await conclusions.list_investigation_requests(
+    not_found = await conclusions.list_investigation_requests(
         access.session, access.owner_id, access.agent.id, _LATEST_PAGE, is_incomplete=True
     )
     recent = await agent_queries.recent_iterations(
@@ -340,6 +340,6 @@ async def _side_context(access: AgentAccess) -> dict[str, Any]:
         "counters": counters_by_agent[access.agent.id],
         "latest": await conclusions.newest_conclusions(access.session, access.scope, LATEST),
         "lacking": requests,
-        "sought": sought,
+        "not_found": not_found,
         "budget": await costs.agent_usage(access.session, access.agent.id),
     }

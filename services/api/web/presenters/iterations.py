@@ -17,6 +17,7 @@ from shared.enums import (
 )
 from shared.schemas.base import Json, RunningCall, StepResponse, Trouble
 from shared.schemas.iterations import (
+    NOTES_KEY,
     IterationProgress,
     PhaseRunResponse,
     plan_notes,
@@ -195,20 +196,20 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     result = step.result or {}
     if step.status != StepStatus.COMPLETED:
         return ()
-    checks = _checks_in_words(result.get("checks") or {})
+    notes = (*_checks_in_words(result.get("checks") or {}), *result.get(NOTES_KEY, ()))
     if kind == StepKind.QUERY:
         nodes, edges = result.get("nodes", 0), result.get("edges", 0)
         counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
-        return (counts, *query_notes(result), *checks)
+        return (counts, *query_notes(result), *notes)
     if kind == StepKind.INSIGHT and not result.get("analyses"):
-        return ("Not enough data for an analysis.",)
+        return ("Not enough data for an analysis.", *notes)
     if kind == StepKind.ADVISE and not result.get("advice"):
-        return (result.get("reason") or "No advice in this iteration.",)
+        return (result.get("reason") or "No advice in this iteration.", *notes)
     if kind == StepKind.OBSERVE:
         dropped = result.get("dropped_repeats")
         repeats = [f"{plural(dropped, 'repeated item')} left out."] if dropped else []
         return (*plan_notes(result), *repeats)
-    return checks
+    return notes
 
 
 def _checks_in_words(checks: Json) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ TIME = sa.DateTime(timezone=True)
 
 def upgrade() -> None:
     op.add_column("investigation_requests", sa.Column("answered_with", JSONB(), nullable=True))
-    op.add_column("investigation_requests", sa.Column("sought_at", TIME, nullable=True))
+    op.add_column("investigation_requests", sa.Column("not_found_at", TIME, nullable=True))
     op.add_column("investigation_requests", sa.Column("not_found", sa.Text(), nullable=True))
     op.add_column("investigation_requests", sa.Column("reopened_at", TIME, nullable=True))
     op.create_table(
@@ -55,5 +55,5 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.drop_table("news_items")
-    for column in ("reopened_at", "not_found", "sought_at", "answered_with"):
+    for column in ("reopened_at", "not_found", "not_found_at", "answered_with"):
         op.drop_column("investigation_requests", column)
