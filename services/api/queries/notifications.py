@@ -210,7 +210,7 @@ async def _inbox_views(
     day = await database_date(session)
     advice_ids = [item.node_id for item, _, _ in rows if item.node_id is not None]
     doubted = await doubts.doubted_since(session, advice_ids) if advice_ids else {}
-    replaced = await replaced_by(session, advice_ids) if advice_ids else {}
+    replaced = await replaced_by(session, advice_ids)
     return [_inbox_view(day, doubted, replaced, *row) for row in rows]
 
 

@@ -84,18 +84,21 @@ def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
 
 async def replaced_by(session: AsyncSession, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
     """The name of the advice that replaces each one; those that none replaces are left out."""
+    if not advice_ids:
+        return {}
     newer = aliased(GraphNode)
     statement = (
-        select(GraphNode.id, newer.name)
+        select(newer.created_at, GraphNode.id, newer.name)
         .join(newer, and_(newer.agent_id == GraphNode.agent_id, newer.type == ADVICE_TYPE))
         .where(
             GraphNode.id.in_(advice_ids),
             GraphNode.type == ADVICE_TYPE,
             newer.properties["replaces"].astext == cast(GraphNode.id, Text),
         )
-        .order_by(newer.created_at)
     )
-    return {row[0]: row[1] for row in await session.execute(statement)}
+    # The latest one, if several replace it.
+    rows = sorted(await session.execute(statement), key=lambda row: row[0])
+    return {advice_id: name for _, advice_id, name in rows}
 
 
 async def _views(
@@ -107,7 +110,8 @@ async def _views(
     day = await database_date(session)
     node_ids = [node.id for node in nodes]
     doubted = await doubts.doubted_since(session, node_ids)
-    replaced = await replaced_by(session, node_ids)
+    advice_ids = [node.id for node in nodes if node.type == ADVICE_TYPE]
+    replaced = await replaced_by(session, advice_ids)
     return [
         _view(node, node_citations, names, day, doubted.get(node.id), replaced.get(node.id))
         for node, node_citations in zip(nodes, citations, strict=True)

@@ -127,6 +127,7 @@ async def test_operators_see_what_is_deleted_and_when(
     assert of_iterations.next_at is not None
     assert {table.name for table in of_iterations.tables} == {
         "iterations",
+        "news_items",
         "steps",
         "calls",
         "pinned_contexts",

@@ -119,6 +119,7 @@ async def add_evidence(database: Database, agent: Agent) -> UUID:
             "url": f"https://press.example/{year}",
             "title": "Lithium of Halden Cells",
             "content": f"Halden bought {year} tonnes – ½ of all.",
+            "published_date": f"{year}-12-31",
         }
         for year in (2024, 2025)
     ]
