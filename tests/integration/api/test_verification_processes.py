@@ -135,4 +135,4 @@ async def test_a_process_ends_with_the_api() -> None:
     )
     assert process.stdin is not None
     process.stdin.close()
-    assert await asyncio.wait_for(process.wait(), 10) == 0
+    assert await asyncio.wait_for(process.wait(), 60) == 0
