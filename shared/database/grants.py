@@ -504,6 +504,8 @@ _REOPENED_COLUMNS: Final = (
     "search_hints",
     "dropped_at",
     "answered_at",
+    "answered_by",
+    "answered_with",
     "reopened_at",
 )
 

@@ -14,14 +14,17 @@ from shared.tools import Json
 SECONDS: Final = 5.0
 """Time limit for one page. A long one takes a tenth of a second on an idle machine."""
 PROCESSES: Final = 2
+IN_THREAD_BYTES: Final = 32 * 1024
+"""Shorter texts are read in a thread: the time is linear in the length, and starting a process takes longer."""
 
 
 class ForeignTextReader:
     """Reads pages and feeds in worker processes, which start with the first page."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = SECONDS, in_thread_bytes: int = IN_THREAD_BYTES) -> None:
         self._workers = WorkerPool("shared.runtime.foreign_text", PROCESSES)
         self._seconds = seconds
+        self._in_thread_bytes = in_thread_bytes
 
     async def page_content(self, page: Fetched) -> PageContent:
         """See `shared.fetch.pages.page_content`. Raises FetchError if that takes too long."""
@@ -65,6 +68,8 @@ class ForeignTextReader:
         return ""
 
     async def _read(self, kind: str, head: Json, body: bytes) -> Any:
+        if len(body) <= self._in_thread_bytes:
+            return await asyncio.to_thread(_read, {"kind": kind, **head}, body)
         message = json.dumps({"kind": kind, **head}).encode() + b"\n" + body
         try:
             answer = json.loads(await self._workers.call(message, self._seconds))

@@ -27,12 +27,13 @@ print(all(package.OWNER == "somebody else" for package in (shared, cli, services
 CHILDREN = """
 import asyncio, os, subprocess, sys
 import vigil_agents
-from services.api.verification import _CheckingProcess
 from shared.interpreter import child_environment
+from shared.runtime.worker_processes import WorkerPool
 
 async def check():
-    process = await _CheckingProcess.start()
-    await process.end()
+    pool = WorkerPool("services.api.verification", 1)
+    await pool._start()
+    await pool.close()
 
 asyncio.run(check())
 program = "import shared.version; print(shared.version.__file__)"

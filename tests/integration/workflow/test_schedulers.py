@@ -26,9 +26,11 @@ from shared.events.topology import STREAM
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
+from shared.runtime.step_runner import StepResult
+from shared.workflow.iterations import StepRow
+from shared.workflow.leases import Lease
 from tests.support.factories import make_agent
 from tests.support.failpoints import arm
-from tests.support.processes import nothing
 from tests.support.running_services import running_services
 from tests.support.steps import observer, running_service
 from tests.support.waiting import wait_until
@@ -176,6 +178,11 @@ async def watch_lateness(database: Database, latest: dict[str, float]) -> None:
         await asyncio.sleep(0.05)
 
 
+async def quiet(lease: Lease, step: StepRow) -> StepResult:
+    """Finds nothing to do, which is no reason for attention."""
+    return StepResult({"queries": 0, "insights": 0, "quiet": True})
+
+
 async def test_no_run_is_missed_and_no_agent_runs_twice_at_once(
     settings: Settings, database: Database, bus: Bus, tmp_path: Path, seed: int, kills: int
 ) -> None:
@@ -187,7 +194,7 @@ async def test_no_run_is_missed_and_no_agent_runs_twice_at_once(
     ]
     latest: dict[str, float] = {}
     async with (
-        running_service(observer(settings, nothing)),
+        running_service(observer(settings, quiet)),
         running_services(settings, ("aggregator",)),
         supervising(replicas),
     ):

@@ -34,7 +34,12 @@ EXPECTED_STATUS: dict[tuple[str, str], int] = {
     ("POST", "/api/v1/dead-letters/{dead_letter}/retry"): 409,
 }
 IDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-SINGLE_PAGE_LISTS = ("/api/v1/costs", "/api/v1/agents/{agent}/costs", "/api/v1/dead-letters")
+SINGLE_PAGE_LISTS = (
+    "/api/v1/costs",
+    "/api/v1/agents/{agent}/costs",
+    "/api/v1/agents/{agent}/checks",
+    "/api/v1/dead-letters",
+)
 """Lists of which the victim has only one page: its costs are of today, and one of its dead letters has no step and is
 shown only to operators.
 """

@@ -179,7 +179,7 @@ DENIED = [
     ("aggregator", "select mission from agents"),
     ("aggregator", "update agents set feedback_rounds = 2"),
     ("aggregator", "update investigation_requests set answered_at = now()"),
-    ("analyzer", "update investigation_requests set answered_at = now()"),
+    ("analyzer", "update investigation_requests set not_found = 'x'"),
     ("researcher", "update investigation_requests set objective = ''"),
     ("observer", "update investigation_requests set answered_at = now()"),
     ("observer", "update graph_node_types set name = 'x'"),

@@ -32,7 +32,7 @@ FEED = b"<rss><item><link>https://example.com/1</link><title>One</title></item><
 
 @pytest.fixture
 async def reader() -> AsyncIterator[ForeignTextReader]:
-    reader = ForeignTextReader(seconds=3)
+    reader = ForeignTextReader(seconds=3, in_thread_bytes=0)
     yield reader
     await reader.close()
 
@@ -66,7 +66,7 @@ async def test_pages_of_a_search_are_read_before_the_event_loop_needs_them(
 
 
 async def test_an_unreadable_page_of_a_search_is_left_out_and_explained() -> None:
-    reader = ForeignTextReader(seconds=0.0)
+    reader = ForeignTextReader(seconds=0.0, in_thread_bytes=0)
     try:
         answer = await reader.readable({"results": [{"url": URL, "content": "Oslo is a city."}]})
     finally:
@@ -85,7 +85,7 @@ async def test_no_process_starts_before_the_first_page(monkeypatch: pytest.Monke
         return await start(pool)
 
     monkeypatch.setattr(WorkerPool, "_start", count)
-    reader = ForeignTextReader()
+    reader = ForeignTextReader(in_thread_bytes=0)
     assert started == []
     await asyncio.gather(*(reader.page_content(PAGE) for _ in range(8)))
     assert len(started) <= 2
