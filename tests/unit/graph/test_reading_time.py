@@ -59,6 +59,7 @@ NO_TEXT: Final = {
     "shared.graph.provenance.claims.current_claims": "claims",
     "shared.graph.provenance.claims.project_properties": "claims",
     "shared.graph.provenance.claims.apply_claims": "claims",
+    "shared.graph.provenance.claims.is_dated_by_reading": "dates",
     "shared.graph.provenance.page_reading.remember_reading": "what another process has read",
     "shared.graph.provenance.sources.remember_pages": "rows",
     "shared.graph.provenance.sources.pages_query": "addresses",
