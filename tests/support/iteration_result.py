@@ -16,6 +16,7 @@ from shared.database.tables import (
     DeadLetter,
     GraphNode,
     InboxItem,
+    InvestigationRequest,
     Iteration,
     Message,
     Step,
@@ -67,7 +68,9 @@ async def load_iteration_result(
     agent = mission.agent
     scope = GraphScope(agent.owner_id, agent.id)
     iteration = (await session.scalars(select(Iteration).filter_by(agent_id=agent.id))).one()
+    requests = await session.scalars(select(InvestigationRequest).filter_by(agent_id=agent.id))
     names = await _names(session, mission, iteration)
+    names = {**names, **{str(each.id): f"request {each.objective}" for each in requests}}
     steps = await session.scalars(select(Step).filter_by(agent_id=agent.id))
     items = await session.scalars(select(InboxItem).filter_by(agent_id=agent.id))
     messages = await session.scalars(

@@ -115,8 +115,15 @@ async def _state_faults(session: AsyncSession, iteration: Iteration) -> list[str
 
 
 def _interaction_faults(interaction: Interaction) -> list[str]:
-    answers = Counter(event.get("key") or event.get("call_id") for event in interaction.events)
-    return [f"{key} was recorded {times} times" for key, times in answers.items() if times > 1]
+    # A result and what was shown of it have one key.
+    answers = Counter(
+        (event["type"], event.get("key") or event.get("call_id")) for event in interaction.events
+    )
+    return [
+        f"{kind} {key} was recorded {times} times"
+        for (kind, key), times in answers.items()
+        if times > 1
+    ]
 
 
 async def _event_faults(
