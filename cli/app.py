@@ -1,18 +1,23 @@
 """The `vigil` command. A command's module is imported when the command is invoked, so that `--help` stays fast."""
 
+import ast
 import os
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from cli.command import CommandGroup, command_group
-from cli.help import VigilCommand, VigilGroup
-from cli.usage import UsageError, print_usage_error
+from cli.command import command_group
+from cli.errors import BAD_INPUT
+from cli.main import raise_on_interrupt
+from cli.options import COMPLETION_VARIABLE
 
-COMPLETION_VARIABLE: Final = "_VIGIL_COMPLETE"
-"""Set by the scripts of `vigil completion`."""
 HELP: Final = "Run autonomous agents. Each builds a knowledge graph for its mission, finds gaps in it and draws conclusions."
+UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+"""Every error in a command line. Typer exports only this one subclass."""
 
 INSTALLATION: Final = "Installation"
 AGENTS: Final = "Agents"
@@ -20,289 +25,137 @@ ACCESS: Final = "Access"
 
 
 class Entry(NamedTuple):
-    """A command or group: where it is defined, and what `vigil --help` says of it (the first line of its help)."""
+    """Where a command or a group of commands is defined, and under which heading `vigil --help` lists it."""
 
     panel: str
     module: str
     name: str
-    summary: str
 
 
 COMMANDS: Final = {
-    "up": Entry(
-        INSTALLATION,
-        "local",
-        "up",
-        "Run Vigil on this machine (PostgreSQL, NATS, all services and the API) until Ctrl-C.",
-    ),
-    "demo": Entry(
-        INSTALLATION,
-        "local",
-        "demo",
-        "Watch a new agent plan, research, analyze and advise in a separate installation.",
-    ),
-    "try-model": Entry(
-        INSTALLATION,
-        "local",
-        "try_model",
-        "Test a model on a fixed mission and report what it can do.",
-    ),
-    "backup": Entry(
-        INSTALLATION,
-        "backups",
-        "backup",
-        "Write a backup of the installation on this machine to one file, while it runs or not.",
-    ),
-    "restore": Entry(
-        INSTALLATION,
-        "backups",
-        "restore",
-        "Restore a backup into an empty data directory, for `vigil up`.",
-    ),
-    "doctor": Entry(
-        INSTALLATION,
-        "operations",
-        "doctor",
-        "Check everything Vigil depends on and show how to fix problems.",
-    ),
-    "migrate": Entry(
-        INSTALLATION,
-        "operations",
-        "migrate",
-        "Create or update the tables, owner, stream and consumers.",
-    ),
-    "upgrade": Entry(
-        INSTALLATION,
-        "operations",
-        "upgrade",
-        "Check whether this version can take over the installation, then update it as `vigil migrate` does.",
-    ),
-    "keys": Entry(
-        INSTALLATION,
-        "operations",
-        "keys",
-        "Create NATS and PostgreSQL passwords for each service, and the NATS user configuration.",
-    ),
-    "retention": Entry(
-        INSTALLATION,
-        "operations",
-        "retention",
-        "Show what is deleted when it is old: age limits, sizes, and what was deleted.",
-    ),
-    "dead-letters": Entry(
-        INSTALLATION,
-        "operations",
-        "dead_letter_commands",
-        "List, retry or discard messages and steps that failed permanently.",
-    ),
-    "run": Entry(
-        AGENTS,
-        "agents",
-        "run",
-        "Start an iteration now. With --wait, exit with 0 only if it completes.",
-    ),
-    "chat": Entry(
-        AGENTS,
-        "chat",
-        "chat",
-        "Chat with an agent. Ctrl-C does not stop an answer; you can read it later.",
-    ),
-    "tail": Entry(
-        AGENTS,
-        "events",
-        "tail",
-        "Follow events from now, or from an earlier time, until Ctrl-C.",
-    ),
-    "top": Entry(
-        AGENTS,
-        "top",
-        "top",
-        "Show a live view of each service's lag, messages in flight, rate, leases and replicas until Ctrl-C.",
-    ),
-    "graph": Entry(
-        AGENTS,
-        "graph",
-        "graph",
-        "Show an agent's knowledge graph: types, nodes, edges, the neighbours of a node, and evidence.",
-    ),
-    "iterations": Entry(
-        AGENTS, "iterations", "iterations", "List an agent's iterations, newest first."
-    ),
-    "iteration": Entry(
-        AGENTS,
-        "iterations",
-        "iteration",
-        "Show an iteration: its plan, its steps and their results.",
-    ),
-    "analyses": Entry(
-        AGENTS,
-        "iterations",
-        "analyses",
-        "Show an agent's analyses, newest first, each with its citations.",
-    ),
-    "advice": Entry(
-        AGENTS,
-        "iterations",
-        "advice",
-        "Show an agent's advice, newest first, with the analyses that support it.",
-    ),
-    "investigations": Entry(
-        AGENTS,
-        "iterations",
-        "investigations",
-        "Show an agent's investigation requests (data that its analyses lacked) and their state, newest first.",
-    ),
-    "verify": Entry(
-        AGENTS,
-        "sources",
-        "verify",
-        "Trace advice or an analysis to its sources and check every hash and link, without calling a model.",
-    ),
-    "export": Entry(
-        AGENTS,
-        "transfer",
-        "export",
-        "Export a consistent snapshot of an agent's graph, including its provenance.",
-    ),
-    "import": Entry(
-        AGENTS,
-        "transfer",
-        "import_",
-        "Create a paused agent from an exported graph, after checking every hash and seal.",
-    ),
-    "costs": Entry(
-        AGENTS,
-        "costs",
-        "costs",
-        "Show what model and search calls cost, and how much of today's budget is left.",
-    ),
-    "budget": Entry(
-        AGENTS,
-        "costs",
-        "budget",
-        "Show or set the daily budget (UTC) of an agent or of the whole installation.",
-    ),
-    "agent": Entry(
-        AGENTS,
-        "agents",
-        "agent_commands",
-        "Create, show, edit, pause, resume and delete agents.",
-    ),
-    "memory": Entry(
-        AGENTS,
-        "chat",
-        "memory_commands",
-        "Manage the preferences and facts that an agent remembers.",
-    ),
-    "source": Entry(
-        AGENTS,
-        "sources",
-        "source_commands",
-        "List, show, retract and restore the pages that an agent has read.",
-    ),
-    "node": Entry(
-        AGENTS,
-        "graph",
-        "node_commands",
-        "Find, merge and unmerge duplicate nodes, or declare nodes distinct.",
-    ),
-    "inbox": Entry(
-        AGENTS,
-        "notifications",
-        "inbox_commands",
-        "Show unread advice and notices, or open, mark and answer an item.",
-    ),
-    "destination": Entry(
-        AGENTS,
-        "notifications",
-        "destination_commands",
-        "Manage the webhooks and email addresses that also receive inbox items.",
-    ),
-    "login": Entry(
-        ACCESS,
-        "accounts",
-        "login",
-        "Save an installation and your token as a profile for later commands.",
-    ),
-    "logout": Entry(
-        ACCESS,
-        "accounts",
-        "logout",
-        "Remove a saved profile. Its token stays valid until you revoke it with `vigil token revoke`.",
-    ),
-    "whoami": Entry(
-        ACCESS,
-        "accounts",
-        "whoami",
-        "Show the current installation, your user and the scopes of your token.",
-    ),
-    "sign-in-link": Entry(
-        ACCESS,
-        "accounts",
-        "sign_in_link",
-        "Print a one-time link that signs in a browser. It expires after 15 minutes.",
-    ),
-    "completion": Entry(
-        INSTALLATION,
-        "shell",
-        "completion",
-        "Print a script that makes your shell complete commands, options and agent names.",
-    ),
-    "token": Entry(
-        ACCESS,
-        "accounts",
-        "token_commands",
-        "Create, list and revoke API tokens for programs.",
-    ),
-    "user": Entry(
-        ACCESS,
-        "accounts",
-        "user_commands",
-        "Manage the users of the installation (operators only).",
-    ),
+    "up": Entry(INSTALLATION, "local", "up"),
+    "demo": Entry(INSTALLATION, "local", "demo"),
+    "try-model": Entry(INSTALLATION, "local", "try_model"),
+    "backup": Entry(INSTALLATION, "backups", "backup"),
+    "restore": Entry(INSTALLATION, "backups", "restore"),
+    "doctor": Entry(INSTALLATION, "operations", "doctor"),
+    "migrate": Entry(INSTALLATION, "operations", "migrate"),
+    "upgrade": Entry(INSTALLATION, "operations", "upgrade"),
+    "keys": Entry(INSTALLATION, "operations", "keys"),
+    "retention": Entry(INSTALLATION, "operations", "retention"),
+    "dead-letters": Entry(INSTALLATION, "operations", "dead_letter_commands"),
+    "completion": Entry(INSTALLATION, "shell", "completion"),
+    "run": Entry(AGENTS, "agents", "run"),
+    "chat": Entry(AGENTS, "chat", "chat"),
+    "tail": Entry(AGENTS, "events", "tail"),
+    "top": Entry(AGENTS, "top", "top"),
+    "graph": Entry(AGENTS, "graph", "graph"),
+    "iterations": Entry(AGENTS, "iterations", "iterations"),
+    "iteration": Entry(AGENTS, "iterations", "iteration"),
+    "analyses": Entry(AGENTS, "iterations", "analyses"),
+    "advice": Entry(AGENTS, "iterations", "advice"),
+    "investigations": Entry(AGENTS, "iterations", "investigations"),
+    "verify": Entry(AGENTS, "sources", "verify"),
+    "export": Entry(AGENTS, "transfer", "export"),
+    "import": Entry(AGENTS, "transfer", "import_"),
+    "costs": Entry(AGENTS, "costs", "costs"),
+    "budget": Entry(AGENTS, "costs", "budget"),
+    "agent": Entry(AGENTS, "agents", "agent_commands"),
+    "memory": Entry(AGENTS, "chat", "memory_commands"),
+    "source": Entry(AGENTS, "sources", "source_commands"),
+    "node": Entry(AGENTS, "graph", "node_commands"),
+    "inbox": Entry(AGENTS, "notifications", "inbox_commands"),
+    "destination": Entry(AGENTS, "notifications", "destination_commands"),
+    "login": Entry(ACCESS, "accounts", "login"),
+    "logout": Entry(ACCESS, "accounts", "logout"),
+    "whoami": Entry(ACCESS, "accounts", "whoami"),
+    "sign-in-link": Entry(ACCESS, "accounts", "sign_in_link"),
+    "token": Entry(ACCESS, "accounts", "token_commands"),
+    "user": Entry(ACCESS, "accounts", "user_commands"),
 }
 
 
 def run(arguments: list[str]) -> int:
     """Runs a command line, and returns its exit code. Raises VigilError."""
     command = typer.main.get_command(build_app())
-    if shell := os.environ.get(COMPLETION_VARIABLE):
-        from cli.completion import complete
+    if os.environ.get(COMPLETION_VARIABLE):
+        from typer.completion import completion_init  # type: ignore[attr-defined]  # not in __all__
 
-        return complete(command, shell, arguments[1:])
+        completion_init()
+        command.main([], prog_name="vigil", complete_var=COMPLETION_VARIABLE)
     try:
         with command.make_context("vigil", arguments) as context:
             command.invoke(context)
     except typer.Exit as end:
         return end.exit_code
     except UsageError as error:
-        return print_usage_error(error)
+        if (find_causes := getattr(error.__cause__, "errors", None)) is not None:
+            from shared.errors import describe_invalid_value
+
+            # pydantic's own text is for programmers.
+            error.message = describe_invalid_value(find_causes()[0])
+        error.show()
+        return BAD_INPUT
     return 0
 
 
-class LazyCommands(VigilGroup):
-    """Lists commands by their summaries, and imports a command when it is invoked."""
+class LazyCommands(TyperGroup):
+    """Lists commands by their docstrings, and imports a command when it is invoked."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
-        self.commands = {
-            name: VigilCommand(name, help=entry.summary, rich_help_panel=entry.panel)
-            for name, entry in COMMANDS.items()
-        }
+        self.commands = {name: TyperCommand(name=name) for name in COMMANDS}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The entry for lists of commands."""
+        if (entry := COMMANDS.get(cmd_name)) is None:
+            return None
+        summary = _summaries(entry.module)[entry.name]
+        return TyperCommand(name=cmd_name, help=summary, short_help=summary)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for panel in (INSTALLATION, AGENTS, ACCESS):
+            with formatter.section(panel):
+                names = [name for name, entry in COMMANDS.items() if entry.panel == panel]
+                formatter.write_dl([(name, self.get_command(ctx, name).help) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        name, command, remaining = super().resolve_command(ctx, args)
-        return name, command if name is None else self.load_command(name), remaining
+        name, _, remaining = super().resolve_command(ctx, args)
+        return name, load_command(name) if name else None, remaining
 
-    def load_command(self, name: str) -> Any:
-        """The command or group itself, in place of the entry that --help lists."""
-        entry = COMMANDS[name]
-        target = getattr(import_module(f"cli.commands.{entry.module}"), entry.name)
-        if isinstance(target, CommandGroup):
-            return typer.main.get_command(target)
-        group = command_group(name, entry.summary)
-        group.command(name)(target)
-        return typer.main.get_command(group)
+
+def load_command(name: str) -> Any:
+    """The command or group itself, in place of its entry."""
+    entry = COMMANDS[name]
+    target = getattr(import_module(f"cli.commands.{entry.module}"), entry.name)
+    raise_on_interrupt()  # after the import, which may turn it into another error
+    if not isinstance(target, typer.Typer):
+        app = command_group(name, "")
+        app.command(name)(target)
+        return typer.main.get_command(app)
+    group: Any = typer.main.get_command(target)
+    for command in group.commands.values():
+        command.short_help = command.help.partition("\n")[0]  # which a list does not cut
+    return group
+
+
+@cache
+def _summaries(module: str) -> dict[str, str]:
+    """The first lines of docstrings, and the help of groups, in the source: to import all commands takes long."""
+    source = (Path(__file__).parent / "commands" / f"{module}.py").read_text("utf-8")
+    summaries = {}
+    for node in ast.parse(source).body:
+        match node:
+            case ast.FunctionDef():
+                summaries[node.name] = (ast.get_docstring(node) or "").partition("\n")[0]
+            case ast.Assign(
+                targets=[ast.Name(id=name)],
+                value=ast.Call(
+                    func=ast.Name(id="command_group"), args=[_, ast.Constant(value=text)]
+                ),
+            ):
+                summaries[name] = str(text)
+    return summaries
 
 
 def build_app() -> typer.Typer:

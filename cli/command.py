@@ -2,24 +2,29 @@
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from errno import ENAMETOOLONG
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
+from typer.core import TyperCommand
 
 from cli.client.target import Address
-from cli.help import VigilCommand, VigilGroup
-from cli.main import raise_on_interrupt
 from cli.options import AsJson, Data, Profile, Token, Url
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from rich.console import Console
 
-_CREDENTIALS: Final[dict[str, Any]] = {"token": Token, "profile": Profile}
-_API_OPTIONS: Final[dict[str, Any]] = {"as_json": AsJson, "url": Url, "data": Data}
-_DEFAULTS: Final = {"as_json": False}
+_API_OPTIONS: Final[dict[str, Any]] = {
+    "as_json": AsJson,
+    "url": Url,
+    "data": Data,
+    "token": Token,
+    "profile": Profile,
+}
 
 
 @dataclass(frozen=True)
@@ -35,23 +40,20 @@ class Result:
 def api_command(command: Callable[..., Result | None]) -> Callable[..., None]:
     """Makes a command of a function whose first parameter is a Client, followed by its own options.
 
-    Adds --url and --data, which choose the API, and --json where the function returns a Result. The function gets
-    `as_json` or `data` only where it declares them. The client connects at its first request, so a function can check
-    its arguments before. Errors are printed by `cli.main`.
+    Adds the options that choose the API, and --json where the function returns a Result. The function gets `as_json` or
+    `data` only where it declares them. The client connects at its first request, so a function can check its arguments
+    before.
     """
     signature = inspect.signature(command)
-    _, *parameters = signature.parameters.values()
-    own = [parameter for parameter in parameters if parameter.name not in _API_OPTIONS]
-    declared = {parameter.name for parameter in parameters}
-    prints_result = signature.return_annotation is Result
-    option_names = [
-        name for name in _API_OPTIONS if name != "as_json" or prints_result or name in declared
-    ]
+    declared = dict(list(signature.parameters.items())[1:])
+    has_json = signature.return_annotation is Result or "as_json" in declared
 
     @wraps(command)
     def run(
         *,
-        url: Address | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        profile: str | None = None,
         data: Any = None,
         as_json: bool = False,
         **arguments: Any,
@@ -61,14 +63,26 @@ def api_command(command: Callable[..., Result | None]) -> Callable[..., None]:
 
         values = {"data": data, "as_json": as_json}
         arguments |= {name: value for name, value in values.items() if name in declared}
-        with Client(lambda: api_url(url, data)) as client:
-            raise_on_interrupt()  # after the imports, which may turn it into another error
+        with Client(lambda: api_url(Address(url, token, profile), data)) as client:
             result = command(client, **arguments)
             if result is not None:
                 print_result(result, as_json=as_json)  # its text may need the client
 
-    _declare(run, own, {name: _API_OPTIONS[name] for name in option_names})
-    run.has_client = True  # type: ignore[attr-defined]  # read by `_interruptible`
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=False if name == "as_json" else None,
+            annotation=option,
+        )
+        for name, option in _API_OPTIONS.items()
+        if name != "as_json" or has_json
+    ]
+    own = [each for name, each in declared.items() if name not in _API_OPTIONS]
+    parameters = [*own, *added]
+    # Typer reads both.
+    run.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]  # of functions too
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
     return run
 
 
@@ -86,67 +100,37 @@ def print_result(result: Result, *, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-def with_credentials(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds --token and --profile to a command with --url, and passes all three to it as its `url`."""
-    signature = inspect.signature(command)
-    if "url" not in signature.parameters:
-        return command
+class PathCheckedCommand(TyperCommand):
+    """A command that refuses paths that no file can have before it begins."""
 
-    @wraps(command)
-    def run(
-        *, url: Address | None = None, token: str | None, profile: str | None, **arguments: Any
-    ) -> None:
-        command(**arguments, url=replace(url or Address(), token=token, profile=profile))
-
-    _declare(run, list(signature.parameters.values()), _CREDENTIALS)
-    return run
+    def invoke(self, ctx: Any) -> Any:
+        parameters: list[Any] = self.params
+        for parameter in parameters:
+            values = ctx.params.get(parameter.name)
+            for value in values if isinstance(values, list | tuple) else (values,):
+                if isinstance(value, Path) and _is_too_long(value):
+                    raise typer.BadParameter("the path is too long", ctx, parameter)
+        return super().invoke(ctx)
 
 
-class CommandGroup(typer.Typer):
-    """A group whose commands take --token and --profile wherever they take --url."""
-
-    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
-        register = super().command(*args, **{"cls": VigilCommand, **options})
-        return lambda command: register(with_credentials(_interruptible(command)))
-
-
-def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
-    """In the command Ctrl-C raises KeyboardInterrupt. One with an API client sees to that itself."""
-    if getattr(command, "has_client", False):
-        return command
-
-    @wraps(command)
-    def run(*arguments: Any, **options: Any) -> Any:
-        raise_on_interrupt()
-        return command(*arguments, **options)
-
-    return run
+def _is_too_long(path: Path) -> bool:
+    try:
+        path.lstat()
+    except OSError as error:
+        return error.errno == ENAMETOOLONG
+    return False
 
 
-def command_group(name: str, summary: str, **options: Any) -> CommandGroup:
+class _CommandGroup(typer.Typer):
+    def command(self, name: str | None = None, **options: Any) -> Any:
+        return super().command(name, **{"cls": PathCheckedCommand, **options})
+
+
+def command_group(name: str, summary: str, **options: Any) -> typer.Typer:
     defaults: dict[str, Any] = {
-        "cls": VigilGroup,
         "no_args_is_help": True,
         "pretty_exceptions_enable": False,
         "add_completion": False,
-        "rich_markup_mode": None,
+        "rich_markup_mode": None,  # it cuts the names of long options
     }
-    return CommandGroup(name=name, help=summary, **{**defaults, **options})
-
-
-def _declare(
-    run: Callable[..., None], own: list[inspect.Parameter], options: dict[str, Any]
-) -> None:
-    """Gives `run` the signature that Typer reads: the command's own parameters, then `options`."""
-    options_of_signature = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=_DEFAULTS.get(name),
-            annotation=option,
-        )
-        for name, option in options.items()
-    ]
-    parameters = [*own, *options_of_signature]
-    run.__signature__ = inspect.Signature(parameters, return_annotation=None)  # type: ignore[attr-defined]  # of functions too
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return _CommandGroup(name=name, help=summary, **{**defaults, **options})

@@ -1,30 +1,33 @@
 """`--corpus` of an agent: a folder that is added to the sandbox of the installation on this machine."""
 
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from rich.console import Console
 
-from cli.client.client import Client
 from cli.config.discovery import data_directory, running_on
 from cli.config.providers import CheckedCorpus, check_corpus, chosen_corpus, refuse_unreadable
 from cli.errors import BadInputError
 from cli.render.operations import Activity, show_corpus
-from sandbox.corpus import CorpusError
-from sandbox.corpus.registry import add_corpus
+
+if TYPE_CHECKING:
+    from cli.client.client import Client
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def add_agent_corpus(
-    client: Client, data: Path | None, corpus: Path | None, console: Console
+    client: "Client", data: Path | None, corpus: Path | None, console: Console
 ) -> str | None:
     """Adds a folder to the sandbox that runs on the data directory, and returns its name.
 
     None if no folder is chosen: such agents search the corpus of the installation. Raises BadInputError if the folder
     cannot be read, or the installation that `client` talks to is not on this machine or has no sandbox.
     """
+    from sandbox.corpus import CorpusError
+    from sandbox.corpus.registry import add_corpus
+
     folder = chosen_corpus(corpus)
     if folder is None:
         return None

@@ -10,12 +10,8 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar, cast
-
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from sqlalchemy.ext.asyncio import AsyncSession
+from typing import BinaryIO, Final, TypeVar
 
 from cli.config.discovery import DATABASE_URL, engine_settings, running_on
 from cli.errors import BadInputError, CommandError
@@ -23,7 +19,8 @@ from cli.render.console import err
 from cli.render.operations import Activity
 from shared.accounts import credentials
 from shared.accounts.authentication import allowed_scopes
-from shared.database.tables import User
+from shared.database.tables import Agent, User
+from shared.database.transaction import Transaction
 from shared.enums import AccessScope
 from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
 from shared.graph.transfer.importer import import_graph
@@ -32,6 +29,7 @@ from shared.runtime.identity import MIGRATE
 from shared.runtime.settings import Settings
 from shared.schemas.accounts import NewTokenResponse, SignInLinkResponse, TokenResponse
 from shared.schemas.operations import ImportedAgent, ImportedCounts
+from shared.wording import bytes_of
 
 API: Final = "api"
 STANDARD_INPUT: Final = Path("-")
@@ -49,7 +47,7 @@ def create_token(
 ) -> NewTokenResponse:
     """A token of that user, or of the installation's owner. Raises BadInputError if the user may not have it."""
 
-    async def create(session: AsyncSession, settings: Settings) -> NewTokenResponse:
+    async def create(session: Transaction, settings: Settings) -> NewTokenResponse:
         owner = await find_user(session, settings, user)
         requested = frozenset(map(AccessScope, scopes)) or credentials.DEFAULT_SCOPES
         if forbidden := requested - allowed_scopes(operator=owner.operator):
@@ -67,7 +65,7 @@ def create_token(
 def create_link(user: str | None, data: Path | None = None) -> SignInLinkResponse:
     """A sign-in link for that user, or for the installation's owner."""
 
-    async def create(session: AsyncSession, settings: Settings) -> SignInLinkResponse:
+    async def create(session: Transaction, settings: Settings) -> SignInLinkResponse:
         owner = await find_user(session, settings, user)
         link, secret = await credentials.create_link(session, owner.id)
         return SignInLinkResponse(
@@ -77,7 +75,7 @@ def create_link(user: str | None, data: Path | None = None) -> SignInLinkRespons
     return _run_in_transaction(create, data)
 
 
-async def find_user(session: AsyncSession, settings: Settings, name: str | None) -> User:
+async def find_user(session: Transaction, settings: Settings, name: str | None) -> User:
     """The user of that name, or the installation's owner. Raises BadInputError."""
     if name is None:
         return await session.get_one(User, await credentials.ensure_owner(session, settings.owner))
@@ -102,8 +100,12 @@ async def import_file(
             async with database.transaction() as session:
                 owner = await find_user(session, settings, user)
                 agent = await import_graph(session, owner.id, exported, name)
-                agent.budget_usd_per_day = settings.budget_usd_per_day
-                agent.budget_calls_per_day = settings.budget_calls_per_day
+                await session.update(
+                    Agent,
+                    agent.id,
+                    budget_usd_per_day=settings.budget_usd_per_day,
+                    budget_calls_per_day=settings.budget_calls_per_day,
+                )
             counts = ImportedCounts.model_validate(exported.counts)
             return ImportedAgent(agent_id=agent.id, name=agent.name, counts=counts)
     except BadFileError as error:
@@ -113,7 +115,7 @@ async def import_file(
 
 
 def _run_in_transaction(
-    create: Callable[[AsyncSession, Settings], Awaitable[T]], data: Path | None
+    create: Callable[[Transaction, Settings], Awaitable[T]], data: Path | None
 ) -> T:
     async def run() -> T:
         settings = engine_settings(API, data)
@@ -141,12 +143,6 @@ def _open_with_progress(file: Path) -> Iterator[BinaryIO]:
     if file == STANDARD_INPUT:
         yield sys.stdin.buffer
         return
-    columns = (TextColumn("importing"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = err()
-    if not console.is_terminal:
-        with Activity(console) as activity, file.open("rb") as stream:
-            activity.say(f"importing {file.stat().st_size / 1e6:,.1f} MB")
-            yield stream
-        return
-    with Progress(*columns, console=console, transient=True) as bar, bar.open(file, "rb") as stream:
-        yield cast(BufferedReader, stream)
+    with Activity(err()) as activity, file.open("rb") as stream:
+        activity.say(f"importing {bytes_of(file.stat().st_size)}")
+        yield stream

@@ -2,56 +2,54 @@
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
 
 from cli.client.client import Client
+from cli.config.local_servers import find_local_servers
 from cli.config.providers import CheckedCorpus, Providers
-from cli.doctor import require_accepted_keys, unreachable_providers
 from cli.local.members import demo_ports
 from cli.local.signals import StopSignals
 from cli.local.supervisor import Stack, installation
-from cli.render.console import cited, clip, counted, duration, err, out
-from cli.render.costs import NOT_BILLED, usd
-from cli.render.operations import Activity, show_corpus, show_process_events, show_unreached
+from cli.provider_check import require_accepted_keys, unreachable_providers
+from cli.render.console import err, out
+from cli.render.costs import NOT_BILLED
+from cli.render.graph import show_graph
+from cli.render.iterations import show_conclusions
+from cli.render.operations import (
+    Activity,
+    show_corpus,
+    show_local_servers,
+    show_process_events,
+    show_unreached,
+)
+from cli.render.provenance import show_summary
 from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
 from cli.watch import IterationWatch
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.runtime.settings import Settings
 from shared.schemas.base import (
     AgentDetails,
     CallTotals,
-    CitationResponse,
     ConclusionResponse,
     GraphResponse,
     IterationDetails,
-    NodeResponse,
 )
+from shared.schemas.graph import NodeDetails
 from shared.schemas.provenance import VerificationResponse
+from shared.wording import clip, duration, plural, usd
 
 NO_ADVICE: Final = 1
 """Exit code if iterations completed, and none gave advice."""
 MAX_ITERATIONS: Final = 5
 POLL_SECONDS: Final = 0.25
-MAX_NODES: Final = 1000
-MAX_QUOTED_NODES: Final = 12
-"""Nodes whose evidence is read for quotes."""
+MAX_NODES: Final = 12
 MAX_QUOTES: Final = 3
-MAX_NAMES_PER_TYPE: Final = 8
-MAX_EDGES_SHOWN: Final = 6
 MAX_CONCLUSIONS_SHOWN: Final = 3
-MAX_CITATIONS_SHOWN: Final = 6
-MAX_LINES_SHOWN: Final = 8
-INDENT: Final = 2
-
-_CONCLUSIONS: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
 
 
 @dataclass(frozen=True)
@@ -86,10 +84,7 @@ class Summary:
             "iterations": len(self.iterations),
             "completed": self.completed,
             "failed": len(self.iterations) - self.completed,
-            "nodes": self.graph.counts.nodes,
-            "edges": self.graph.counts.edges,
-            "analyses": self.graph.counts.analyses,
-            "advice": self.graph.counts.advice,
+            **self.graph.counts.model_dump(include={"nodes", "edges", "analyses", "advice"}),
             "llm_calls": self.calls.llm_calls,
             "advice_verified": self.verification.holds if self.verification else None,
             "search_calls": self.calls.search_calls,
@@ -143,9 +138,13 @@ def run_demo(demo: Demo, signals: StopSignals) -> int:
         )
         summary, model = _run(console, demo, stack)
         if demo.as_json:
-            _print_json(demo, summary, model)
+            corpus = demo.providers.corpus if demo.providers.needs_sandbox else None
+            print(
+                json.dumps(summary.as_json(corpus=corpus, model=model), ensure_ascii=False),
+                flush=True,
+            )
         elif summary.completed:
-            show_summary(console, summary)
+            show_results(console, summary)
         if summary.completed:
             _stay_or_end(console, demo, stack)
     return _outcome(console, demo, summary)
@@ -159,7 +158,17 @@ def _outcome(console: Console, demo: Demo, summary: Summary) -> int:
         )
         return 1
     if not demo.as_json:
-        _show_next_steps(console, demo)
+        console.print("\n[title]Next[/]")
+        if demo.keep:
+            console.print(f"  vigil up --data {demo.keep}   [quiet]continue with this agent[/]")
+        console.print(
+            '  vigil demo --corpus FOLDER --mission "…"   [quiet]use your own documents[/]\n'
+            '  vigil up, then vigil agent create "…"      [quiet]create an agent that keeps running[/]'
+        )
+        if demo.providers.needs_sandbox:
+            console.print(
+                "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]use a real model and the web[/]"
+            )
     if summary.verification is None:
         return NO_ADVICE
     return 0 if summary.verification.holds else 1
@@ -167,12 +176,14 @@ def _outcome(console: Console, demo: Demo, summary: Summary) -> int:
 
 def _announce(console: Console, demo: Demo) -> None:
     console.print("[title]Vigil demo[/]")
-    console.print(f"  {escape(demo.providers.sentence())}", soft_wrap=True)
+    console.print(f"  {escape(demo.providers.sentence())}")
     if demo.corpus:
         show_corpus(console, demo.corpus, sandbox_model=demo.providers.model is None)
+    if demo.providers.model is None:
+        show_local_servers(console, find_local_servers(), "vigil demo")
     if demo.mission_is_derived:
         console.print(
-            "  [quiet]No --mission was given, so the mission is made from frequent words in the documents.[/]"
+            "  [quiet]No --mission was given, so the mission compares the figures of the documents.[/]"
         )
     unreached = unreachable_providers(demo.settings, demo.providers)
     require_accepted_keys(unreached)
@@ -230,8 +241,7 @@ def _stay_or_end(console: Console, demo: Demo, stack: Stack) -> None:
         console.print(
             "\n[title]Web UI[/]\n  [quiet]The installation stops now. In a terminal, or with --stay, it "
             "keeps running and the demo prints a sign-in link for its web UI, such as "
-            f"{stack.running.api_url}/sign-in/…[/]",
-            soft_wrap=True,
+            f"{stack.running.api_url}/sign-in/…[/]"
         )
         return
     with Client(stack.api) as client:
@@ -240,44 +250,24 @@ def _stay_or_end(console: Console, demo: Demo, stack: Stack) -> None:
     console.print(
         f"\n[title]Web UI[/]\n  Open [link]{escape(link.url)}[/]\n"
         "  [quiet]The link works once and expires after 15 minutes. The installation runs until Ctrl-C; "
-        f"then {escape(data)}.[/]",
-        soft_wrap=True,
+        f"then {escape(data)}.[/]"
     )
     while True:
         show_process_events(console, stack.look_after())
         time.sleep(POLL_SECONDS)
 
 
-def _print_json(demo: Demo, summary: Summary, model: str) -> None:
-    corpus = demo.providers.corpus if demo.providers.needs_sandbox else None
-    print(json.dumps(summary.as_json(corpus=corpus, model=model), ensure_ascii=False), flush=True)
-
-
-def _show_next_steps(console: Console, demo: Demo) -> None:
-    console.print("\n[title]Next[/]")
-    if demo.keep:
-        console.print(f"  vigil up --data {demo.keep}   [quiet]continue with this agent[/]")
-    console.print(
-        '  vigil demo --corpus FOLDER --mission "…"   [quiet]use your own documents[/]\n'
-        '  vigil up, then vigil agent create "…"      [quiet]create an agent that keeps running[/]'
-    )
-    if demo.providers.needs_sandbox:
-        console.print(
-            "  OPENAI_API_KEY=… TAVILY_API_KEY=… vigil demo   [quiet]use a real model and the web[/]"
-        )
-
-
 def summarize(
     client: Client, agent_id: str, iterations: Sequence[IterationDetails], seconds: float
 ) -> Summary:
     graph = client.graph(agent_id, limit=MAX_NODES)
-    advice = tuple(client.advice(agent_id))
+    advice = tuple(client.conclusions(agent_id, "advice"))
     return Summary(
         agent=client.agent(agent_id),
         iterations=tuple(iterations),
         graph=graph,
         quotes=_load_quotes(client, agent_id, graph),
-        analyses=tuple(client.analyses(agent_id)),
+        analyses=tuple(client.conclusions(agent_id, "analyses")),
         advice=advice,
         verification=client.verification(advice[0].id) if advice else None,
         calls=client.calls(agent_id).totals,
@@ -287,27 +277,38 @@ def summarize(
 
 def _load_quotes(client: Client, agent_id: str, graph: GraphResponse) -> tuple[Quoted, ...]:
     by_url: dict[str, Quoted] = {}
-    for node in graph.nodes[:MAX_QUOTED_NODES]:
-        for evidence in client.node(agent_id, node.id).evidence.items[:1]:
+    for node in graph.nodes:
+        details = client.get(NodeDetails, client.agent_path(agent_id, "nodes", node.id))
+        for evidence in details.evidence.items[:1]:
             by_url.setdefault(evidence.url, Quoted(node.name, evidence.quote, evidence.url))
         if len(by_url) == MAX_QUOTES:
             break
     return tuple(by_url.values())
 
 
-def show_summary(console: Console, summary: Summary) -> None:
-    _show_learned(console, summary.graph)
-    _show_quotes(console, summary.quotes)
-    _show_conclusions(console, "concluded", "analysis", summary.analyses)
-    _show_conclusions(console, "advised", "advice", summary.advice)
+def show_results(console: Console, summary: Summary) -> None:
+    console.print("\n[title]What it learned[/]")
+    show_graph(console, summary.agent, summary.graph)
+    for quoted in summary.quotes:
+        quote = escape(clip(quoted.quote, 220))
+        console.print(
+            f"\n  [agent]{escape(quoted.node)}[/] “{quote}”\n  [link]{escape(quoted.url)}[/]"
+        )
+    for noun, conclusions in (("analysis", summary.analyses), ("advice", summary.advice)):
+        console.print(f"\n[title]{plural(len(conclusions), noun)}[/]")
+        shown = conclusions[:MAX_CONCLUSIONS_SHOWN]
+        show_conclusions(console, shown, noun=noun, limit=MAX_CONCLUSIONS_SHOWN)
     if summary.verification is not None:
-        show_verification(console, summary.verification)
+        console.print(
+            f"\n[title]Verified[/]  [quiet]vigil verify {summary.verification.id}, without calling a model[/]"
+        )
+        show_summary(console, summary.verification)
     elif reason := _why_no_advice(summary.iterations):
-        console.print(f"  {escape(reason)}", soft_wrap=True)
+        console.print(f"  {escape(reason)}")
     calls = summary.calls
     tokens = calls.input_tokens + calls.output_tokens
     console.print(
-        f"\n[quiet]{counted(calls.llm_calls, 'model call')}, {counted(calls.search_calls, 'search')}"
+        f"\n[quiet]{plural(calls.llm_calls, 'model call')}, {plural(calls.search_calls, 'search')}"
         f", {tokens:,} tokens, {_cost(calls)}, {duration(summary.seconds)} in total[/]"
     )
 
@@ -318,147 +319,7 @@ def _why_no_advice(iterations: Sequence[IterationDetails]) -> str:
     return str((steps[-1].result or {}).get("reason") or "") if steps else ""
 
 
-def show_verification(console: Console, verification: VerificationResponse) -> None:
-    """What `vigil verify` finds for an advice: what was checked, what is broken, and what was not checked."""
-    checked = verification.checked
-    broken = [
-        fault
-        for links in (
-            verification.conclusions,
-            verification.elements,
-            verification.evidence,
-            verification.sources,
-        )
-        for link in links
-        for fault in link.breaks
-    ]
-    console.print(
-        f"\n[title]Verified[/]  [quiet]vigil verify {verification.id}, without calling a model[/]"
-    )
-    mark = "[good]✓[/]" if verification.holds else "[bad]✗[/]"
-    found = f"{counted(checked.evidence, 'quote')} found word for word in {counted(checked.sources, 'page')}"
-    between = f" and {counted(checked.edges, 'edge')}" if checked.edges else ""
-    links = f"{counted(checked.nodes, 'node')}{between} between the quotes and the advice unchanged"
-    claims = f"{counted(checked.claims_supported, 'claim')} supported by their quotes, according to fixed rules"
-    values = (
-        f"{counted(checked.values_supported, 'value')} in the conclusions (figures, dates, names) "
-        "supported by what they cite"
-    )
-    lines = [found, *([links] if verification.holds else [])]
-    lines += [claims] if checked.claims_supported else []
-    lines += [values] if checked.values_supported else []
-    for line in lines:
-        console.print(f"  {mark} {line}", soft_wrap=True)
-    for fault in broken:
-        console.print(
-            f"  [bad]✗ {escape(fault.broken)}: {escape(fault.message)}[/]", soft_wrap=True
-        )
-    left = checked.claims_unverified + checked.values_unverified
-    values_left = f", and {counted(left, 'value')} left for you to check" if left else ""
-    console.print(f"  [warn]–[/] not checked: the reasoning{values_left}", soft_wrap=True)
-    if len(verification.sites) == 1:
-        console.print(
-            f"  [warn]–[/] everything rests on one site, {escape(verification.sites[0])}; no other site confirms it",
-            soft_wrap=True,
-        )
-
-
 def _cost(calls: CallTotals) -> str:
     if calls.cost_usd:
         return usd(calls.cost_usd)
     return "cost unknown" if calls.unpriced_calls else NOT_BILLED
-
-
-def _heading(console: Console, verb: str, counts: str) -> None:
-    console.print(f"\n[title]What it {verb}[/]  [quiet]{counts}[/]")
-
-
-def _show_learned(console: Console, graph: GraphResponse) -> None:
-    nodes = [node for node in graph.nodes if node.type not in _CONCLUSIONS]
-    edges = [edge for edge in graph.edges if edge.type != "about"]
-    counts = f"{counted(len(nodes), 'node')} and {counted(len(edges), 'edge')}"
-    _heading(console, "learned", counts)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", style="quiet")
-    table.add_column(overflow="fold")
-    for name, count in _type_counts(graph):
-        table.add_row(f"[agent]{name}[/]", str(count), escape(_names(nodes, name)))
-    console.print(Padding(table, (0, 0, 0, INDENT), expand=False))
-    if edges:
-        console.print()
-    for edge in edges[:MAX_EDGES_SHOWN]:
-        line = (
-            f"{escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
-        )
-        console.print(Padding(line, (0, 0, 0, INDENT), expand=False))
-
-
-def _type_counts(graph: GraphResponse) -> list[tuple[str, int]]:
-    counts = [(kind.name, kind.nodes) for kind in graph.node_types if kind.nodes]
-    learned = [pair for pair in counts if pair[0] not in _CONCLUSIONS]
-    return sorted(learned, key=lambda pair: (-pair[1], pair[0]))
-
-
-def _names(nodes: Iterable[NodeResponse], type_name: str) -> str:
-    names = [node.name for node in nodes if node.type == type_name]
-    more = (
-        f", and {len(names) - MAX_NAMES_PER_TYPE} more" if len(names) > MAX_NAMES_PER_TYPE else ""
-    )
-    return ", ".join(names[:MAX_NAMES_PER_TYPE]) + more
-
-
-def _show_quotes(console: Console, quotes: Sequence[Quoted]) -> None:
-    for quoted in quotes:
-        text = f"\n[agent]{escape(quoted.node)}[/] “{escape(clip(quoted.quote, 220))}”"
-        console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
-        console.print(
-            Padding(f"[link]{escape(quoted.url)}[/]", (0, 0, 0, INDENT), expand=False),
-            soft_wrap=True,
-        )
-
-
-def _show_conclusions(
-    console: Console, verb: str, noun: str, conclusions: Sequence[ConclusionResponse]
-) -> None:
-    _heading(console, verb, counted(len(conclusions), noun))
-    for conclusion in conclusions[:MAX_CONCLUSIONS_SHOWN]:
-        show_conclusion(console, conclusion)
-    if len(conclusions) > MAX_CONCLUSIONS_SHOWN:
-        more = len(conclusions) - MAX_CONCLUSIONS_SHOWN
-        console.print(f"\n  [quiet]and {counted(more, f'more {noun}')}[/]")
-
-
-def show_conclusion(console: Console, conclusion: ConclusionResponse) -> None:
-    """Its name, its text with citations by name, and the list of citations."""
-    confidence = (
-        "" if conclusion.confidence is None else f", confidence {conclusion.confidence:.2f}"
-    )
-    console.print(
-        f"\n  [title]{escape(conclusion.name)}[/]  [quiet]{conclusion.word}{confidence}[/]",
-        soft_wrap=True,
-    )
-    lines = [line for line in cited(conclusion.content, conclusion.citations).splitlines() if line]
-    more = (
-        [f"… and {counted(len(lines) - MAX_LINES_SHOWN, 'more line')}"]
-        if len(lines) > MAX_LINES_SHOWN
-        else []
-    )
-    text = escape("\n".join([*lines[:MAX_LINES_SHOWN], *more]))
-    console.print(Padding(text, (0, 0, 0, INDENT), expand=False))
-    console.print(
-        Padding(
-            f"[quiet]cites {escape(_citations(conclusion.citations))}[/]",
-            (0, 0, 0, INDENT),
-            expand=False,
-        )
-    )
-
-
-def _citations(citations: Sequence[CitationResponse]) -> str:
-    names = [
-        f"{row.name} ({row.type})" if row.name else f"{row.kind} {row.id}, which no longer exists"
-        for row in citations[:MAX_CITATIONS_SHOWN]
-    ]
-    more = len(citations) - len(names)
-    return ", ".join(names) + (f" and {more} more" if more else "")

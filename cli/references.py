@@ -9,12 +9,13 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 from uuid import UUID
 
-from cli.client.http import NotFoundError
+from cli.client.http import NotFoundError, url_path
 from cli.errors import CommandError
+from shared.schemas.base import InboxItemResponse
 
 if TYPE_CHECKING:
     from cli.client.client import Client
-    from shared.schemas.base import NodeResponse
+    from shared.schemas.base import EdgeResponse, NodeResponse
 
 MAX_LISTED: Final = 5
 MAX_NODES: Final = 50
@@ -61,13 +62,23 @@ def find(
     raise unknown(kind, reference, [each for _, each in named], see)
 
 
+def find_id(
+    kind: str, reference: str, items: Iterable[T], describe: Callable[[T], Named], *, see: str
+) -> UUID:
+    """The id of the item that `reference` names; without a look at the items if it is a complete id."""
+    item_id = as_uuid(reference)
+    if item_id is not None:
+        return item_id
+    return describe(find(kind, reference, items, describe, see=see)).id
+
+
 def ambiguous(kind: str, reference: str, candidates: Sequence[Named]) -> NoMatchError:
     ids = short_ids([each.id for each in candidates])
     listed = [f"{each.names[0]} ({ids[each.id]})" for each in candidates[:MAX_LISTED]]
     more = len(candidates) - len(listed)
     names = ", ".join(listed) + (f" and {more} more" if more > 0 else "")
     return NoMatchError(
-        f"{reference!r} matches several {_plural(kind)}: {names}. Enter more of the name, or the id"
+        f"{reference!r} matches more than one {kind}: {names}. Enter more of the name, or the id"
     )
 
 
@@ -104,13 +115,9 @@ def find_node(client: "Client", agent: str, reference: str, *types: str) -> UUID
     node_id = as_uuid(reference)
     if node_id is not None:
         return _advice_of_item(client, node_id) if ADVICE_TYPE in types else node_id
-    nodes = _nodes(client, agent, reference, types)
     kind = {ANALYSIS_TYPE: "analysis", ADVICE_TYPE: "advice"}.get(types[0] if types else "", "node")
-    if nodes or not types:
-        candidates = nodes or list(client.nodes(agent, MAX_NODES))
-    else:
-        candidates = [each for name in types for each in client.nodes(agent, MAX_NODES, type=name)]
-    return find(kind, reference, candidates, name_of_node, see=_list_of(kind)).id
+    nodes = _candidates(client, [agent], reference, types)
+    return find(kind, reference, nodes, name_of_node, see=_list_of(kind)).id
 
 
 def find_conclusion(client: "Client", agent: str | None, reference: str) -> UUID:
@@ -128,24 +135,15 @@ def find_conclusion(client: "Client", agent: str | None, reference: str) -> UUID
         if len(advice) == 1:
             return advice.pop()
     names = [agent] if agent is not None else [each.name for each in client.agents()]
-    types = (ADVICE_TYPE, ANALYSIS_TYPE)
-    candidates = [each for name in names for each in _nodes(client, name, reference, types)]
-    if not candidates:
-        candidates = [
-            each
-            for name in names
-            for type_name in types
-            for each in client.nodes(name, MAX_NODES, type=type_name)
-        ]
-    return find(
-        "analysis or advice", reference, candidates, name_of_node, see="vigil advice AGENT"
-    ).id
+    nodes = _candidates(client, names, reference, (ADVICE_TYPE, ANALYSIS_TYPE))
+    kind = "analysis or advice"
+    return find(kind, reference, nodes, name_of_node, see="vigil advice AGENT").id
 
 
 def _advice_of_item(client: "Client", id_: UUID) -> UUID:
     """The advice of the inbox item with this id; the id itself if there is none. Raises CommandError if it is a notice."""
     try:
-        item = client.inbox_item(id_)
+        item = client.get(InboxItemResponse, url_path("inbox", id_))
     except NotFoundError:
         return id_
     if item.node_id is None:
@@ -159,36 +157,37 @@ def find_edge(client: "Client", agent: str, reference: str) -> UUID:
     if edge_id is not None:
         return edge_id
     digits = reference.strip().lower()
-    edges = []
-    if is_id_prefix(digits):
-        edges = list(client.edges(agent, MAX_NODES, id_prefix=digits))
-    return find(
-        "edge",
-        reference,
-        edges,
-        lambda each: Named(each.id, [f"{each.source_name} —{each.type}→ {each.target_name}"]),
-        see="vigil graph AGENT edges",
-    ).id
+    edges = client.edges(agent, MAX_NODES, id_prefix=digits) if is_id_prefix(digits) else ()
+
+    def describe(edge: "EdgeResponse") -> Named:
+        return Named(edge.id, [f"{edge.source_name} —{edge.type}→ {edge.target_name}"])
+
+    return find("edge", reference, edges, describe, see="vigil graph AGENT edges").id
 
 
 def name_of_node(node: "NodeResponse") -> Named:
     return Named(node.id, [node.name])
 
 
-def _nodes(
-    client: "Client", agent: str, reference: str, types: Sequence[str]
+def _candidates(
+    client: "Client", agents: Sequence[str], reference: str, types: Sequence[str]
 ) -> "list[NodeResponse]":
-    """Nodes whose name or id may begin so."""
-    found: dict[UUID, NodeResponse] = {}
-    for type_name in types or (None,):
-        if is_id_prefix(reference):
-            digits = reference.strip().lower()
-            for each in client.nodes(agent, MAX_NODES, type=type_name, id_prefix=digits):
-                found[each.id] = each
-        if words := reference.strip():
-            for each in client.nodes(agent, MAX_NODES, type=type_name, search=words[:200]):
-                found[each.id] = each
-    return list(found.values())
+    """Nodes whose name or id may begin so; without any, those that an error can suggest."""
+    text = reference.strip()
+    filters: list[dict[str, str | None]] = [{"search": text[:200]}] if text else []
+    filters += [{"id_prefix": text.lower()}] if is_id_prefix(text) else []
+
+    def load(queries: list[dict[str, str | None]]) -> "list[NodeResponse]":
+        places = [(agent, kind) for agent in agents for kind in types or (None,)]
+        found = {
+            each.id: each
+            for agent, kind in places
+            for query in queries
+            for each in client.nodes(agent, MAX_NODES, type=kind, **query)
+        }
+        return list(found.values())
+
+    return load(filters) or load([{}])
 
 
 def _begins(named: Named, wanted: str) -> bool:
@@ -216,9 +215,3 @@ def _list_of(kind: str) -> str:
     return {"analysis": "vigil analyses AGENT", "advice": "vigil advice AGENT"}.get(
         kind, "vigil graph AGENT nodes"
     )
-
-
-def _plural(kind: str) -> str:
-    if kind in ("advice", "analysis or advice"):
-        return "analyses or advice"
-    return {"analysis": "analyses", "memory": "memories"}.get(kind, f"{kind}s")

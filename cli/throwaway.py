@@ -16,7 +16,7 @@ from cli.local.errors import LocalError
 from cli.local.supervisor import Stack
 from cli.render.agents import show_made
 from cli.render.operations import Activity, show_process_events
-from cli.watch import EventListener, IterationWatch, ProgressPrinter, wait_until_configured
+from cli.watch import IterationWatch, ProgressPrinter, wait_until_configured
 from shared.schemas.base import AgentDetails, IterationDetails
 
 INTERVAL_SECONDS: Final = 24 * 3600
@@ -58,10 +58,8 @@ def watching(
         show_process_events(console, stack.look_after())
         meanwhile()
 
-    with Client(stack.api) as client, EventListener(stack.nats) as events:
-        yield IterationWatch(
-            client, events, ProgressPrinter(console), deadline, meanwhile=look_after
-        )
+    with Client(stack.api) as client:
+        yield IterationWatch(client, ProgressPrinter(console), deadline, meanwhile=look_after)
 
 
 def create_agent(
@@ -94,7 +92,7 @@ def create_agent(
     if agent.status == "ready" and agent.configuration is not None:
         show_made(console, agent, client.types(str(agent.id)))
     if agent.fault:
-        console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
+        console.print(f"  [bad]✗[/] {escape(agent.fault)}")
     return agent
 
 

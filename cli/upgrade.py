@@ -8,8 +8,9 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from cli.doctor import Finding, bad, check_nats, good, note, unusable_certificate
-from cli.render.console import counted
+from cli.backup.database import first_line
+from cli.doctor import check_nats, unusable_certificate
+from cli.findings import Finding, bad, good, note
 from shared.database import migrate
 from shared.database.migrate import DatabaseVersion
 from shared.errors import PermanentError
@@ -18,39 +19,24 @@ from shared.runtime.identity import MIGRATE
 from shared.runtime.provision import read_database_passwords
 from shared.runtime.settings import Settings
 from shared.version import Release, release_of, vigil_version
+from shared.wording import bytes_of, plural
 
 MAX_TRANSACTION_SECONDS: Final = 30.0
 """A migration waits for open transactions; for longer ones it may give up."""
 LAST_UNRECORDED: Final = "0.3.0"
 """The last release that did not record in the database who has migrated it."""
 PREFIX: Final = "VIGIL_"
-OUTSIDE_SETTINGS: Final = {
-    "BIND",
-    "CERTS",
-    "CHROMIUM",
-    "DATA",
-    "ENGINES_NODE",
-    "IMAGE",
-    "KEYS",
-    "NATS_IMAGE",
-    "OSV_URL",
-    "POSTGRES_IMAGE",
-    "PROFILE",
-    "PYTHON_IMAGE",
-    "SANDBOX_PACE_SECONDS",
-    "SECRETS_DIR",
-    "TOKEN",
-    "TRACEBACK",
-    "URL",
-}
+OUTSIDE_SETTINGS: Final = frozenset(
+    (
+        *("BIND", "CERTS", "CHROMIUM", "DATA", "ENGINES_NODE", "IMAGE", "KEYS", "NATS_IMAGE"),
+        *("OSV_URL", "POSTGRES_IMAGE", "PROFILE", "PYTHON_IMAGE", "SANDBOX_PACE_SECONDS"),
+        *("SECRETS_DIR", "TOKEN", "TRACEBACK", "URL"),
+    )
+)
 """Variables of the command line, of Compose, of Swarm and of the tests, without the prefix."""
-ALIASES: Final = {
-    "MODEL",
-    "OPENAI_API_KEY",
-    "OPENAI_BASE_URL",
-    "TAVILY_API_KEY",
-    "TAVILY_BASE_URL",
-}
+ALIASES: Final = frozenset(
+    ("MODEL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "TAVILY_API_KEY", "TAVILY_BASE_URL")
+)
 """Settings whose variables usually have no prefix."""
 
 
@@ -60,10 +46,9 @@ def examine_upgrade(settings: Settings) -> Iterator[Finding]:
     try:
         found = migrate.inspect(build_database_url(settings, MIGRATE))
     except (SQLAlchemyError, ValueError) as error:  # the latter from an address such as host:port
-        text = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
-        yield bad(
-            "postgres", text, "check VIGIL_DATABASE_URL, or start the installation with `vigil up`"
-        )
+        text = first_line(getattr(error, "orig", None) or error)
+        fix = "check VIGIL_DATABASE_URL, or start the installation with `vigil up`"
+        yield bad("postgres", text, fix)
     else:
         yield from check_database(found)
     if settings.keys_dir is not None:
@@ -83,9 +68,8 @@ def check_key_files(directory: Path) -> Finding:
     try:
         read_database_passwords(directory)
     except PermanentError as error:
-        return bad(
-            "keys", str(error), "run `vigil keys` of this version, which adds what is missing"
-        )
+        fix = "run `vigil keys` of this version, which adds what is missing"
+        return bad("keys", str(error), fix)
     return good("keys", f"{directory} has a password for each service")
 
 
@@ -93,27 +77,21 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
     """Compares the tables with this version."""
     name = "database"
     if found.refusal is not None and (found.revision is None or found.pending):
-        yield bad(
-            name,
-            f"it cannot be migrated: {found.refusal}",
-            "check that VIGIL_DATABASE_URL names the right database, and its owner as the user",
-        )
+        fix = "check that VIGIL_DATABASE_URL names the right database, and its owner as the user"
+        yield bad(name, f"it cannot be migrated: {found.refusal}", fix)
         return
     if found.revision is None:
         yield note(name, "has no tables yet", "`vigil migrate` creates them")
         return
     by = f", migrated by Vigil {found.migrated_by}" if found.migrated_by else ""
+    if found.is_newer and found.is_usable:
+        text = f"revision {found.revision}{by}: newer than this version, whose services can use it as it is"
+        yield note(name, text, "there is nothing to migrate; replace the services one by one")
+        return
     if found.is_newer:
-        if found.is_usable:
-            text = f"revision {found.revision}{by}: newer than this version, whose services can use it as it is"
-            yield note(name, text, "there is nothing to migrate; replace the services one by one")
-        else:
-            text = f"revision {found.revision}{by}: newer than this version, which knows revisions up to {found.head}"
-            yield bad(
-                name,
-                text,
-                "run that version or a later one, or restore a backup made by this version",
-            )
+        text = f"revision {found.revision}{by}: newer than this version, which knows revisions up to {found.head}"
+        fix = "run that version or a later one, or restore a backup made by this version"
+        yield bad(name, text, fix)
         return
     if not found.pending:
         yield good(name, f"revision {found.revision}{by}: there is nothing to migrate")
@@ -121,7 +99,7 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
     yield from check_distance(found.migrated_by)
     yield note(
         name,
-        f"revision {found.revision}{by}, {found.bytes / 1e6:.0f} MB: {counted(len(found.pending), 'migration')} to apply",
+        f"revision {found.revision}{by}, {bytes_of(found.bytes)}: {plural(len(found.pending), 'migration')} to apply",
         "make a backup first: `vigil backup`, or for a cluster see docs/operations/backup.md",
     )
     for revision, title in found.pending:
@@ -129,11 +107,8 @@ def check_database(found: DatabaseVersion) -> Iterator[Finding]:
     if found.longest_transaction_seconds > MAX_TRANSACTION_SECONDS:
         yield bad("transactions", found.longest_transaction, "wait until it ends, or end it")
     elif found.hides_transactions:
-        yield note(
-            "transactions",
-            "this role cannot see how long those of the services have been open",
-            f"grant it {migrate.READ_STATS}",
-        )
+        text = "this role cannot see how long those of the services have been open"
+        yield note("transactions", text, f"grant it {migrate.READ_STATS}")
 
 
 def check_distance(migrated_by: str | None) -> Iterator[Finding]:
@@ -162,8 +137,5 @@ def check_variables(environment: Mapping[str, str]) -> Iterator[Finding]:
             continue
         similar = get_close_matches(name, known, 1)
         meant = f"; is {PREFIX}{similar[0]} meant?" if similar else ""
-        yield note(
-            "settings",
-            f"{variable} is not a setting of this version{meant}",
-            "remove it, or correct its name",
-        )
+        text = f"{variable} is not a setting of this version{meant}"
+        yield note("settings", text, "remove it, or correct its name")

@@ -1,19 +1,16 @@
 """The check of everything an agent knows, page by page. `vigil verify --all` and `vigil try-model` use it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
-
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from cli.client.client import Client
 from cli.render.console import err
 from cli.render.operations import Activity
 from cli.render.provenance import counted_in_words
 from shared.schemas.base import AgentResponse, ResponseModel
-from shared.schemas.provenance import CheckedCounts, ElementDoubt, ElementFault
+from shared.schemas.provenance import CheckedCounts, ElementDoubt, ElementFault, VerificationPage
 
 PAGE_ROWS: Final = 16_000
 """Rows that the API checks in one response, in a few seconds."""
@@ -51,8 +48,9 @@ def verify_agent(client: Client, agent: AgentResponse, since: str | None = None)
     doubts, in_doubt = list[ElementDoubt](), 0
     root: str | None = None
     signatures_checked = False
-    with _progress() as report:
-        for page in client.verification_pages(str(agent.id), PAGE_ROWS, since):
+    with Activity(err()) as activity:
+        activity.say("checking")
+        for page in _pages(client, str(agent.id), since):
             checked.update(page.checked.model_dump())
             broken += len(page.breaks)
             breaks += page.breaks[: MAX_LISTED - len(breaks)]
@@ -60,7 +58,7 @@ def verify_agent(client: Client, agent: AgentResponse, since: str | None = None)
             doubts += page.doubts[: MAX_LISTED - len(doubts)]
             root = page.root or root
             signatures_checked = page.signatures_checked
-            report(CheckedCounts(**checked))
+            activity.say(f"checking: {counted_in_words(CheckedCounts(**checked))}")
     return AgentVerified(
         agent_id=agent.id,
         name=agent.name,
@@ -76,16 +74,11 @@ def verify_agent(client: Client, agent: AgentResponse, since: str | None = None)
     )
 
 
-@contextmanager
-def _progress() -> Iterator[Callable[[CheckedCounts], None]]:
-    """Shows progress on stderr, and removes it at the end if that is a terminal."""
-    console = err()
-    if not console.is_terminal:
-        with Activity(console) as activity:
-            activity.say("checking")
-            yield lambda checked: activity.say(f"checking: {checked.rows:,} rows so far")
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task("checking", total=None)
-        yield lambda checked: progress.update(task, description=counted_in_words(checked))
+def _pages(client: Client, agent: str, since: str | None) -> Iterator[VerificationPage]:
+    path = client.agent_path(agent, "verification")
+    cursor: str | None = None
+    while True:
+        page = client.get(VerificationPage, path, limit=PAGE_ROWS, since=since, cursor=cursor)
+        yield page
+        if (cursor := page.next) is None:
+            return

@@ -1,39 +1,28 @@
 """Waiting for an agent's work: its configuration, and an iteration whose progress is printed until it ends."""
 
-import asyncio
-import queue
-import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final
 from uuid import UUID
 
 import typer
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
-from rich.spinner import Spinner
-from rich.table import Table
 
 from cli.client.client import Client
 from cli.errors import AwayError, CommandError
 from cli.render.agents import describe_configuration, show_configuring, show_created
-from cli.render.console import between, clip, counted, err, out, print_json
+from cli.render.console import err, out, print_json
 from cli.render.iterations import (
     ACTOR_OF,
     about,
-    age_seconds,
     doing,
-    growth,
     round_of,
     step_name,
     waiting,
 )
 from cli.render.operations import Activity
-from shared.errors import TransientError
 from shared.schemas.base import (
     AgentDetails,
     ConclusionResponse,
@@ -41,21 +30,14 @@ from shared.schemas.base import (
     IterationDetails,
     StepResponse,
 )
-
-if TYPE_CHECKING:
-    from shared.events.credentials import Credentials
+from shared.wording import between, clip, plural
 
 INTERRUPTED: Final = 130
 CONFIGURATION_POLL_SECONDS: Final = 0.2
 ITERATION_POLL_SECONDS: Final = 0.4
-"""How often the state is read if no event reports a change."""
-JOIN_SECONDS: Final = 2.0
-"""How long to wait for the thread of an EventListener to end."""
 MAX_MISSING_SHOWN: Final = 2
 MAX_LINE_CHARS: Final = 110
 INDENT: Final = 15
-LINE_SECONDS: Final = 30.0
-"""Without a terminal: how often a line reports the progress of a long call, or that a step still waits."""
 
 LoadConclusions = Callable[[], Sequence[ConclusionResponse]]
 
@@ -89,10 +71,7 @@ def report_configuration(
             with Activity(err()) as activity:
                 agent = wait_until_configured(client, created, activity.say)
         except KeyboardInterrupt:
-            err().print(
-                f"The configuration continues. To check it: vigil agent show {created.id}",
-                soft_wrap=True,
-            )
+            err().print(f"The configuration continues. To check it: vigil agent show {created.id}")
             raise typer.Exit(INTERRUPTED) from None
     if as_json:
         print_json(agent)
@@ -105,7 +84,7 @@ def report_configuration(
         return
     if not is_usable(agent):
         raise CommandError(f"{agent.name}: {agent.fault}")
-    err().print(f"[warn]![/] {escape(agent.fault)}", soft_wrap=True)
+    err().print(f"[warn]![/] {escape(agent.fault)}")
 
 
 def is_usable(agent: AgentDetails) -> bool:
@@ -114,101 +93,37 @@ def is_usable(agent: AgentDetails) -> bool:
     return agent.status == "ready" and last is not None and last.status in ("completed", "quiet")
 
 
-class EventListener:
-    """Wakes a waiting thread when an event is published. Without NATS it only waits: events are hints."""
-
-    def __init__(self, nats: "tuple[str, Credentials] | None") -> None:
-        """`nats` is its URL and the credentials to present; None if it is not reachable."""
-        self._nats = nats
-        self._events: queue.SimpleQueue[None] = queue.SimpleQueue()
-        self._thread = threading.Thread(target=self._run, name="event-listener", daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._task: asyncio.Task[None] | None = None
-
-    def wait(self, seconds: float) -> None:
-        """Returns at the next event, or after `seconds`."""
-        try:
-            self._events.get(timeout=seconds)
-            while True:
-                self._events.get_nowait()
-        except queue.Empty:
-            return
-
-    def __enter__(self) -> Self:
-        if self._nats is not None:
-            self._thread.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._loop is not None and self._task is not None:
-            self._loop.call_soon_threadsafe(self._task.cancel)
-        if self._thread.is_alive():
-            self._thread.join(JOIN_SECONDS)
-
-    def _run(self) -> None:
-        try:
-            asyncio.run(self._listen())
-        except (asyncio.CancelledError, TransientError):
-            return
-
-    async def _listen(self) -> None:
-        from shared.events.stream_reader import connect_reader, follow
-
-        assert self._nats is not None
-        self._loop, self._task = asyncio.get_running_loop(), asyncio.current_task()
-        async with connect_reader(*self._nats) as client:
-            async for _ in follow(client):
-                self._events.put(None)
-
-
 class ProgressPrinter:
-    """Prints what an iteration has done line by line, and below it the running steps while they run."""
+    """Prints what an iteration has done line by line, and below it what it is doing."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._printed: set[object] = set()
-        self._lines_at: dict[object, float] = {}
-        """When a line was last printed about something that continues; by the monotonic clock."""
-        self._live = Live(console=console, transient=True, refresh_per_second=8)
+        self._activity = Activity(console)
 
     def begin(self, number: int, of: int | str | None) -> None:
         of_how_many = f" [quiet]of {of}[/]" if of else ""
         self._console.print(f"\n[title]Iteration {number}[/]{of_how_many}")
-        self._live.start()
 
     def end(self, iteration: IterationDetails, before: GraphCounts, after: GraphCounts) -> None:
         mark = "[good]✓[/]" if iteration.status in ("completed", "quiet") else "[bad]✗[/]"
         grown = f"+{after.nodes - before.nodes} nodes, +{after.edges - before.edges} edges"
         self._console.print(
             f"  {mark} {iteration.status} in {between(iteration.started_at, iteration.ended_at)}: "
-            f"{counted(after.nodes, 'node')} and {counted(after.edges, 'edge')} [quiet]({grown})[/]"
+            f"{plural(after.nodes, 'node')} and {plural(after.edges, 'edge')} [quiet]({grown})[/]"
         )
         for error in iteration.errors:
             if error in self._printed:
                 continue
-            self._console.print(f"    [bad]{escape(error)}[/]", soft_wrap=True)
+            self._console.print(f"    [bad]{escape(error)}[/]")
+
+    def say(self, text: str) -> None:
+        """Shows what is being done or waited for."""
+        self._activity.say(clip(text, MAX_LINE_CHARS))
 
     def stop(self) -> None:
-        """Removes the running steps from the terminal. May be called at any time."""
-        self._live.stop()
-
-    def wait_for_api(self) -> None:
-        """Shows that the API does not answer. The iteration continues without it."""
-        if self._console.is_terminal:
-            self._live.update("  [quiet]waiting for the API …[/]")
-
-    def wait_for_start(self, agent: AgentDetails, number: int) -> None:
-        """Shows why iteration `number` has not started yet."""
-        reason = why_not_started(agent, number)
-        if self._console.is_terminal:
-            self._live.update(f"  [quiet]{escape(reason)} …[/]")
-        elif self._is_new(reason):
-            self._console.print(f"  [quiet]{escape(reason)}[/]", soft_wrap=True)
+        """Removes that line from the terminal. May be called at any time."""
+        self._activity.end()
 
     def update(self, iteration: IterationDetails, conclusions: LoadConclusions) -> None:
         """Prints what is new in `iteration`. `conclusions` loads the agent's analyses and advice; called only if needed."""
@@ -217,121 +132,80 @@ class ProgressPrinter:
                 self._print_ended(iteration, step, conclusions)
             elif step.error and step.status in ("pending", "running"):
                 self._print_trouble(step)
-        if self._console.is_terminal:
-            self._live.update(_running_steps(iteration))
-        else:
-            self._print_calls(iteration)
-
-    def _print_calls(self, iteration: IterationDetails) -> None:
-        """Without a terminal nothing can be updated in place, so a line is printed from time to time."""
-        steps = {step.id: step for step in iteration.steps}
-        for call in iteration.running_calls:
-            step = steps.get(call.step_id)
-            if step is None or age_seconds(call) < LINE_SECONDS:
-                continue
-            if self._is_line_due(call.step_id):
-                self._print_line(step, "[quiet]…[/]", f"{step_name(step)}: {growth(call)}", "")
-
-    def _is_line_due(self, key: object) -> bool:
-        """Whether the next line about `key` is due."""
-        now = time.monotonic()
-        last = self._lines_at.get(key)
-        if last is not None and now - last < LINE_SECONDS:
-            return False
-        self._lines_at[key] = now
-        return True
+        running = (step for step in iteration.steps if step.status in ("pending", "running"))
+        if texts := [f"{step_name(step)}: {doing(iteration, step)}" for step in running]:
+            self.say("; ".join(texts))
 
     def _print_ended(
         self, iteration: IterationDetails, step: StepResponse, conclusions: LoadConclusions
     ) -> None:
-        took = between(step.started_at, step.ended_at)
-        result = step.result or {}
+        result, name = step.result or {}, step_name(step)
+        mark, details = "[good]✓[/]", list[tuple[str, str]]()
         if step.status == "failed":
             self._printed.add(f"{step.kind}: {step.error}")  # the iteration lists it too
-            self._print_line(step, "[bad]✗[/]", f"{step_name(step)} failed: {step.error}", took)
+            mark, text = "[bad]✗[/]", f"{name} failed: {step.error}"
         elif step.kind == "observe":
-            self._print_plan(iteration, step, took)
+            planned = [
+                each
+                for each in iteration.steps
+                if each.kind in ("query", "insight") and not round_of(each)
+            ]
+            queries = sum(each.kind == "query" for each in planned)
+            insights = len(planned) - queries
+            plan = f"plans {plural(queries, 'query')} and {plural(insights, 'insight')}"
+            text = plan if planned else "finds nothing to do"
+            details = [(step_name(each), about(each)) for each in planned]
         elif step.kind == "query":
-            learned = f"{counted(result['nodes'], 'node')}, {counted(result['edges'], 'edge')}"
-            self._print_line(step, "[good]✓[/]", f"{step_name(step)}: {learned}", took)
-            if round_of(step):
-                self._print_detail("missing data", about(step))
+            text = f"{name}: {plural(result['nodes'], 'node')}, {plural(result['edges'], 'edge')}"
+            details = [("missing data", about(step))] if round_of(step) else []
         elif step.kind == "insight":
-            self._print_insight(step, took, conclusions)
+            analyses = _named(set(result.get("analyses", [])), conclusions)
+            text = f"{name}: {plural(len(analyses), 'analysis')}"
+            if not analyses:
+                mark, text = "[warn]–[/]", f"{name}: not enough data for an analysis"
+            details = [(analysis.word, analysis.summary) for analysis in analyses]
+            details += [("missing", each) for each in result.get("missing", [])[:MAX_MISSING_SHOWN]]
         else:
-            self._print_advice(step, took, conclusions)
-
-    def _print_plan(self, iteration: IterationDetails, step: StepResponse, took: str) -> None:
-        work = [step for step in iteration.steps if step.kind in ("query", "insight")]
-        planned = [step for step in work if not round_of(step)]
-        queries = sum(step.kind == "query" for step in planned)
-        insights = len(planned) - queries
-        plan = f"plans {counted(queries, 'query')} and {counted(insights, 'insight')}"
-        self._print_line(step, "[good]✓[/]", plan if planned else "finds nothing to do", took)
-        for planned_step in planned:
-            self._print_detail(step_name(planned_step), about(planned_step))
-
-    def _print_insight(self, step: StepResponse, took: str, conclusions: LoadConclusions) -> None:
-        result = step.result or {}
-        ids = set(result.get("analyses", []))
-        analyses = [row for row in conclusions() if str(row.id) in ids] if ids else []
-        if analyses:
-            text = f"{step_name(step)}: {counted(len(analyses), 'analysis')}"
-            self._print_line(step, "[good]✓[/]", text, took)
-            for analysis in analyses:
-                self._print_detail(analysis.word, analysis.summary)
-        else:
-            self._print_line(
-                step, "[warn]–[/]", f"{step_name(step)}: not enough data for an analysis", took
-            )
-        for missing in result.get("missing", [])[:MAX_MISSING_SHOWN]:
-            self._print_detail("missing", missing)
-
-    def _print_advice(self, step: StepResponse, took: str, conclusions: LoadConclusions) -> None:
-        result = step.result or {}
-        ids = {advice["id"] for advice in result.get("advice", [])}
-        if not ids:
-            self._print_line(step, "[good]✓[/]", "gives no advice, like most iterations", took)
-            if reason := result.get("reason"):
-                self._print_detail("", reason)
-            return
-        self._print_line(step, "[good]✓[/]", f"gives {counted(len(ids), 'advice')}", took)
-        for advice in conclusions():
-            if str(advice.id) in ids:
-                self._print_detail(advice.word, advice.summary)
+            ids = {each["id"] for each in result.get("advice", [])}
+            text = f"gives {plural(len(ids), 'advice')}"
+            details = [(each.word, each.summary) for each in _named(ids, conclusions)]
+            if not ids:
+                text = "gives no advice, like most iterations"
+                details = [("", result["reason"])] if result.get("reason") else []
+        self._print_line(step, mark, text, between(step.started_at, step.ended_at))
+        for label, detail in details:
+            self._print_detail(label, detail)
 
     def _print_trouble(self, step: StepResponse) -> None:
-        if step.waiting_since is not None:
-            # In a terminal the line of the running step keeps showing it.
-            is_first = self._is_new((step.id, step.waiting_since))
-            if is_first or not self._console.is_terminal:
-                self._print_waiting(step, step.waiting_since)
+        if step.error is None or not self._is_new((step.id, step.waiting_since or step.error)):
             return
-        if self._is_new((step.id, step.error)):
-            text = f"{step_name(step)} will be retried: {step.error}"
-            self._print_line(step, "[warn]![/]", text, "", is_full=True)
-
-    def _print_waiting(self, step: StepResponse, since: datetime) -> None:
-        if step.error and self._is_line_due((step.id, since)):
-            text = f"{step_name(step)}: {waiting(step.error, since, step.retry_at)}"
-            self._print_line(step, "[warn]![/]", text, "", is_full=True)
+        text = f"{step_name(step)} will be retried: {step.error}"
+        if step.waiting_since is not None:
+            reason = waiting(step.error, step.waiting_since, step.retry_at)
+            text = f"{step_name(step)}: {reason}"
+        self._print_line(step, "[warn]![/]", text, "", is_full=True)
 
     def _print_line(
         self, step: StepResponse, mark: str, text: str, took: str, *, is_full: bool = False
     ) -> None:
         line = escape(text if is_full or step.status == "failed" else clip(text, MAX_LINE_CHARS))
         service = f"[quiet]{ACTOR_OF[step.kind]:<10}[/]"
-        self._console.print(f"  {mark} {service} {line} [quiet]{took}[/]", soft_wrap=True)
+        self._console.print(f"  {mark} {service} {line} [quiet]{took}[/]")
 
     def _print_detail(self, label: str, text: str) -> None:
         labelled = f"[quiet]{escape(label)}[/]  " if label else ""
         width = min(self._console.width, MAX_LINE_CHARS + INDENT) - INDENT - len(label) - 2
-        self._console.print(f"{' ' * INDENT}{labelled}{escape(clip(text, width))}", soft_wrap=True)
+        self._console.print(f"{' ' * INDENT}{labelled}{escape(clip(text, width))}")
 
     def _is_new(self, key: object) -> bool:
         is_printed = key in self._printed
         self._printed.add(key)
         return not is_printed
+
+
+def _named(ids: set[str], conclusions: LoadConclusions) -> list[ConclusionResponse]:
+    """The conclusions with these ids. They are loaded only if there are any."""
+    return [each for each in conclusions() if str(each.id) in ids] if ids else []
 
 
 def why_not_started(agent: AgentDetails, number: int) -> str:
@@ -346,29 +220,11 @@ def why_not_started(agent: AgentDetails, number: int) -> str:
     return "waiting for the scheduler"
 
 
-def _running_steps(iteration: IterationDetails) -> Table:
-    """A line for each step that has not ended."""
-    table = Table.grid(padding=(0, 1))
-    for step in iteration.steps:
-        if step.status in ("pending", "running"):
-            name = "" if step.kind in ("observe", "advise") else step_name(step)
-            table.add_row(
-                " ",
-                Spinner("dots", style="quiet"),
-                f"[quiet]{ACTOR_OF[step.kind]:<10}[/]",
-                f"[quiet]{name}[/]",
-                escape(clip(doing(iteration, step), 70)),
-                f"[quiet]{between(step.started_at, None)}[/]",
-            )
-    return table
-
-
 @dataclass(frozen=True)
 class IterationWatch:
     """Waits for iterations and prints their progress, until `deadline` (by the monotonic clock)."""
 
     client: Client
-    events: EventListener
     printer: ProgressPrinter
     deadline: float
     meanwhile: Callable[[], object] = lambda: None
@@ -403,11 +259,12 @@ class IterationWatch:
                     if iteration.ended_at is not None:
                         return iteration
                 else:
-                    self.printer.wait_for_start(self.client.agent(str(agent_id)), number)
+                    agent = self.client.agent(str(agent_id))
+                    self.printer.say(why_not_started(agent, number))
             except AwayError:
-                self.printer.wait_for_api()
+                self.printer.say("waiting for the API")
             self.meanwhile()
-            self.events.wait(ITERATION_POLL_SECONDS)
+            time.sleep(ITERATION_POLL_SECONDS)
         return None
 
     def _load(self, agent_id: UUID, number: int) -> IterationDetails | None:
@@ -417,4 +274,7 @@ class IterationWatch:
         return None
 
     def _conclusions(self, agent_id: UUID) -> Sequence[ConclusionResponse]:
-        return [*self.client.analyses(str(agent_id)), *self.client.advice(str(agent_id))]
+        return [
+            *self.client.conclusions(str(agent_id), "analyses"),
+            *self.client.conclusions(str(agent_id), "advice"),
+        ]

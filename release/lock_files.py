@@ -16,6 +16,7 @@ LOCKS: Final = (
     ROOT / "requirements-build.lock",
     ROOT / "requirements-dev.lock",
     ROOT / "requirements-node.lock",
+    ROOT / "requirements-peers.lock",
 )
 
 _PACKAGE: Final = re.compile(r"([\w.-]+)==([^ ;]+)(?: ; ([^\\]+))?")

@@ -1,11 +1,14 @@
 """The composition root: from settings to a server."""
 
+import asyncio
 import logging
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
@@ -22,7 +25,7 @@ from sandbox.http.pages import page_routes
 from sandbox.http.responses import responses_routes
 from sandbox.http.tavily import tavily_routes
 from sandbox.search import SearchIndex, open_index
-from sandbox.settings import DEFAULT_CORPUS, SandboxSettings
+from sandbox.settings import SandboxSettings
 
 SHUTDOWN_SECONDS = 2
 
@@ -38,17 +41,23 @@ def build_app(
 
     """
     controls = Controls()
-    changes = None if settings.corpus == DEFAULT_CORPUS else partial(fingerprint, settings.corpus)
     load = partial(_open_corpus, cache=settings.cache_directory)
-    corpus = CorpusLoader(partial(load, settings.corpus), on_failure, changes)
+    corpus = CorpusLoader(partial(load, settings.corpus), partial(fingerprint, settings.corpus))
     added = partial(read_registry, settings.registry) if settings.registry else dict
     corpora = Corpora(corpus, added, load)
 
+    async def load_own() -> None:
+        try:
+            await corpus.index()
+        except CorpusError as error:
+            on_failure(error)
+
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        corpus.start()
+        loading = asyncio.create_task(load_own())
         yield
-        await corpora.stop()
+        await loading
+        corpora.close()
 
     routes = [
         *about_routes(settings, corpora),
@@ -68,12 +77,35 @@ def build_app(
 def _open_corpus(corpus: str | Path, cache: Path | None) -> SearchIndex:
     """Open the index, and log what of the corpus is left out."""
     index = open_index(corpus, cache)
-    report = index.report()
-    skipped, foreign = report.describe_skipped(), report.describe_foreign()
-    for left_out in (skipped and f"skipped: {skipped}", foreign and f"not in English: {foreign}"):
-        if left_out:
-            log.warning("The corpus %s has %d documents; %s", corpus, len(index), left_out)
+    if skipped := index.report().describe_skipped():
+        log.warning("The corpus %s has %d documents; skipped: %s", corpus, len(index), skipped)
     return index
+
+
+class _Server(uvicorn.Server):
+    """Waits until it is stopped; uvicorn's own main loop wakes ten times a second."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def stop(self) -> None:
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    async def main_loop(self) -> None:
+        while not self.should_exit:
+            await self._stopping.wait()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self.stop()
 
 
 def serve(settings: SandboxSettings) -> None:
@@ -84,16 +116,17 @@ def serve(settings: SandboxSettings) -> None:
 
     def fail(error: CorpusError) -> None:
         failures.append(error)
-        server.should_exit = True
+        server.stop()
 
     config = uvicorn.Config(
         build_app(settings, fail),
         host=settings.host,
         port=settings.port,
         access_log=False,
+        date_header=False,
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
-    server = uvicorn.Server(config)
+    server = _Server(config)
     server.run()
     if failures:
         raise failures[0]

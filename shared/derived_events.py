@@ -8,11 +8,10 @@ from decimal import Decimal
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.agents import conversations
 from shared.database.statements import BoundQuery, CompiledStatement, Executor
 from shared.database.tables import Iteration, Step
+from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
 from shared.events.envelope import Event
@@ -40,7 +39,7 @@ async def step_requested_event(session: Executor, step: Step | StepRow) -> Event
         return agent_task_event(step)
     if step.kind != StepKind.OBSERVE:
         return later_step_event(step)
-    return iteration_step_event(await step_store.iteration_query(step).answer(session), step)
+    return iteration_step_event(await step_store.iteration_query(step).execute(session), step)
 
 
 def agent_task_event(step: Step | StepRow) -> Event:
@@ -81,7 +80,7 @@ def later_step_event(step: Step | StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} does not follow another one")
 
 
-async def events_after_step(session: AsyncSession, step: Step | StepRow) -> Sequence[Event]:
+async def events_after_step(session: Transaction, step: Step | StepRow) -> Sequence[Event]:
     """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
         return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
@@ -138,7 +137,7 @@ def _events_after_agent_task(step: Step | StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-async def _next_answer_request(session: AsyncSession, step: Step | StepRow) -> Sequence[Event]:
+async def _next_answer_request(session: Transaction, step: Step | StepRow) -> Sequence[Event]:
     """The answers of a conversation are generated one at a time. The end of one requests the next."""
     if step.kind != StepKind.CONVERSE:
         return []
@@ -151,7 +150,7 @@ async def iteration_ended_event(
 ) -> Event:
     """Returns the event of `iteration`'s end, with the counts of its `steps` and the known cost of its calls."""
     return iteration_ended_with(
-        iteration, steps, await iteration_totals(iteration.id).answer(session)
+        iteration, steps, await iteration_totals(iteration.id).execute(session)
     )
 
 

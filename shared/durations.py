@@ -14,6 +14,8 @@ _MAX_CHARS: Final = 100
 _PART: Final = re.compile(r"([0-9]{1,12})\s*([a-z]*)\s*")
 _SHOWN_CHARS: Final = 40
 EXAMPLES: Final = "30 s, 5 min, 2 h or 1 d"
+LEASE_SECONDS: Final = 10.0
+"""Default duration of a step's lease: how long the step of a killed worker stays blocked."""
 MAX_SECONDS: Final = 100 * 366 * _SECONDS["d"]
 
 

@@ -47,10 +47,11 @@ class RetrySoonError(TransientError):
 
 
 class UnavailableError(TransientError):
-    """A provider did not answer, answered that it is unavailable, or limits requests. It uses no attempt."""
+    """A provider did not answer, answered that it is unavailable, or limits requests. It uses no attempt.
 
-    is_announced = False
-    """Whether the log of this process already says that the provider is unavailable."""
+    `is_announced`: the log of this process already says that the provider is unavailable.
+    """
+
     is_quota = False
     """True if the quota of the provider's plan is used up."""
 
@@ -60,9 +61,11 @@ class UnavailableError(TransientError):
         *,
         retry_in_seconds: float | None = None,
         is_rate_limit: bool = False,
+        is_announced: bool = False,
     ) -> None:
         super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
         self.is_rate_limit = is_rate_limit
+        self.is_announced = is_announced
 
 
 class QuotaUsedUpError(UnavailableError):
@@ -79,7 +82,9 @@ class WaitForProviderError(UnavailableError):
     """
 
     unbilled = True
-    is_announced = True
+
+    def __init__(self, message: str, *, retry_in_seconds: float | None = None) -> None:
+        super().__init__(message, retry_in_seconds=retry_in_seconds, is_announced=True)
 
 
 class DeletedError(RetrySoonError):

@@ -15,10 +15,12 @@ from uuid import uuid4
 import httpx
 import psycopg
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pydantic import SecretStr
 
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
+from shared.database import engine as database_engine
 from shared.database import migrate
 from shared.database.engine import Database
 from shared.events.topology import STREAM
@@ -37,6 +39,10 @@ from tests.support.seeds import SEED, SEEDS, first_seed, seed_count
 from tests.support.waiting import wait_for
 
 gc.disable()  # until the tests are collected
+
+# A loaded machine must not fail a test of random cases: time limits belong to benchmarks.
+hypothesis_settings.register_profile("vigil", deadline=None)
+hypothesis_settings.load_profile("vigil")
 
 
 def pytest_collection_finish() -> None:
@@ -112,6 +118,13 @@ async def database(database_url: str) -> AsyncIterator[Database]:
     connected = Database(database_url, name="test")
     yield connected
     await connected.close()
+
+
+@pytest.fixture
+def unreachable_database_url(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a database that does not answer, which is found out in a second."""
+    monkeypatch.setattr(database_engine, "CONNECT_TIMEOUT_SECONDS", 1)
+    return "postgresql://postgres@127.0.0.1:1/vigil"
 
 
 @pytest.fixture(scope="session")

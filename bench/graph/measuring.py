@@ -9,12 +9,11 @@ from itertools import pairwise
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from bench.graph.filling import HUB, FilledGraph
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 from shared.enums import StepKind
-from shared.graph import context, edges, nodes
+from shared.graph import context, elements
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
@@ -33,7 +32,7 @@ def quote_about(name: str, employees: int = 0) -> str:
     return f"A third of all that {HUB} shipped went to {name}, which has {employees} employees."
 
 
-async def store_page(session: AsyncSession, scope: GraphScope, quotes: Sequence[str]) -> None:
+async def store_page(session: Transaction, scope: GraphScope, quotes: Sequence[str]) -> None:
     """Store the page that all evidence quotes: a long article, which ends with `quotes`."""
     ending, filling = " ".join(quotes), "Nothing of note happened on this day. "
     missing = max(0, _PAGE_CHARS - len(ending))
@@ -43,7 +42,7 @@ async def store_page(session: AsyncSession, scope: GraphScope, quotes: Sequence[
 
 
 async def write_node(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -52,7 +51,7 @@ async def write_node(
     properties: Json,
     quote: str,
 ) -> UUID:
-    result = await nodes.add_node(
+    result = await elements.add_node(
         session,
         scope,
         validators,
@@ -66,7 +65,7 @@ async def write_node(
 
 
 async def write_edge(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -75,7 +74,7 @@ async def write_edge(
     target_id: UUID,
     quote: str,
 ) -> None:
-    await edges.add_edge(
+    await elements.add_edge(
         session,
         scope,
         validators,
@@ -92,7 +91,7 @@ WARM_UP_RUNS: Final = 10
 _RUN: Final = time.time_ns()
 """Part of the names that are written, so that they are new."""
 
-Operation = Callable[[AsyncSession, int], Awaitable[object]]
+Operation = Callable[[Transaction, int], Awaitable[object]]
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ def _lookups(filled: FilledGraph) -> Iterator[_Measure]:
     hub, ids = [filled.hub], filled.ids
 
     def by(name: str, goal: float | None, **values: Sequence[object]) -> _Measure:
-        async def work(session: AsyncSession, number: int) -> None:
+        async def work(session: Transaction, number: int) -> None:
             params = {key: value[number % len(value)] for key, value in values.items()}
             await query.query_graph(session, filled.scope, **params)  # type: ignore[arg-type]  # values match their parameters
 
@@ -180,7 +179,7 @@ def _lookups(filled: FilledGraph) -> Iterator[_Measure]:
 def _writes(filled: FilledGraph) -> Iterator[_Measure]:
     validators = Validators()
 
-    async def add_node(session: AsyncSession, number: int) -> None:
+    async def add_node(session: Transaction, number: int) -> None:
         name, employees = _company(filled, number)
         await write_node(
             session,
@@ -192,7 +191,7 @@ def _writes(filled: FilledGraph) -> Iterator[_Measure]:
             quote=quote_about(name, employees),
         )
 
-    async def add_edge(session: AsyncSession, number: int) -> None:
+    async def add_edge(session: Transaction, number: int) -> None:
         await write_edge(
             session,
             filled.scope,

@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import mean
-from typing import Any
+from typing import Any, Protocol
 
 import psycopg
 from psycopg.rows import dict_row
 
-from bench.loop.service_pool import ServicePool, cpu_seconds
+from bench.loop.service_pool import cpu_seconds
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,12 @@ class Usage:
         return sum(self.seconds.values())
 
 
+class Processes(Protocol):
+    @property
+    def seconds(self) -> Mapping[str, float]:
+        """Processor seconds so far, by name."""
+
+
 class Meter:
     """Reads the counters of an installation."""
 
@@ -61,7 +67,7 @@ class Meter:
         dsn: str,
         postgres_pid: int,
         nats_pid: int | None,
-        pool: ServicePool | None,
+        pool: Processes | None,
     ) -> None:
         """`dsn` is of a superuser, in another database than the measured one."""
         self._connection = psycopg.connect(dsn, autocommit=True, row_factory=dict_row)

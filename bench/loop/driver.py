@@ -10,7 +10,6 @@ from uuid import UUID, uuid4
 
 from nats.aio.msg import Msg
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.loop import scripted_model
 from bench.loop.scripted_model import Reference
@@ -19,7 +18,8 @@ from shared.agents import agents, configuration
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import GraphNode, Step
+from shared.database.tables import Agent, GraphNode, Step
+from shared.database.transaction import Transaction
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker, StepKind
 from shared.events.codec import decode
 from shared.events.envelope import Event
@@ -88,9 +88,14 @@ class Driver:
             now = await iterations.database_time(session)
             for place, agent_id in enumerate(agent_ids):
                 agent = await agents.lock_agent(session, agent_id)
-                agent.interval_seconds = period_seconds
-                agent.next_run_at = now + timedelta(seconds=period_seconds * place / len(agent_ids))
-                agent.active = True
+                delay = timedelta(seconds=period_seconds * place / len(agent_ids))
+                await session.update(
+                    Agent,
+                    agent.id,
+                    interval_seconds=period_seconds,
+                    next_run_at=now + delay,
+                    active=True,
+                )
 
     async def deactivate(self, agent_ids: Sequence[UUID]) -> None:
         """Stop the scheduler from starting the agents; running iterations continue."""
@@ -102,21 +107,25 @@ class Driver:
         """Number of messages in the stream so far."""
         return (await self._bus.jetstream.stream_info(STREAM)).state.last_seq
 
-    async def run(self, agent_id: UUID) -> IterationRun:
+    async def run(
+        self, agent_id: UUID, *, timeout_seconds: float = ITERATION_SECONDS
+    ) -> IterationRun:
         """Run one iteration. Raises RuntimeError if it fails or differs from the script."""
-        iteration, end = await self._run(agent_id, RUN_NOW)
+        iteration, end = await self._run(agent_id, RUN_NOW, timeout_seconds)
         _check_completed(end)
         return IterationRun(iteration.id, (end.occurred_at - iteration.started_at).total_seconds())
 
     async def tick(self, agent_id: UUID) -> bool:
         """Run one iteration as the scheduler does; returns whether it was quiet. Raises RuntimeError as `run` does."""
-        _, end = await self._run(agent_id, DUE)
+        _, end = await self._run(agent_id, DUE, ITERATION_SECONDS)
         if isinstance(end, IterationCompleted) and end.quiet:
             return True
         _check_completed(end)
         return False
 
-    async def _run(self, agent_id: UUID, why: str) -> tuple[IterationRow, Event]:
+    async def _run(
+        self, agent_id: UUID, why: str, timeout_seconds: float
+    ) -> tuple[IterationRow, Event]:
         due = await self._database.run(
             BoundQuery(_AGENT, {"of_agent": agent_id, "why": why}, lambda rows: DueAgent(*rows[0]))
         )
@@ -127,7 +136,7 @@ class Driver:
         iteration_id = start.iteration.id
         end = self._ends[iteration_id] = asyncio.get_running_loop().create_future()
         await self._bus.publish(event)
-        async with asyncio.timeout(ITERATION_SECONDS):
+        async with asyncio.timeout(timeout_seconds):
             end_event = await end
         del self._ends[iteration_id]
         return start.iteration, end_event
@@ -171,27 +180,30 @@ class Driver:
                 for name in ("Anchor one", "Anchor two")
             }
             first, second = anchors
-            agent.mission = Reference(agent.id, (first, second)).mission
-            agent.status = AgentStatus.READY
-            agent.active = False
+            agent = await session.update(
+                Agent,
+                agent.id,
+                mission=Reference(agent.id, (first, second)).mission,
+                status=AgentStatus.READY,
+                active=False,
+            )
             prompts: dict[Phase, str] = dict.fromkeys(PROMPTED_PHASES, PROMPT)
             await configuration.store_prompts(session, agent, prompts, PromptMaker.OWNER)
             await _create_types(session, GraphScope(owner_id, agent.id))
             for node_id, name in anchors.items():
                 properties = {"summary": "It was there before.", "countries": 1}
-                session.add(
-                    GraphNode(
-                        id=node_id,
-                        agent_id=agent.id,
-                        type=scripted_model.NODE_TYPE,
-                        name=name,
-                        properties=properties,
-                    )
+                await session.insert(
+                    GraphNode,
+                    id=node_id,
+                    agent_id=agent.id,
+                    type=scripted_model.NODE_TYPE,
+                    name=name,
+                    properties=properties,
                 )
             return agent.id
 
 
-async def _create_types(session: AsyncSession, scope: GraphScope) -> None:
+async def _create_types(session: Transaction, scope: GraphScope) -> None:
     await system_types.ensure_system_types(session, scope.agent_id)
     await types.create_node_type(
         session,

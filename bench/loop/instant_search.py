@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import date
 
 from bench.loop.scripted_model import Query
 from shared.tools import Json
@@ -21,6 +22,7 @@ class InstantSearch(SearchClient):
         topic: str | None,
         time_range: str | None,
         exclude_domains: Sequence[str] = (),
+        archive_date: date | None = None,
     ) -> Json:
         if self._delay_seconds:
             await asyncio.sleep(self._delay_seconds)

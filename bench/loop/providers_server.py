@@ -1,13 +1,14 @@
-"""`python -m bench.loop.providers_server PORT DELAY_SECONDS`: model and search over HTTP, as scripted.
+"""`python -m bench.loop.providers_server PORT DELAY_SECONDS [LOG]`: model and search over HTTP, as scripted.
 
 As cheap as a server in Python can be, because it shares the machine with what is measured. Whole answers are one write; an
-answer that is streamed has CHUNKS events, one after another.
+answer that is streamed has CHUNKS events, one after another. With LOG, a file, each call is logged: see `CallLog`.
 """
 
 import asyncio
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 from bench.loop.scripted_model import Query, answer
@@ -20,11 +21,26 @@ EVENT_SECONDS: Final = 0.0005
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
+class CallLog:
+    """Appends a line when a call is received, and one when it is answered: `received KEY`, `answered KEY`.
+
+    The key of a model's call is its idempotency key, that of a search its query.
+    """
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = None if file is None else file.open("a", buffering=1)
+
+    def write(self, event: str, key: str) -> None:
+        if self._file is not None:
+            self._file.write(f"{event} {key}\n")
+
+
 class ProvidersProtocol(asyncio.Protocol):
     """Serves `POST /v1/chat/completions` and `POST /search` on kept-alive connections, one request at a time."""
 
-    def __init__(self, delay_seconds: float) -> None:
+    def __init__(self, delay_seconds: float, log: CallLog | None = None) -> None:
         self._delay_seconds = delay_seconds
+        self._log = log or CallLog(None)
         self._received = bytearray()
         self._transport: asyncio.Transport | None = None
 
@@ -44,8 +60,14 @@ class ProvidersProtocol(asyncio.Protocol):
             body = bytes(self._received[body_start:body_end])
             del self._received[:body_end]
             response = respond(head.split(b" ", 2)[1], headers, body)
+            key = _key(headers, body)
+            self._log.write("received", key)
             loop = asyncio.get_running_loop()
-            loop.call_later(self._delay_seconds, self._send, iter(response))
+            loop.call_later(self._delay_seconds, self._answer, key, iter(response))
+
+    def _answer(self, key: str, pieces: Iterator[bytes]) -> None:
+        self._log.write("answered", key)
+        self._send(pieces)
 
     def _send(self, pieces: Iterator[bytes]) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -73,6 +95,11 @@ def respond(path: bytes, headers: dict[bytes, bytes], body: bytes) -> list[bytes
     choice = {"index": 0, "message": scripted.message, "finish_reason": scripted.finish_reason}
     completion = {"id": "chat", "object": "chat.completion", "created": 0, "model": request.model}
     return [_whole({**completion, "choices": [choice], "usage": _usage(scripted)})]
+
+
+def _key(headers: dict[bytes, bytes], body: bytes) -> str:
+    key = headers.get(b"idempotency-key")
+    return str(json.loads(body)["query"]) if key is None else key.decode()
 
 
 def _headers(head: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -129,12 +156,15 @@ def _usage(scripted: ChatAnswer) -> dict[str, int | None]:
     }
 
 
-async def serve(port: int, delay_seconds: float) -> None:
+async def serve(port: int, delay_seconds: float, log: CallLog) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: ProvidersProtocol(delay_seconds), "127.0.0.1", port)
+    server = await loop.create_server(
+        lambda: ProvidersProtocol(delay_seconds, log), "127.0.0.1", port
+    )
     print("ready", flush=True)
     await server.serve_forever()
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(int(sys.argv[1]), float(sys.argv[2])))
+    log_file = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    asyncio.run(serve(int(sys.argv[1]), float(sys.argv[2]), CallLog(log_file)))

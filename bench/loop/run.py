@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -104,10 +105,11 @@ def _report_progress(what: str) -> None:
 
 
 @contextmanager
-def providers() -> Iterator[str]:
-    """Run the server of model and search; yields its URL."""
+def providers(delay_seconds: float = 0.0, log: Path | None = None) -> Iterator[str]:
+    """Run the server of model and search; yields its URL. For `log`, see `providers_server.CallLog`."""
     port = free_port()
-    command = [sys.executable, "-m", "bench.loop.providers_server", str(port), "0"]
+    arguments = [str(port), str(delay_seconds), *([] if log is None else [str(log)])]
+    command = [sys.executable, "-m", "bench.loop.providers_server", *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         server.stdout.readline()

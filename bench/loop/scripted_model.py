@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -207,8 +207,11 @@ def _call(name: str, /, **arguments: Any) -> Json:
     return {"function": {"name": name, "arguments": json.dumps(arguments)}}
 
 
-_TOKENS: Final = (1000, 100)
-"""Input and output tokens of every answer."""
+OUTPUT_TOKENS: Final = 100
+"""Of every answer."""
+_CHARS_PER_TOKEN: Final = 4
+_TOOL_CHARS: Final = 900
+"""About the length of a tool's declaration."""
 
 
 class InstantProvider:
@@ -231,6 +234,20 @@ class InstantProvider:
 
 def answer(request: ChatRequest, call_key: str) -> ChatAnswer:
     """The scripted answer to a request; `call_key` identifies the call."""
+    return replace(
+        _script(request, call_key),
+        input_tokens=_input_tokens(request),
+        output_tokens=OUTPUT_TOKENS,
+    )
+
+
+def _input_tokens(request: ChatRequest) -> int:
+    """About as many as a model counts. Of fewer, Vigil concludes that only a part of the request was read."""
+    chars = sum(len(message["content"] or "") for message in request.messages)
+    return (chars + _TOOL_CHARS * len(request.tools)) // _CHARS_PER_TOKEN
+
+
+def _script(request: ChatRequest, call_key: str) -> ChatAnswer:
     prompt = str(request.messages[1]["content"])
     is_first = len(request.messages) == 2
     tools = {tool["function"]["name"] for tool in request.tools}
@@ -252,11 +269,11 @@ def _last_answer(calls: list[dict[str, Any]]) -> ChatAnswer:
 
 
 def _text_answer(text: str) -> ChatAnswer:
-    return ChatAnswer(assistant_message(text, []), "stop", *_TOKENS)
+    return ChatAnswer(assistant_message(text, []), "stop")
 
 
 def _tool_answer(calls: list[dict[str, Any]]) -> ChatAnswer:
     tool_calls = [
         ToolCall("call", call["function"]["name"], call["function"]["arguments"]) for call in calls
     ]
-    return ChatAnswer(assistant_message(None, tool_calls), "tool_calls", *_TOKENS)
+    return ChatAnswer(assistant_message(None, tool_calls), "tool_calls")

@@ -12,8 +12,6 @@ from typing import Final
 from bench.loop.trips import TRIPS_FILE, count_trips
 from shared.runtime.process import run
 
-METRICS: Final = "BENCH_METRICS"
-"""Set to `off`, counters, gauges and histograms do nothing."""
 MODEL_CALLERS: Final = ("observer", "researcher", "analyzer", "adviser")
 
 
@@ -21,21 +19,10 @@ def main() -> None:
     name, providers_mode = sys.argv[1:]
     if (file := os.environ.get(TRIPS_FILE)) is not None:
         count_trips(Path(file))
-    if os.environ.get(METRICS) == "off":
-        _silence_metrics()
     build = importlib.import_module(f"services.{name}.app").build
     is_scripted = name in MODEL_CALLERS and providers_mode != "http"
     providers = _providers(name, float(providers_mode)) if is_scripted else {}
     run(name, lambda settings: build(settings, **providers))
-
-
-def _silence_metrics() -> None:
-    from prometheus_client import Counter, Gauge, Histogram
-
-    for kind in (Counter, Gauge, Histogram):
-        for method in ("labels", "inc", "dec", "set", "observe"):
-            if hasattr(kind, method):
-                setattr(kind, method, lambda self, *_, **__: self)
 
 
 def _providers(name: str, delay_seconds: float) -> dict[str, object]:

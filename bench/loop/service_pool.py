@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -16,13 +16,13 @@ from cli.local.members import CONSUMER_SERVICES
 from cli.local.ports import free_port, unreadiness
 from shared.runtime.settings import Settings
 
-READY_SECONDS: Final = 60.0
+READY_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 30.0
 POLL_SECONDS: Final = 0.05
 
 
 class ServicePool:
-    """All services, with numbers of researchers and analyzers."""
+    """All services, with a number of researchers."""
 
     def __init__(
         self,
@@ -32,9 +32,7 @@ class ServicePool:
         delay_seconds: float = 0.0,
         providers_url: str | None = None,
         researchers: int = 1,
-        analyzers: int = 1,
         counts_trips: bool = False,
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         """Model and search answer in the process, after `delay_seconds`, or over HTTP at `providers_url`.
 
@@ -43,11 +41,7 @@ class ServicePool:
         self._home = home
         self._providers = "http" if providers_url else str(delay_seconds)
         self._counts_trips = counts_trips
-        self._names = [
-            *CONSUMER_SERVICES,
-            *["researcher"] * (researchers - 1),
-            *["analyzer"] * (analyzers - 1),
-        ]
+        self._names = [*CONSUMER_SERVICES, *["researcher"] * (researchers - 1)]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("VIGIL_")}
         self._environment = clean | {
             "VIGIL_DATABASE_URL": settings.database_url,
@@ -57,7 +51,6 @@ class ServicePool:
             "VIGIL_PROBE_PAGES": "0",
             "VIGIL_SEARCH_TTL_SECONDS": "0",
             **(_provider_settings(providers_url) if providers_url else {}),
-            **(environment or {}),
         }
         self._processes: list[tuple[str, psutil.Popen]] = []
         self.ports: Sequence[int] = ()

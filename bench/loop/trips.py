@@ -30,7 +30,7 @@ def count_trips(file: Path) -> None:
     with file.open("r+b") as opened:
         counter = memoryview(mmap.mmap(opened.fileno(), _SIZE)).cast("Q")
     original_wait, original_exit = AsyncConnection.wait, AsyncPipeline.__aexit__
-    original_run = PipelinedConnection.run_together
+    original_run = PipelinedConnection._run
 
     def counted(steps: _Steps[T]) -> _Steps[T]:
         try:
@@ -51,11 +51,13 @@ def count_trips(file: Path) -> None:
         counter[0] += 1
         await original_exit(self, *args)
 
-    async def run_together(self: PipelinedConnection, *args: Any) -> list[Result]:
+    async def run(
+        self: PipelinedConnection, *args: Any, **options: Any
+    ) -> tuple[list[Result], Exception | None]:
         counter[0] += 1
-        return await original_run(self, *args)
+        return await original_run(self, *args, **options)
 
-    PipelinedConnection.run_together = run_together  # type: ignore[assignment, method-assign]
+    PipelinedConnection._run = run  # type: ignore[method-assign]
     AsyncConnection.wait = wait  # type: ignore[method-assign]
     AsyncPipeline.__aexit__ = leave_pipeline  # type: ignore[assignment, method-assign]
 

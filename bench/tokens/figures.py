@@ -41,7 +41,7 @@ SEARCH_USD: Final = 0.008
 """Of one search request."""
 
 SANDBOX: Final = Path(__file__).parents[2] / "sandbox"
-_RULES: Final = ("model/**/*.py", "text/*.py", "search/*.py")
+_RULES: Final = ("model/*.py", "model/*.toml", "text/*.py", "text/*.toml", "search/*.py")
 _FORMAT: Final = frozenset({"graph_view.py", "request.py"})
 """Files that read the prompts' format, and decide nothing."""
 

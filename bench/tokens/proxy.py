@@ -15,7 +15,7 @@ from aiohttp import ClientSession, ClientTimeout, web
 from cli.local.ports import LOOPBACK
 from shared.llm.answers import AnswerError, Received
 from shared.llm.messages import ChatAnswer
-from shared.llm.provider import IDEMPOTENCY_KEY
+from shared.llm.model_server import IDEMPOTENCY_KEY
 
 MAX_REQUEST_BYTES: Final = 64 * 1024**2
 _HOP_HEADERS: Final = frozenset(

@@ -20,6 +20,7 @@ from cli.errors import CommandError, NothingRunsError
 from cli.local.data_directory import DataDirectory
 from cli.local.engines import require_local_extra
 from cli.local.postgres import EmbeddedPostgres
+from shared.wording import bytes_of
 
 DATABASE: Final = "vigil"
 
@@ -70,8 +71,8 @@ def write_backup(
             for number, piece in enumerate(snapshot.dump()):
                 archive.add(Part(database_part(number), piece))
                 say(
-                    f"backing up a database of {snapshot.manifest.database_bytes / 1e6:,.0f} MB: "
-                    f"{(number * PART_BYTES + len(piece)) / 1e6:,.1f} MB written"
+                    f"backing up a database of {bytes_of(snapshot.manifest.database_bytes)}: "
+                    f"{bytes_of(number * PART_BYTES + len(piece))} written"
                 )
             archive.close()
         output.flush()

@@ -198,12 +198,9 @@ def _program(name: str, *options: str, **streams: Any) -> Iterator[_Program]:
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
-                    _close(stream)
-
-
-def _close(stream: IO[bytes]) -> None:
-    with suppress(BrokenPipeError):  # what was still buffered for a program that has ended
-        stream.close()
+                    # What is still buffered for a program that has ended cannot be written.
+                    with suppress(BrokenPipeError):
+                        stream.close()
 
 
 def _tables(connection: Connection[Any]) -> list[str]:

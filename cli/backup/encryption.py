@@ -40,9 +40,7 @@ class Encryption:
             yield writer
             writer.close()
         elif self.recipients:
-            with _encrypting_to(
-                [parse_recipient(text) for text in self.recipients], output
-            ) as sink:
+            with _encrypting_to(list(map(parse_recipient, self.recipients)), output) as sink:
                 yield sink
         else:
             yield output
@@ -235,14 +233,11 @@ class _PipeSource:
             try:
                 self._worker.end()
             except Exception as error:
-                raise BadBackupError(_explain(error)) from error
+                text = "it is incomplete or damaged: it cannot be decrypted to its end"
+                if "No matching keys" in str(error):
+                    text = "it is encrypted to another recipient than this identity"
+                raise BadBackupError(text) from error
         return data
-
-
-def _explain(error: Exception) -> str:
-    if "No matching keys" in str(error):
-        return "it is encrypted to another recipient than this identity"
-    return "it is incomplete or damaged: it cannot be decrypted to its end"
 
 
 def _reason(error: OSError | UnicodeDecodeError) -> str:

@@ -24,6 +24,7 @@ from cli.local.postgres import EmbeddedPostgres, sync_cluster
 from sandbox.corpus.registry import parse_registry
 from shared.database import migrate
 from shared.version import release_of, vigil_version
+from shared.wording import bytes_of
 
 DATABASE: Final = "vigil"
 STANDARD_INPUT: Final = Path("-")
@@ -52,7 +53,7 @@ def open_backup(file: Path, secrets: Secrets) -> Iterator[OpenBackup]:
         try:
             with secrets.decrypting(stream) as source:
                 archive = ArchiveReader(source)
-                _refuse_newer(archive.manifest)
+                _refuse_other_versions(archive.manifest)
                 yield OpenBackup(archive, _progress_of(stream, file))
         except BadBackupError as error:
             raise BadBackupError(f"{file}: {error}") from error
@@ -63,7 +64,13 @@ def check_backup(backup: OpenBackup, say: Callable[[str], None]) -> None:
     corpora: list[Part] = []
     _load(backup, None, corpora.append, say)
     for part in corpora:
-        _check_corpora(part)
+        try:
+            parse_registry(part.content)
+        except ValueError as error:
+            raise BadBackupError(
+                f"the list of corpora in it cannot be read ({error}), and could not be when the backup was made. The rest "
+                f"is intact: after a restore, repair {CORPORA} in the data directory, or delete it and add the folders again"
+            ) from error
 
 
 def restore_backup(
@@ -87,7 +94,8 @@ def restore_backup(
         try:
             postgres.start()
             url = postgres.url(DATABASE)
-            _create_database(postgres)
+            with psycopg.connect(postgres.dsn, autocommit=True) as connection:
+                connection.execute(f"create database {DATABASE} template template0")
             _load(backup, url, lambda part: _write_corpora(staging, part), say)
             say("checking the rows")
             _check_rows(url, backup.manifest)
@@ -133,16 +141,6 @@ def _write_corpora(staging: Path, part: Part) -> None:
         os.fsync(output.fileno())
 
 
-def _check_corpora(part: Part) -> None:
-    try:
-        parse_registry(part.content)
-    except ValueError as error:
-        raise BadBackupError(
-            f"the list of corpora in it cannot be read ({error}), and could not be when the backup was made. The rest is "
-            f"intact: after a restore, repair {CORPORA} in the data directory, or delete it and add the folders again"
-        ) from error
-
-
 def _check_rows(url: str, manifest: Manifest) -> None:
     with psycopg.connect(url) as connection:
         rows = count_rows(connection)
@@ -154,10 +152,15 @@ def _check_rows(url: str, manifest: Manifest) -> None:
             )
 
 
-def _refuse_newer(manifest: Manifest) -> None:
+def _refuse_other_versions(manifest: Manifest) -> None:
     """Before anything is created."""
     history = ScriptDirectory(str(migrate.SCRIPTS))
     revisions = {script.revision for script in history.walk_revisions()}
+    if manifest.revision < migrate.FIRST_REVISION:
+        raise BadBackupError(
+            f"its tables (revision {manifest.revision}) are from before release {migrate.OLDEST_READER}, and cannot be"
+            " upgraded"
+        )
     installed = postgres_major()
     made_by, here = release_of(manifest.vigil), release_of(vigil_version())
     is_known = manifest.format_version <= FORMAT_VERSION and manifest.revision in revisions
@@ -180,11 +183,6 @@ def _refuse_newer(manifest: Manifest) -> None:
         )
 
 
-def _create_database(postgres: EmbeddedPostgres) -> None:
-    with psycopg.connect(postgres.dsn, autocommit=True) as connection:
-        connection.execute(f"create database {DATABASE} template template0")
-
-
 @contextmanager
 def _open(file: Path) -> Iterator[BinaryIO]:
     if file == STANDARD_INPUT:
@@ -202,4 +200,4 @@ def _progress_of(stream: BinaryIO, file: Path) -> Callable[[], str]:
     size_bytes = file.stat().st_size if file.is_file() else 0
     if not size_bytes:
         return lambda: "reading"
-    return lambda: f"{stream.tell() / size_bytes:.0%} of {size_bytes / 1e6:,.1f} MB read"
+    return lambda: f"{stream.tell() / size_bytes:.0%} of {bytes_of(size_bytes)} read"

@@ -36,7 +36,12 @@ def restore_target(directory: DataDirectory) -> Iterator[Path]:
             _require_empty(directory)
             with _staging(directory) as staging:
                 yield staging
-                _move(staging, directory)
+                corpora = staging / directory.corpora_file.name
+                if corpora.exists():
+                    corpora.replace(directory.corpora_file)
+                    sync_directory(directory.root)
+                (staging / directory.postgres.name).rename(directory.postgres)
+                sync_directory(directory.root)
         except BaseException:
             if is_new and not directory.postgres.exists():
                 shutil.rmtree(directory.root, ignore_errors=True)
@@ -46,7 +51,10 @@ def restore_target(directory: DataDirectory) -> Iterator[Path]:
 @contextmanager
 def _staging(directory: DataDirectory) -> Iterator[Path]:
     staging = directory.unfinished_restore
-    _clear(staging)
+    if staging.exists():
+        # Of a killed restore, whose server may still be stopping.
+        EmbeddedPostgres(staging / "postgres", staging / "postgres.log").stop_orphans()
+        shutil.rmtree(staging)
     staging.mkdir(mode=PRIVATE)
     sync_directory(directory.root)
     try:
@@ -68,19 +76,3 @@ def _require_empty(directory: DataDirectory) -> None:
             f"{directory.root} is not empty, and a backup is restored only into an empty data directory: name another "
             "one with --data, or move this one away"
         )
-
-
-def _clear(staging: Path) -> None:
-    """Deletes what a killed restore has left; its server may still be stopping."""
-    if staging.exists():
-        EmbeddedPostgres(staging / "postgres", staging / "postgres.log").stop_orphans()
-        shutil.rmtree(staging)
-
-
-def _move(staging: Path, directory: DataDirectory) -> None:
-    corpora = staging / directory.corpora_file.name
-    if corpora.exists():
-        corpora.replace(directory.corpora_file)
-        sync_directory(directory.root)
-    (staging / directory.postgres.name).rename(directory.postgres)
-    sync_directory(directory.root)

@@ -1,6 +1,6 @@
 """HTTP requests to the API: pages, event streams, downloads, and errors with readable messages."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from http import HTTPStatus
@@ -17,7 +17,6 @@ from cli.client.target import Api
 from cli.errors import AwayError, BadInputError, CommandError
 from shared.schemas.base import LARGEST_PAGE, Page, ResponseModel
 from shared.tls import tls_context
-from shared.version import vigil_version
 
 TIMEOUT_SECONDS: Final = 30.0
 """Longer than the interval between two keep-alive signals of a running answer."""
@@ -42,8 +41,11 @@ class Connection:
     `api` may be a function that looks it up; it is called at the first request.
     """
 
-    def __init__(self, api: Api | Callable[[], Api]) -> None:
+    def __init__(
+        self, api: Api | Callable[[], Api], *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
         self._target = api
+        self._timeout_seconds = timeout_seconds
 
     @cached_property
     def _api(self) -> Api:
@@ -60,7 +62,7 @@ class Connection:
             return httpx.Client(
                 base_url=f"{self.url}/api/v1",
                 headers={} if token is None else {"Authorization": f"Bearer {token}"},
-                timeout=TIMEOUT_SECONDS,
+                timeout=self._timeout_seconds,
                 # Without TLS there are no certificates to load, which takes 25 ms.
                 verify=tls_context() if self.url.startswith("https:") else False,
                 trust_env=False,
@@ -85,23 +87,46 @@ class Connection:
     ) -> None:
         self.close()
 
-    def _pages(
-        self, shape: type[S], path: str, limit: int | None, **filters: object
+    def get(self, shape: type[T], path: str, **parameters: object) -> T:
+        """Parameters that are None are left out, here and in `pages`, `stream` and `download`."""
+        return self._parse(shape, self._send("GET", path, params=_present(parameters)))
+
+    def pages(
+        self, shape: type[S], path: str, limit: int | None = None, **filters: object
     ) -> Iterator[S]:
         """Yields up to `limit` items, or all; a page is requested when the one before is exhausted."""
-        query = {name: str(value) for name, value in filters.items() if value is not None}
         remaining, cursor = limit, None
         while remaining is None or remaining > 0:
             size = LARGEST_PAGE if remaining is None else min(remaining, LARGEST_PAGE)
-            params = query | {"limit": str(size)} | ({"cursor": cursor} if cursor else {})
-            page = self._ask(Page[shape], "GET", path, params=params)  # type: ignore[valid-type]  # at run time only
+            page = self.get(Page[shape], path, **filters, limit=size, cursor=cursor)  # type: ignore[valid-type]  # at run time only
             yield from page.items
             remaining = None if remaining is None else remaining - len(page.items)
             if (cursor := page.next) is None:
                 return
 
-    def _ask(self, shape: type[T], method: str, path: str, **request: Any) -> T:
-        response = self._send(method, path, **request)
+    def post(self, shape: type[T], path: str, body: object = None) -> T:
+        return self._parse(shape, self._send("POST", path, json=body))
+
+    def put(self, shape: type[T], path: str, body: object, *, etag: str | None = None) -> T:
+        """Refused if what is at `path` no longer has this `etag`."""
+        return self._parse(shape, self._send("PUT", path, json=body, headers=_if_match(etag)))
+
+    def patch(self, shape: type[T], path: str, body: object) -> T:
+        return self._parse(shape, self._send("PATCH", path, json=body))
+
+    def change(self, shape: type[T], path: str, changes_of: Callable[[T], dict[str, Any]]) -> T:
+        """Sends the changes that `changes_of` returns for what is at `path`. Refused if it was changed meanwhile."""
+        response = self._send("GET", path)
+        changes = changes_of(self._parse(shape, response))
+        if (etag := response.headers.get("etag")) is None:
+            raise self.not_understood()
+        headers = _if_match(etag)
+        return self._parse(shape, self._send("PATCH", path, json=changes, headers=headers))
+
+    def delete(self, path: str) -> None:
+        self._send("DELETE", path)
+
+    def _parse(self, shape: type[T], response: httpx.Response) -> T:
         try:
             return TypeAdapter(shape).validate_json(response.content)
         except ValidationError as error:
@@ -109,6 +134,8 @@ class Connection:
 
     def not_understood(self) -> CommandError:
         """The error of an answer that is not as Vigil's API gives it."""
+        from shared.version import vigil_version
+
         return CommandError(
             f"{self.url} did not respond like the API of Vigil {vigil_version()}: check the URL and the "
             "version that runs there"
@@ -120,21 +147,26 @@ class Connection:
         raise_for_status(self.url, response)
         return response
 
-    def _stream(self, path: str, **request: Any) -> Iterator[ServerSentEvent]:
-        """Yields server-sent events until the connection ends."""
-        with self._translated_errors(), self._http.stream("GET", path, **request) as response:
-            if response.is_error:
-                response.read()
-                raise_for_status(self.url, response)
+    def stream(
+        self, path: str, *, last_event_id: str | None = None, **parameters: object
+    ) -> Iterator[ServerSentEvent]:
+        """Yields the server-sent events after `last_event_id` until the connection ends."""
+        headers = {"Last-Event-ID": last_event_id} if last_event_id else {}
+        with self._open(path, params=_present(parameters), headers=headers) as response:
             yield from EventSource(response).iter_sse()
 
-    def _download(self, path: str, **request: Any) -> Iterator[bytes]:
+    def download(self, path: str, **parameters: object) -> Iterator[bytes]:
         """Yields the body in chunks. Raises AwayError if it is cut off."""
+        with self._open(path, params=_present(parameters)) as response:
+            yield from response.iter_bytes()
+
+    @contextmanager
+    def _open(self, path: str, **request: Any) -> Iterator[httpx.Response]:
         with self._translated_errors(), self._http.stream("GET", path, **request) as response:
             if response.is_error:
                 response.read()
                 raise_for_status(self.url, response)
-            yield from response.iter_bytes()
+            yield response
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
@@ -168,8 +200,17 @@ def raise_for_status(url: str, response: httpx.Response) -> None:
         raise ApiError(_detail(response))
 
 
-def agent_path(reference: str) -> str:
-    return f"/agents/{quote(reference, safe='')}"
+def url_path(*parts: object) -> str:
+    """`/agents/Lithium%20Watch/nodes`."""
+    return "".join(f"/{quote(str(part), safe='')}" for part in parts)
+
+
+def _present(parameters: Mapping[str, object]) -> dict[str, str]:
+    return {name: str(value) for name, value in parameters.items() if value is not None}
+
+
+def _if_match(etag: str | None) -> dict[str, str]:
+    return {} if etag is None else {"If-Match": etag}
 
 
 def _detail(response: httpx.Response) -> str:

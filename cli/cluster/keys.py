@@ -40,9 +40,8 @@ def read_certificates(directory: Path) -> dict[str, str]:
     if len(missing) == len(ALL):
         return {}
     if missing:
-        raise BadInputError(
-            f"{directory}: missing {', '.join(missing)}; TLS needs {', '.join(ALL)}"
-        )
+        needed = ", ".join(ALL)
+        raise BadInputError(f"{directory}: missing {', '.join(missing)}; TLS needs {needed}")
     for pair in (NATS, POSTGRES):
         _try_out(directory, *pair)
     return {name: (directory / name).read_text() for name in ALL}
@@ -159,9 +158,8 @@ class Keys:
             return self._make(postgres_password_file, routes, certificates or {})
         except OSError as error:
             remedy = "change its owner" if self.private else "run as root"
-            raise BadInputError(
-                f"{error.filename}: {error.strerror}; {remedy}, or choose another directory"
-            ) from error
+            wrong = f"{error.filename}: {error.strerror}"
+            raise BadInputError(f"{wrong}; {remedy}, or choose another directory") from error
 
     def login_of(self, name: str) -> dict[str, str]:
         """The settings with which the service `name` logs in to PostgreSQL and NATS.
@@ -244,9 +242,8 @@ class Keys:
         count, routes_password = 0, None
         if routes:
             file = folder / ROUTES_PASSWORD_FILE
-            routes_password = _read_password(file)
-            if routes_password is None:
-                count, routes_password = 1, _random()
+            existing = _read_password(file)
+            count, routes_password = int(existing is None), existing or _random()
             self._write(file, routes_password, ROOT, ROOT, 0o400)
         passwords = {
             service.name: _read_password(self.directory / service.name / NATS_PASSWORD_FILE) or ""
@@ -267,9 +264,8 @@ class Keys:
         file.parent.mkdir(parents=True, exist_ok=True)
         new_file = file.with_name(f".{file.name}.new")
         new_file.unlink(missing_ok=True)
-        with open(
-            os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE), "w"
-        ) as new:
+        descriptor = os.open(new_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
+        with open(descriptor, "w") as new:
             new.write(text)
         self._own(new_file, uid, gid)
         new_file.chmod(PRIVATE_FILE if self.private else mode)
@@ -295,9 +291,8 @@ def _read_password(file: Path) -> str | None:
     with suppress(FileNotFoundError):
         password = file.read_text().strip()
         if any(character in password for character in "\n\r\0"):
-            raise BadInputError(
-                f"{file} has more than one line: write the password on a single line"
-            )
+            fix = "write the password on a single line"
+            raise BadInputError(f"{file} has more than one line: {fix}")
         return password or None
     return None
 

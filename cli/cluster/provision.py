@@ -41,7 +41,7 @@ async def _wait(ask: Callable[[], Awaitable[T]], advice: str, deadline: float) -
                 raise CommandError(f"{error}; {advice}") from error
             if str(error) != last_message:
                 last_message = str(error)
-                err().print(f"[quiet]waiting: {last_message}[/]", soft_wrap=True)
+                err().print(f"[quiet]waiting: {last_message}[/]")
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 

@@ -6,16 +6,19 @@ from typing import Annotated, Final
 import typer
 
 from cli.client.client import Client
+from cli.client.http import url_path
 from cli.client.target import Address, Api, prompt_token
 from cli.command import Result, api_command, command_group, print_result
 from cli.config.discovery import api_url
 from cli.config.profiles import DEFAULT, Profile, Profiles
 from cli.errors import BadInputError
-from cli.options import AsJson, Data, Database, Url, Yes
+from cli.options import AsJson, Data, Database, Token, Url, Yes
+from cli.options import Profile as ProfileName
 from cli.prompts import confirm
 from cli.references import Named, as_uuid, find
 from cli.render.accounts import show_me, show_tokens, show_users
 from shared.enums import AccessScope
+from shared.schemas.accounts import NewTokenResponse, TokenResponse, UserResponse
 
 NEVER: Final = "never"
 MAX_DAYS_DIGITS: Final = 6
@@ -28,13 +31,19 @@ UserName = Annotated[
 ]
 
 
-def login(as_json: AsJson = False, url: Url = None, data: Data = None) -> None:
+def login(
+    as_json: AsJson = False,
+    url: Url = None,
+    data: Data = None,
+    token: Token = None,
+    profile_name: ProfileName = None,
+) -> None:
     """Save an installation and your token as a profile for later commands.
 
     Asks for the token if --token is not given. It is stored in ~/.config/vigil/profiles.json, which only you can read.
     --profile names the installation, if you use several.
     """
-    address = url or Address()
+    address = Address(url, token, profile_name)
     profiles = Profiles.read()
     name = address.profile or DEFAULT
     profile = profiles.profiles.get(name)
@@ -95,7 +104,7 @@ def sign_in_link(
 @api_command
 def list_tokens(client: Client) -> Result:
     """List your tokens, newest first."""
-    tokens = client.tokens()
+    tokens = list(client.pages(TokenResponse, "/tokens"))
     return Result(tokens, lambda console: show_tokens(console, tokens))
 
 
@@ -144,9 +153,9 @@ def create_token(
             user, name, scopes=scope or [], lifetime=lifetime, data=data
         )
     else:
-        token = client.create_token(
-            name, scopes=scope or [], expires_in_days=NEVER if days is None else days
-        )
+        body: dict[str, object] = {"name": name, "expires_in_days": NEVER if days is None else days}
+        body |= {"scopes": scope} if scope else {}
+        token = client.post(NewTokenResponse, "/tokens", body)
     return Result(token, token.token)
 
 
@@ -160,11 +169,11 @@ def revoke_token(
     found = find(
         "token",
         token_name,
-        client.tokens(),
+        client.pages(TokenResponse, "/tokens"),
         lambda each: Named(each.id, [each.name]),
         see="vigil token list",
     )
-    client.revoke_token(found.id)
+    client.delete(url_path("tokens", found.id))
     typer.echo(f"Revoked the token {found.name}.")
 
 
@@ -172,7 +181,7 @@ def revoke_token(
 @api_command
 def list_users(client: Client) -> Result:
     """List the users of the installation."""
-    users = client.users()
+    users = list(client.pages(UserResponse, "/users"))
     return Result(users, lambda console: show_users(console, users))
 
 
@@ -196,7 +205,7 @@ def add_user(
     ] = False,
 ) -> Result:
     """Add a user. To let them sign in, create a link with `vigil sign-in-link --user NAME`."""
-    user = client.add_user(name, email=email, operator=operator)
+    user = client.post(UserResponse, "/users", {"name": name, "email": email, "operator": operator})
     return Result(
         user,
         f"Added the user {user.name}. Create a sign-in link with `vigil sign-in-link --user {user.name}`.",
@@ -207,7 +216,7 @@ def add_user(
 @api_command
 def disable_user(client: Client, user: UserName) -> Result:
     """Deny a user access. Their data is kept and their agents continue to run."""
-    account = client.order_user(find_user(client, user), "disable")
+    account = client.post(UserResponse, url_path("users", find_user(client, user), "disable"))
     return Result(account, f"{account.name} can no longer sign in.")
 
 
@@ -215,7 +224,7 @@ def disable_user(client: Client, user: UserName) -> Result:
 @api_command
 def enable_user(client: Client, user: UserName) -> Result:
     """Restore access for a disabled user."""
-    account = client.order_user(find_user(client, user), "enable")
+    account = client.post(UserResponse, url_path("users", find_user(client, user), "enable"))
     return Result(account, f"{account.name} can sign in again.")
 
 
@@ -223,10 +232,10 @@ def enable_user(client: Client, user: UserName) -> Result:
 @api_command
 def remove_user(client: Client, user: UserName, yes: Yes = False) -> None:
     """Remove a user with all of their agents and the agents' data."""
-    account = client.user(find_user(client, user))
+    account = client.get(UserResponse, url_path("users", find_user(client, user)))
     if not yes:
         confirm(f"Remove {account.name} with all of their agents?")
-    client.remove_user(str(account.id))
+    client.delete(url_path("users", account.id))
     typer.echo(f"Removed {account.name}.")
 
 
@@ -237,7 +246,7 @@ def find_user(client: Client, reference: str) -> str:
     found = find(
         "user",
         reference,
-        client.users(),
+        list(client.pages(UserResponse, "/users")),
         lambda each: Named(each.id, [each.name, *([each.email] if each.email else [])]),
         see="vigil user list",
     )

@@ -1,6 +1,7 @@
 """`vigil agent …` and `vigil run`: create and configure agents, control them, and start iterations."""
 
 import time
+from datetime import date
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Final
@@ -11,24 +12,26 @@ from rich.console import Console
 
 from cli.client.client import Client
 from cli.command import Result, api_command, command_group
-from cli.config.discovery import nats_or_none
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, AsJson, Data, Wait, Yes, corpus_path, finite
 from cli.prompts import confirm
-from cli.render.agents import show_agent, show_agents, show_history, show_prompts, show_types
-from cli.render.console import counted, err, out, quoted
+from cli.render.agents import show_agent, show_agents, show_prompts
+from cli.render.console import err, out, quoted
 from cli.render.costs import describe_forecast
+from cli.render.graph import show_types
 from cli.render.provenance import MAX_FAILED_CHECKS, show_failed_checks
 from cli.watch import (
     INTERRUPTED,
-    EventListener,
     IterationWatch,
     ProgressPrinter,
     report_configuration,
 )
 from shared.enums import PROMPTED_PHASES
+from shared.schemas.agents import PromptResponse, PromptsResponse
 from shared.schemas.base import AgentDetails
+from shared.schemas.costs import ForecastResponse
+from shared.wording import plural
 
 agent_commands = command_group("agent", "Create, show, edit, pause, resume and delete agents.")
 
@@ -103,6 +106,16 @@ AgentCorpus = Annotated[
         show_default="the corpus of the installation",
     ),
 ]
+ArchiveDate = Annotated[
+    str | None,
+    typer.Option(
+        "--archive-date",
+        metavar="DATE",
+        help="Work as if each day were this date, such as 2024-03-01, and do not use what was published later; `none` "
+        "returns to the real date.",
+        show_default="none",
+    ),
+]
 MaxInterval = Annotated[
     str | None,
     typer.Option(
@@ -161,6 +174,7 @@ def create_agent(
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
     corpus: AgentCorpus = None,
+    archive_date: ArchiveDate = None,
     wait: Wait = True,
     data: Data = None,
     as_json: AsJson = False,
@@ -175,7 +189,8 @@ def create_agent(
 
         corpus_name = add_agent_corpus(client, data, corpus, err())
     if not as_json:
-        err().print(describe_forecast(client.forecast(seconds)), style="quiet", soft_wrap=True)
+        forecast = client.get(ForecastResponse, "/forecast", interval_seconds=seconds)
+        err().print(describe_forecast(forecast), style="quiet")
     agent = client.create_agent(
         mission,
         name=name,
@@ -189,6 +204,7 @@ def create_agent(
         preferred_domains=preferred,
         barred_domains=barred,
         corpus=corpus_name,
+        archive_date=_parse_archive_date(archive_date),
     )
     report_configuration(client, agent, wait=wait, as_json=as_json)
 
@@ -203,7 +219,7 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
     counts = client.graph(agent, limit=0).counts
     totals = client.calls(agent).totals
     providers = client.providers()
-    failed = list(client.failed_checks(agent, MAX_FAILED_CHECKS + 1))
+    failed = client.failed_checks(agent, MAX_FAILED_CHECKS + 1)
 
     def show_all(console: Console) -> None:
         show_agent(
@@ -243,8 +259,9 @@ def edit_agent(
     entailment_share: EntailmentShare = None,
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
+    archive_date: ArchiveDate = None,
 ) -> Result:
-    """Change an agent's name, intervals, models, feedback rounds, advice, checks or domains.
+    """Change an agent's name, intervals, models, feedback rounds, advice, checks, domains or archive date.
 
     Settings that you do not name are not changed.
     """
@@ -257,12 +274,12 @@ def edit_agent(
         "preferred_domains": _parse_domains(preferred_domains),
         "barred_domains": _parse_domains(barred_domains),
     }
-    given = (model or None, interval, max_interval, *simple_changes.values())
+    given = (model or None, interval, max_interval, archive_date, *simple_changes.values())
     if all(each is None for each in given):
         raise BadInputError(
             "name at least one change: --name, --interval, --max-interval, --model, --feedback-rounds, "
             "--advice-from-one-analysis,"
-            " --entailment-usd, --entailment-share, --preferred-domains or --barred-domains"
+            " --entailment-usd, --entailment-share, --preferred-domains, --barred-domains or --archive-date"
         )
     seconds = parse_seconds(interval) if interval is not None else None
     models = _parse_models(model or [], may_be_empty=True)
@@ -273,12 +290,14 @@ def edit_agent(
             "interval_seconds": seconds,
             "models": merged if models else None,
         }
-        maximum = (
-            {} if max_interval is None else {"max_interval_seconds": _parse_maximum(max_interval)}
-        )
-        return {key: value for key, value in changes.items() if value is not None} | maximum
+        clearable: dict[str, Any] = {}
+        if max_interval is not None:
+            clearable["max_interval_seconds"] = _parse_maximum(max_interval)
+        if archive_date is not None:
+            clearable["archive_date"] = _parse_archive_date(archive_date)
+        return {key: value for key, value in changes.items() if value is not None} | clearable
 
-    agent_details = client.change_agent(agent, changes_of)
+    agent_details = client.change(AgentDetails, client.agent_path(agent), changes_of)
     return Result(agent_details, f"Changed {agent_details.name}.")
 
 
@@ -305,9 +324,9 @@ def delete_agent(client: Client, agent: AgentName, yes: Yes = False) -> None:
     details = client.agent(agent)
     if not yes:
         counts = client.graph(str(details.id), limit=0).counts
-        nodes, edges = counted(counts.nodes, "node"), counted(counts.edges, "edge")
+        nodes, edges = plural(counts.nodes, "node"), plural(counts.edges, "edge")
         confirm(f"Delete {details.name} with {nodes} and {edges}?")
-    client.delete_agent(str(details.id))
+    client.delete(client.agent_path(str(details.id)))
     typer.echo(f"Deleted {details.name}.")
 
 
@@ -331,7 +350,8 @@ def configure_agent(
 ) -> None:
     """Derive an agent's prompts and types again. The current ones stay in use until the new ones are ready."""
     phases = [_parse_phase(phase) for phase in keep or []]
-    details = client.configure(agent, mission=mission, keep=phases)
+    body = {"keep": phases} | ({"mission": mission} if mission else {})
+    details = client.post(AgentDetails, client.agent_path(agent, "configure"), body)
     report_configuration(client, details, wait=wait, as_json=as_json)
 
 
@@ -360,8 +380,10 @@ def prompts(
     if (edit or source) and phase is None:
         raise BadInputError("name the prompt to change, for example with --phase observer")
     if history:
-        versions = list(client.prompt_history(agent, phase=phase))
-        return Result(versions, lambda console: show_history(console, versions))
+        path = client.agent_path(agent, "prompts", "history")
+        versions = list(client.pages(PromptResponse, path, phase=phase))
+        unchanged = "The prompts have not been changed yet."
+        return Result(versions, lambda console: show_prompts(console, versions, empty=unchanged))
     if phase and (edit or source):
         _change_prompt(client, agent, phase, source)
     items = [prompt for prompt in client.prompts(agent).items if phase in (None, prompt.phase)]
@@ -373,7 +395,7 @@ def prompts(
 def types(client: Client, agent: AgentName) -> Result:
     """Show an agent's node and edge types, with their properties and an example."""
     view = client.types(agent)
-    return Result(view, lambda console: show_types(console, view))
+    return Result(view, lambda console: show_types(console, [*view.node_types, *view.edge_types]))
 
 
 @api_command
@@ -386,7 +408,6 @@ def run(
     timeout: Annotated[
         float, typer.Option(min=1, callback=finite, help="Maximum number of seconds to wait.")
     ] = 1800,
-    data: Data = None,
 ) -> None:
     """Start an iteration now. With --wait, exit with 0 only if it completes."""
     details = client.order(agent, "run")
@@ -395,14 +416,11 @@ def run(
         typer.echo(f"{details.name} runs iteration {number} next.")
         return
     try:
-        with EventListener(nats_or_none(data)) as events:
-            deadline = time.monotonic() + timeout
-            watch = IterationWatch(client, events, ProgressPrinter(out()), deadline)
-            iteration = watch.watch_iteration(details.id, number)
+        watch = IterationWatch(client, ProgressPrinter(out()), time.monotonic() + timeout)
+        iteration = watch.watch_iteration(details.id, number)
     except KeyboardInterrupt:
         err().print(
-            f"Iteration {number} continues. To look again: vigil iterations {quoted(details.name)}",
-            soft_wrap=True,
+            f"Iteration {number} continues. To look again: vigil iterations {quoted(details.name)}"
         )
         raise typer.Exit(INTERRUPTED) from None
     if iteration is None:
@@ -425,7 +443,10 @@ def _change_prompt(client: Client, agent: str, phase: str, source: typer.FileTex
         typer.echo("Nothing was changed.", err=True)
         return
     try:
-        client.edit_prompt(agent, phase, text, version=present.version)
+        # The part before the dot of the ETag they were read with.
+        etag = f'"{present.version}."'
+        path = client.agent_path(agent, "prompts", phase)
+        client.put(PromptsResponse, path, {"prompt": text}, etag=etag)
     except CommandError as error:
         if source is not None:
             raise
@@ -458,6 +479,18 @@ def _parse_phase(text: str) -> str:
 def _parse_maximum(text: str | None) -> int | None:
     """Seconds; None for `none`, which ends the growth of the interval. Raises BadInputError."""
     return None if text is None or text.strip().lower() == "none" else parse_seconds(text)
+
+
+def _parse_archive_date(text: str | None) -> str | None:
+    """The date as the API reads it; None for `none`, the real date. Raises BadInputError."""
+    if text is None or text.strip().lower() == "none":
+        return None
+    try:
+        return date.fromisoformat(text.strip()).isoformat()
+    except ValueError:
+        raise BadInputError(
+            f"--archive-date: {text!r} is no date; write it as 2024-03-01, or `none` for the real date"
+        ) from None
 
 
 def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str, str]:

@@ -14,6 +14,7 @@ from cli.errors import BadInputError, describe
 from cli.options import AsJson, Data
 from cli.render.console import err
 from cli.render.operations import Activity
+from shared.wording import bytes_of
 
 if TYPE_CHECKING:
     from cli.backup.database import Snapshot
@@ -156,7 +157,7 @@ def _written(
 def _summary(written: WrittenBackup) -> str:
     lines = [
         f"Wrote a backup of {sum(written.tables.values()):,} rows to {written.file or 'standard output'} "
-        f"({written.bytes / 1e6:,.1f} MB)."
+        f"({bytes_of(written.bytes)})."
     ]
     if written.removed:
         lines.append(f"Removed {len(written.removed)} older: {', '.join(written.removed)}.")

@@ -14,11 +14,18 @@ from cli.client.client import Client
 from cli.command import Result, api_command, command_group
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.options import AgentName, AsJson
-from cli.references import Named, as_uuid, find
+from cli.references import Named, find_id
 from cli.render.agents import memory_kind, show_memories
-from cli.render.chat import Show, for_people, for_programs
-from cli.render.console import clip, err, out, quoted, short_id
-from shared.schemas.conversation import MessageResponse, TextPiece, ToolUseResponse
+from cli.render.chat import Show, ShowText
+from cli.render.console import err, out, quoted, short_id
+from shared.schemas.conversation import (
+    ConversationTurn,
+    MemoryResponse,
+    MessageResponse,
+    TextPiece,
+    ToolUseResponse,
+)
+from shared.wording import clip
 
 RECONNECT_SECONDS: Final = 0.5
 PROMPT: Final = "> "
@@ -54,7 +61,7 @@ def chat(
 ) -> None:
     """Chat with an agent. Ctrl-C does not stop an answer; you can read it later."""
     name = client.agent(agent).name
-    show = for_programs() if as_json else for_people(out(), err(), name)
+    show = Show() if as_json else ShowText(out(), err(), name)
     conversation = Chat(client, name, show)
     if history is not None:
         conversation.show_history(history)
@@ -78,7 +85,8 @@ def list_memories(
     ] = False,
 ) -> Result:
     """List the preferences and facts that you gave an agent."""
-    memories = list(client.memories(agent, forgotten=forgotten))
+    path = client.agent_path(agent, "memories")
+    memories = list(client.pages(MemoryResponse, path, forgotten=forgotten))
     return Result(memories, lambda console: show_memories(console, memories, forgotten=forgotten))
 
 
@@ -95,7 +103,8 @@ def add_memory(
     ] = False,
 ) -> Result:
     """Give an agent a preference or a fact to consider in its next plan."""
-    memory = client.remember(agent, "fact" if fact else "wish", content)
+    body = {"kind": "fact" if fact else "wish", "content": content}
+    memory = client.post(MemoryResponse, client.agent_path(agent, "memories"), body)
     return Result(
         memory,
         f"Remembered as a {memory_kind(memory)}. The next plan takes it into account.",
@@ -116,16 +125,14 @@ def forget_memory(
     as_json: AsJson = False,
 ) -> None:
     """Make an agent forget a preference or a fact."""
-    memory_id = as_uuid(memory)
-    if memory_id is None:
-        memory_id = find(
-            "memory",
-            memory,
-            client.memories(agent),
-            lambda each: Named(each.id, [each.content]),
-            see="vigil memory list AGENT",
-        ).id
-    client.forget(agent, memory_id)
+    memory_id = find_id(
+        "memory",
+        memory,
+        client.pages(MemoryResponse, client.agent_path(agent, "memories"), forgotten=False),
+        lambda each: Named(each.id, [each.content]),
+        see="vigil memory list AGENT",
+    )
+    client.delete(client.agent_path(agent, "memories", memory_id))
     typer.echo(json.dumps({"forgotten": str(memory_id)}) if as_json else "Forgotten.")
 
 
@@ -141,13 +148,16 @@ class Chat:
     agent: str
     show: Show
 
+    def _path(self, *parts: object) -> str:
+        return self.client.agent_path(self.agent, "conversation", "messages", *parts)
+
     def say(self, content: str) -> None:
         """Sends the message and shows the answer as it arrives. Raises CommandError if it fails."""
         if not content.strip():
             raise BadInputError(
                 "the message is empty: give a MESSAGE or write one to standard input"
             )
-        turn = self.client.say(self.agent, content)
+        turn = self.client.post(ConversationTurn, self._path(), {"content": content})
         if turn.answer.status == "waiting":
             self.show.hint("waiting: earlier messages are answered first")
         self.follow(turn.answer.id)
@@ -165,23 +175,22 @@ class Chat:
 
     def find_message(self, reference: str) -> UUID:
         """The message with this id, or the beginning of it. Raises CommandError."""
-        if (message_id := as_uuid(reference)) is not None:
-            return message_id
-        return find(
+        return find_id(
             "message",
             reference,
-            self.client.messages(self.agent, None),
+            self.client.pages(MessageResponse, self._path()),
             lambda each: Named(each.id, [clip(each.content, 40) or each.status]),
             see=f"vigil chat {quoted(self.agent)} --history 10",
-        ).id
+        )
 
     def retry(self, message_id: UUID) -> None:
-        self.client.retry_answer(self.agent, message_id)
+        self.client.post(MessageResponse, self._path(message_id, "retry"))
         self.follow(message_id)
 
     def show_history(self, count: int) -> None:
         """Shows the last `count` messages, oldest first."""
-        for message in reversed(list(self.client.messages(self.agent, count))):
+        newest_first = list(self.client.pages(MessageResponse, self._path(), count))
+        for message in reversed(newest_first):
             self.show.message(message)
 
     def talk(self, lines: TextIO) -> None:
@@ -208,7 +217,8 @@ class Chat:
         is_away = False
         while True:
             try:
-                for event in self.client.answer(self.agent, message_id, last_event_id):
+                path = self._path(message_id, "stream")
+                for event in self.client.stream(path, last_event_id=last_event_id):
                     last_event_id, is_away = event.id or last_event_id, False
                     if (message := self._show_event(event)) is not None:
                         return message

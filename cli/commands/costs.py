@@ -1,8 +1,7 @@
 """`vigil costs` and `vigil budget`: what was spent, and what may be spent in a day."""
 
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 
@@ -12,7 +11,7 @@ from cli.config.durations import parse_day
 from cli.errors import BadInputError
 from cli.options import finite
 from cli.render.costs import show_budget, show_costs
-from shared.schemas.costs import BudgetResponse, BudgetUsage
+from shared.schemas.costs import BudgetResponse, BudgetUsage, CostsResponse
 
 
 class By(StrEnum):
@@ -41,8 +40,13 @@ def costs(
 ) -> Result:
     """Show what model and search calls cost, and how much of today's budget is left."""
     first_day = None if since is None else parse_day(since)
-    view = client.costs(agent, by=by.value, since=first_day)
-    name = agent and client.agent_reference(agent)
+    name = agent and client.agent_name(agent)
+    path = "/costs" if agent is None else client.agent_path(agent, "costs")
+    query = {"by": by.value, "since": first_day and first_day.isoformat()}
+    view = client.get(CostsResponse, path, **query)
+    while view.next is not None:
+        more = client.get(CostsResponse, path, **query, cursor=view.next)
+        view = more.model_copy(update={"groups": [*view.groups, *more.groups]})
     return Result(
         view, lambda console: show_costs(console, view, name, sandbox=client.is_sandbox())
     )
@@ -71,62 +75,28 @@ def budget(
     Caps that you do not name are not changed. An agent that has used up its budget is suspended until the next day, or until
     the budget is raised.
     """
-    change = BudgetChange.from_options(
-        agent, of_installation=of_installation, usd=usd, calls=calls, none=none
-    )
-    view = change.apply(client)
+    if (agent is None) != of_installation:
+        raise BadInputError("name either an agent or --installation")
+    if none and (usd is not None or calls is not None):
+        raise BadInputError("--none removes both caps and cannot be combined with --usd or --calls")
+    path = "/budget" if agent is None else client.agent_path(agent, "budget")
+    shape: type[BudgetResponse | BudgetUsage] = BudgetUsage if agent is None else BudgetResponse
+    view = client.get(shape, path)
+    if none or usd is not None or calls is not None:
+        caps = new_caps(
+            view if isinstance(view, BudgetUsage) else view.usage, usd, calls, none=none
+        )
+        view = client.put(shape, path, caps)
     return Result(view, lambda console: show_budget(console, view, sandbox=client.is_sandbox()))
 
 
-@dataclass(frozen=True)
-class BudgetChange:
-    """New caps of an agent, or of the installation where `agent` is None. A cap that is None is not changed."""
-
-    agent: str | None
-    usd: float | None = None
-    calls: int | None = None
-    none: bool = False
-    """Remove both caps."""
-
-    @classmethod
-    def from_options(
-        cls,
-        agent: str | None,
-        *,
-        of_installation: bool,
-        usd: float | None,
-        calls: int | None,
-        none: bool,
-    ) -> Self:
-        """Raises BadInputError if the options contradict each other."""
-        if (agent is None) != of_installation:
-            raise BadInputError("name either an agent or --installation")
-        if none and (usd is not None or calls is not None):
-            raise BadInputError(
-                "--none removes both caps and cannot be combined with --usd or --calls"
-            )
-        return cls(agent, usd, calls, none)
-
-    @property
-    def changes_anything(self) -> bool:
-        return self.none or self.usd is not None or self.calls is not None
-
-    def caps(self, present: BudgetUsage) -> dict[str, float | int | None]:
-        """Both caps after the change, as the API takes them."""
-        if self.none:
-            return {"usd_per_day": None, "calls_per_day": None}
-        usd = present.usd_per_day if self.usd is None else self.usd
-        calls = present.calls_per_day if self.calls is None else self.calls
-        return {"usd_per_day": usd, "calls_per_day": calls}
-
-    def apply(self, client: Client) -> BudgetResponse | BudgetUsage:
-        """Sets the caps if there is anything to change; returns the budget afterwards."""
-        if self.agent is None:
-            usage = client.installation_budget()
-            if not self.changes_anything:
-                return usage
-            return client.set_installation_budget(self.caps(usage))
-        budget = client.budget(self.agent)
-        if not self.changes_anything:
-            return budget
-        return client.set_budget(str(budget.agent_id), self.caps(budget.usage))
+def new_caps(
+    present: BudgetUsage, usd: float | None, calls: int | None, *, none: bool
+) -> dict[str, float | int | None]:
+    """Both caps, as the API takes them. One that is None stays as it is; `none` removes both."""
+    if none:
+        return {"usd_per_day": None, "calls_per_day": None}
+    return {
+        "usd_per_day": present.usd_per_day if usd is None else usd,
+        "calls_per_day": present.calls_per_day if calls is None else calls,
+    }

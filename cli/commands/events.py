@@ -1,33 +1,26 @@
-"""`vigil tail`: the events of the bus, read from NATS directly or over HTTP."""
+"""`vigil tail`: the events of the installation, as its API streams them."""
 
-import asyncio
 import json
-import os
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 from uuid import UUID
 
 import typer
 from httpx_sse import ServerSentEvent
 
 from cli.client.client import Client
-from cli.client.target import Address
-from cli.config.discovery import api_url, nats_of
+from cli.command import api_command
 from cli.config.durations import parse_seconds
 from cli.errors import AwayError, BadInputError, CommandError
-from cli.options import Data, Url
 from cli.render.console import err, harmless_json, out
-from cli.render.iterations import line_of, short
+from cli.render.events import line_of, short
 from shared.events.stream_reader import (
     StoredEvent,
     StreamPosition,
-    connect_reader,
-    follow,
     parse_subject_pattern,
 )
 
@@ -36,7 +29,9 @@ GAP: Final = "gap"
 END: Final = "end"
 
 
+@api_command
 def tail(
+    client: Client,
     pattern: Annotated[
         str,
         typer.Argument(
@@ -56,24 +51,29 @@ def tail(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event as one line of JSON, unchanged.")
     ] = False,
-    url: Url = None,
-    data: Data = None,
 ) -> None:
     """Follow events from now, or from an earlier time, until Ctrl-C.
 
-    With --url, the events come from the API of that installation; lost connections are restored.
+    The events come from the API; lost connections are restored.
     """
-    options = Tail(
-        pattern=subject_pattern(pattern),
-        agent=agent,
-        since_seconds=parse_seconds(since) if since else None,
-        from_start=from_start,
-        as_json=as_json,
-        url=url,
-        data=data,
-    )
+    subject, start = subject_pattern(pattern), Start()
+    if from_start:
+        start = _BEGINNING
+    elif since is not None:
+        start = Start(since=datetime.now(UTC) - timedelta(seconds=parse_seconds(since)))
     with suppress(KeyboardInterrupt):
-        options.run()
+        names = AgentNames(client)
+        agent_id = str(client.agent(agent).id) if agent else None
+        if start == Start():
+            err().print(
+                f"[quiet]listening at {client.url}; use --since 10m to include earlier events[/]"
+            )
+        for event in ApiEventStream(client, agent_id, subject, start).events():
+            if as_json:
+                print(harmless_json(event.payload.decode(errors="replace")), flush=True)
+            else:
+                name = names.name_of(event.event.agent_id) if event.event else "?"
+                out().print(line_of(event, name))
 
 
 def subject_pattern(text: str) -> str:
@@ -86,21 +86,16 @@ def subject_pattern(text: str) -> str:
 
 @dataclass
 class AgentNames:
-    """Names of agents by id, reloaded when an id is unknown. Without a client, short ids are used."""
+    """Names of agents by id, reloaded when an id is unknown."""
 
-    client: Client | None
+    client: Client
     names: dict[UUID, str] = field(default_factory=dict)
 
     def name_of(self, agent_id: UUID) -> str:
         if agent_id not in self.names:
-            self._reload()
+            with suppress(CommandError):  # names are a convenience: events are shown without them
+                self.names |= {agent.id: agent.name for agent in self.client.agents()}
         return self.names.setdefault(agent_id, short(agent_id))
-
-    def _reload(self) -> None:
-        if self.client is None:
-            return
-        with suppress(CommandError):  # names are a convenience: events are shown without them
-            self.names |= {agent.id: agent.name for agent in self.client.agents()}
 
 
 @dataclass(frozen=True)
@@ -112,83 +107,6 @@ class Start:
 
 
 _BEGINNING: Final = Start(after=StreamPosition(0))
-
-
-@dataclass(frozen=True)
-class Tail:
-    pattern: str
-    agent: str | None
-    since_seconds: int | None
-    from_start: bool
-    as_json: bool
-    url: Address | None
-    data: Path | None
-
-    def run(self) -> None:
-        """Prints events until it is interrupted. Raises VigilError if the bus or the agent is not found.
-
-        The API of an installation named by its URL is used; otherwise the bus itself.
-        """
-        if self.url and "VIGIL_NATS_URL" not in os.environ:
-            self._follow_api(Client(api_url(self.url, self.data)))
-        else:
-            asyncio.run(self._follow_bus())
-
-    def _follow_api(self, client: Client) -> None:
-        names = AgentNames(client)
-        agent = str(client.agent(self.agent).id) if self.agent else None
-        stream = ApiEventStream(client, agent, self.pattern, self._start())
-        self._print_source(client.url)
-        for event in stream.events():
-            self._print(event, names)
-
-    async def _follow_bus(self) -> None:
-        names = AgentNames(self._client())
-        async for event in self._bus_events():
-            # In a thread, because names are fetched over HTTP.
-            await asyncio.to_thread(self._print, event, names)
-
-    async def _bus_events(self) -> AsyncIterator[StoredEvent]:
-        (bus, credentials), client = nats_of(self.data), self._client()
-        agent_id = client.agent(self.agent).id if client and self.agent else None
-        start = self._start()
-        async with connect_reader(bus, credentials) as nats:
-            self._print_source(bus)
-            async for event in follow(
-                nats,
-                self.pattern,
-                from_sequence=None if start.after is None else start.after.sequence + 1,
-                since=start.since,
-            ):
-                if agent_id is None or event.agent_id == agent_id:
-                    yield event
-
-    def _client(self) -> Client | None:
-        """None if only the bus is known, and no agent has to be looked up by name."""
-        try:
-            return Client(api_url(self.url, self.data))
-        except CommandError:
-            if self.agent:
-                raise
-            return None
-
-    def _start(self) -> Start:
-        if self.from_start:
-            return _BEGINNING
-        if self.since_seconds is None:
-            return Start()
-        return Start(since=datetime.now(UTC) - timedelta(seconds=self.since_seconds))
-
-    def _print_source(self, url: str) -> None:
-        if not (self.from_start or self.since_seconds):
-            err().print(f"[quiet]listening at {url}; use --since 10m to include earlier events[/]")
-
-    def _print(self, event: StoredEvent, names: AgentNames) -> None:
-        if self.as_json:
-            print(harmless_json(event.payload.decode(errors="replace")), flush=True)
-            return
-        name = names.name_of(event.event.agent_id) if event.event else "?"
-        out().print(line_of(event, name), soft_wrap=True)
 
 
 class ApiEventStream:
@@ -207,9 +125,10 @@ class ApiEventStream:
     def events(self) -> Iterator[StoredEvent]:
         """Never ends. Raises ApiError if the API refuses, and AwayError if the first connection fails."""
         connected = False
+        path = "/events" if self._agent is None else self._client.agent_path(self._agent, "events")
         while True:
             try:
-                for event in self._client.events(self._agent, self._parameters()):
+                for event in self._client.stream(path, **self._parameters()):
                     connected = True
                     yield from self._handle(event)
             except ValueError as error:
@@ -217,7 +136,9 @@ class ApiEventStream:
             except AwayError as error:
                 if not connected:
                     raise
-                self._print_away(error)
+                if not self._is_away:
+                    self._is_away = True
+                    err().print(f"[quiet]{error}; reconnecting[/]")
             time.sleep(RECONNECT_SECONDS)
 
     def _parameters(self) -> dict[str, str]:
@@ -231,16 +152,16 @@ class ApiEventStream:
     def _handle(self, event: ServerSentEvent) -> Iterator[StoredEvent]:
         self._is_away = False
         if event.event == GAP and self._start != _BEGINNING:
-            _print_gap(json.loads(event.data))
+            gap = json.loads(event.data)
+            if gap["last"] is None:
+                text = "the stream was recreated: its earlier events are lost"
+            else:
+                text = f"events {gap['first']} to {gap['last']} are no longer stored"
+            err().print(f"[warn]{text}[/]")
         if event.id:
             self._start = replace(self._start, after=StreamPosition.parse(event.id), since=None)
         if event.data and event.event not in (GAP, END):
             yield _stored_event(event)
-
-    def _print_away(self, error: AwayError) -> None:
-        if not self._is_away:
-            self._is_away = True
-            err().print(f"[quiet]{error}; reconnecting[/]", soft_wrap=True)
 
 
 def _stored_event(event: ServerSentEvent) -> StoredEvent:
@@ -248,11 +169,3 @@ def _stored_event(event: ServerSentEvent) -> StoredEvent:
     position = StreamPosition.parse(event.id)
     stored_at = position.stored_at or datetime.now(UTC)
     return StoredEvent(position.sequence, event.event, stored_at, event.data.encode())
-
-
-def _print_gap(gap: dict[str, Any]) -> None:
-    if gap["last"] is None:
-        text = "the stream was recreated: its earlier events are lost"
-    else:
-        text = f"events {gap['first']} to {gap['last']} are no longer stored"
-    err().print(f"[warn]{text}[/]", soft_wrap=True)

@@ -1,19 +1,17 @@
 """`vigil graph` and `vigil node …`: what an agent knows, and duplicate nodes."""
 
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Final, assert_never
+from typing import Annotated, Final
 from uuid import UUID
 
 import typer
-from rich.console import Console
 
 from cli.client.client import Client
 from cli.command import Result, api_command, command_group
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, Limit
-from cli.references import Named, as_uuid, find, find_edge, find_node
+from cli.references import Named, find_edge, find_id, find_node
 from cli.render.graph import (
     show_around,
     show_distinct,
@@ -28,6 +26,14 @@ from cli.render.graph import (
     show_nodes,
     show_types,
     show_unmerge,
+)
+from shared.schemas.graph import (
+    DistinctPairResponse,
+    DuplicatePair,
+    EdgeDetails,
+    MergeResponse,
+    NeighbourhoodResponse,
+    NodeDetails,
 )
 
 MAX_OVERVIEW_NODES: Final = 1000
@@ -91,15 +97,40 @@ def graph(
     if search is not None and view is GraphView.OVERVIEW:
         view = GraphView.NODES
     _check_arguments(view, node, search)
-    query = GraphQuery(client, agent, limit, type_name, node)
-    return query.load(view, search, depth)
+    element = None
+    if node is not None:
+        element = (find_edge if view is GraphView.EDGE else find_node)(client, agent, node)
+    match view, element:
+        case GraphView.OVERVIEW, _:
+            return _overview(client, agent, type_name, min(limit, MAX_OVERVIEW_NODES))
+        case GraphView.NODES, _:
+            nodes = list(client.nodes(agent, limit, type=type_name, search=search))
+            return Result(nodes, partial(show_nodes, nodes=nodes, limit=limit))
+        case GraphView.EDGES, _:
+            node_id = None if element is None else str(element)
+            edges = list(client.edges(agent, limit, type=type_name, node_id=node_id))
+            return Result(edges, partial(show_edges, edges=edges, limit=limit))
+        case GraphView.NEAR, UUID():
+            nearest = min(limit, MAX_NEIGHBOURS)
+            path = client.agent_path(agent, "nodes", element, "neighbourhood")
+            around = client.get(NeighbourhoodResponse, path, depth=depth, limit=nearest)
+            return Result(around, partial(show_around, around=around))
+        case GraphView.NODE, UUID():
+            details = client.get(NodeDetails, client.agent_path(agent, "nodes", element))
+            return Result(details, partial(show_node, node=details))
+        case GraphView.EDGE, UUID():
+            edge = client.get(EdgeDetails, client.agent_path(agent, "edges", element))
+            return Result(edge, partial(show_edge, edge=edge))
+    types = client.types(agent)
+    listed = [*types.node_types, *types.edge_types]
+    return Result(listed, partial(show_types, types=listed))
 
 
 @node_commands.command("duplicates")
 @api_command
 def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
     """List nodes with similar names, which may be duplicates, most recently changed first."""
-    candidates = list(client.duplicates(agent, limit))
+    candidates = list(client.pages(DuplicatePair, client.agent_path(agent, "duplicates"), limit))
     return Result(candidates, lambda console: show_duplicates(console, candidates))
 
 
@@ -123,28 +154,23 @@ def declare_distinct(
     if one is None:
         if undo:
             raise BadInputError("name both nodes: `vigil node distinct AGENT ONE OTHER --undo`")
-        pairs = list(client.distinct_pairs(agent))
+        pairs = list(client.pages(DistinctPairResponse, client.agent_path(agent, "distinct-pairs")))
         return Result(pairs, lambda console: show_distinct_pairs(console, pairs))
     if other is None:
         raise BadInputError("name both nodes: `vigil node distinct AGENT ONE OTHER`")
     ids = find_node(client, agent, one), find_node(client, agent, other)
     if undo:
-        return _forget_distinct(client, agent, set(ids))
-    pair = client.declare_distinct(agent, *ids)
+        for pair in client.pages(DistinctPairResponse, client.agent_path(agent, "distinct-pairs")):
+            if {pair.one.id, pair.other.id} == set(ids):
+                client.delete(client.agent_path(agent, "distinct-pairs", pair.id))
+                return Result(pair, "The two nodes can be listed as duplicates again.")
+        raise CommandError(
+            "these nodes were not declared distinct; `vigil node distinct AGENT` lists distinct pairs"
+        )
+    body = {"one": str(ids[0]), "other": str(ids[1])}
+    path = client.agent_path(agent, "distinct-pairs")
+    pair = client.post(DistinctPairResponse, path, body)
     return Result(pair, lambda console: show_distinct(console, agent, pair))
-
-
-def _forget_distinct(client: Client, agent: str, ids: set[UUID]) -> Result:
-    for pair in client.distinct_pairs(agent):
-        if {pair.one.id, pair.other.id} == ids:
-            client.forget_distinct(agent, pair.id)
-            return Result(
-                pair,
-                lambda console: console.print("The two nodes can be listed as duplicates again."),
-            )
-    raise CommandError(
-        "these nodes were not declared distinct; `vigil node distinct AGENT` lists distinct pairs"
-    )
 
 
 @node_commands.command("merge")
@@ -159,12 +185,9 @@ def merge_nodes(
     ],
 ) -> Result:
     """Merge two nodes: move the names, evidence and edges of MERGED to KEPT. Undo it with `vigil node unmerge`."""
-    merge = client.merge(
-        agent,
-        kept=find_node(client, agent, kept),
-        merged=find_node(client, agent, merged),
-        reason=reason,
-    )
+    ids = {"kept": find_node(client, agent, kept), "merged": find_node(client, agent, merged)}
+    body = {name: str(node_id) for name, node_id in ids.items()} | {"reason": reason}
+    merge = client.post(MergeResponse, client.agent_path(agent, "merges"), body)
     return Result(merge, lambda console: show_merge(console, agent, merge))
 
 
@@ -172,7 +195,7 @@ def merge_nodes(
 @api_command
 def list_merges(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
     """List merged nodes, most recently merged first."""
-    merges = list(client.merges(agent, limit))
+    merges = list(client.pages(MergeResponse, client.agent_path(agent, "merges"), limit))
     return Result(merges, lambda console: show_merges(console, merges))
 
 
@@ -187,93 +210,32 @@ def unmerge_nodes(
     ],
 ) -> Result:
     """Undo a merge. Anything learned after the merge stays with the kept node."""
-    undone = client.undo_merge(agent, find_merge(client, agent, merge))
+    path = client.agent_path(agent, "merges", find_merge(client, agent, merge), "undo")
+    undone = client.post(MergeResponse, path)
     return Result(undone, lambda console: show_unmerge(console, undone))
 
 
-@dataclass(frozen=True)
-class GraphQuery:
-    """Loads one view of an agent's graph. Raises CommandError if a named type or node does not exist."""
-
-    client: Client
-    agent: str
-    limit: int
-    type_name: str | None
-    node: str | None
-
-    def load(self, view: GraphView, search: str | None, depth: int) -> Result:
-        match view:
-            case GraphView.OVERVIEW:
-                return self._overview()
-            case GraphView.NODES:
-                return self._nodes(search)
-            case GraphView.EDGES:
-                return self._edges()
-            case GraphView.TYPES:
-                types = [*self.client.node_types(self.agent), *self.client.edge_types(self.agent)]
-                return Result(types, partial(show_types, types=types))
-            case GraphView.NEAR:
-                return self._neighbours(depth)
-            case GraphView.NODE:
-                node = self.client.node(self.agent, self._node_id())
-                return Result(node, partial(show_node, node=node))
-            case GraphView.EDGE:
-                return self._edge()
-            case _:
-                assert_never(view)
-
-    def _overview(self) -> Result:
-        limit = min(self.limit, MAX_OVERVIEW_NODES)
-        graph = self.client.graph(self.agent, type_name=self.type_name, limit=limit)
-        type_names = [node_type.name for node_type in graph.node_types]
-        if self.type_name and self.type_name not in type_names:
-            names = ", ".join(sorted(type_names))
-            hint = f"the node types are: {names}" if names else "the agent has no node types yet"
-            raise CommandError(f"there is no node type {self.type_name!r}; {hint}")
-
-        def show(console: Console) -> None:
-            show_graph(console, self.client.agent(self.agent), graph)
-
-        return Result(graph, show)
-
-    def _nodes(self, search: str | None) -> Result:
-        nodes = list(self.client.nodes(self.agent, self.limit, type=self.type_name, search=search))
-        return Result(nodes, partial(show_nodes, nodes=nodes, limit=self.limit))
-
-    def _edges(self) -> Result:
-        node_id = str(self._node_id()) if self.node else None
-        edges = list(
-            self.client.edges(self.agent, self.limit, type=self.type_name, node_id=node_id)
-        )
-        return Result(edges, partial(show_edges, edges=edges, limit=self.limit))
-
-    def _neighbours(self, depth: int) -> Result:
-        limit = min(self.limit, MAX_NEIGHBOURS)
-        around = self.client.neighbourhood(self.agent, self._node_id(), depth=depth, limit=limit)
-        return Result(around, partial(show_around, around=around))
-
-    def _edge(self) -> Result:
-        edge = self.client.edge(self.agent, find_edge(self.client, self.agent, self.node or ""))
-        return Result(edge, partial(show_edge, edge=edge))
-
-    def _node_id(self) -> UUID:
-        if not self.node:
-            raise BadInputError("name the node: `vigil graph AGENT near NODE`")
-        return find_node(self.client, self.agent, self.node)
+def _overview(client: Client, agent: str, type_name: str | None, limit: int) -> Result:
+    graph = client.graph(agent, type_name=type_name, limit=limit)
+    type_names = [node_type.name for node_type in graph.node_types]
+    if type_name and type_name not in type_names:
+        names = ", ".join(sorted(type_names))
+        hint = f"the node types are: {names}" if names else "the agent has no node types yet"
+        raise CommandError(f"there is no node type {type_name!r}; {hint}")
+    return Result(graph, lambda console: show_graph(console, client.agent(agent), graph))
 
 
 def find_merge(client: Client, agent: str, reference: str) -> UUID:
     """The merge that is not undone yet, by the name of the merged node or its own id. Raises CommandError."""
-    if (merge_id := as_uuid(reference)) is not None:
-        return merge_id
-    merges = [each for each in client.merges(agent, None) if each.undone_at is None]
-    return find(
+    every = client.pages(MergeResponse, client.agent_path(agent, "merges"))
+    merges = (each for each in every if each.undone_at is None)
+    return find_id(
         "merge",
         reference,
         merges,
         lambda each: Named(each.id, [each.merged_name]),
         see="vigil node merges AGENT",
-    ).id
+    )
 
 
 def _check_arguments(view: GraphView, node: str | None, search: str | None) -> None:

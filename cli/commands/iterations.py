@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 from uuid import UUID
 
 import typer
@@ -11,7 +11,7 @@ from cli.client.client import Client
 from cli.command import Result, api_command
 from cli.errors import BadInputError, CommandError
 from cli.options import AgentName, Limit
-from cli.references import ADVICE_TYPE, ANALYSIS_TYPE, Named, as_uuid, find, find_node, is_id_prefix
+from cli.references import ADVICE_TYPE, ANALYSIS_TYPE, Named, find_id, find_node, is_id_prefix
 from cli.render.console import quoted
 from cli.render.iterations import (
     show_conclusions,
@@ -20,6 +20,7 @@ from cli.render.iterations import (
     show_iterations,
 )
 from shared.schemas.base import ConclusionResponse, IterationDetails
+from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.provenance import DoubtResponse
 
 MAX_NUMBER_DIGITS: Final = 9
@@ -114,7 +115,9 @@ def investigations(
     limit: Limit = 20,
 ) -> Result:
     """Show an agent's investigation requests (data that its analyses lacked) and their state, newest first."""
-    requests = list(client.investigations(agent, only_open=only_open, limit=limit))
+    path = client.agent_path(agent, "investigation-requests")
+    pages = client.pages(InvestigationRequestResponse, path, limit, open=only_open or None)
+    requests = list(pages)
     return Result(
         requests,
         lambda console: show_investigations(console, requests, only_open=only_open, limit=limit),
@@ -122,18 +125,25 @@ def investigations(
 
 
 def _conclusions(
-    client: Client, kind: str, agent: str, reference: str | None, limit: int, *, doubted: bool
+    client: Client,
+    kind: Literal["analyses", "advice"],
+    agent: str,
+    reference: str | None,
+    limit: int,
+    *,
+    doubted: bool,
 ) -> Result:
     """`kind` is `analyses` or `advice`. One that is named is printed as an object, not a list."""
     noun = "analysis" if kind == "analyses" else kind
     if reference is not None:
         type_name = ADVICE_TYPE if kind == "advice" else ANALYSIS_TYPE
-        conclusion = client.conclusion(agent, kind, find_node(client, agent, reference, type_name))
+        node_id = find_node(client, agent, reference, type_name)
+        conclusion = client.get(ConclusionResponse, client.agent_path(agent, kind, node_id))
         loaded = [conclusion]
     else:
         conclusion = None
-        load = client.advice if kind == "advice" else client.analyses
-        loaded = select_conclusions(load(agent, None if doubted else limit), limit, doubted=doubted)
+        newest = client.conclusions(agent, kind, None if doubted else limit)
+        loaded = select_conclusions(newest, limit, doubted=doubted)
     doubts = {
         each.id: doubts_of(client, each.id) for each in loaded if each.doubted_since is not None
     }
@@ -178,14 +188,14 @@ def _load_iteration(client: Client, agent: str, reference: str | None) -> Iterat
         return client.iteration(newest.id)
     number = reference.removeprefix("#")
     if number.isdecimal() and len(number) <= MAX_NUMBER_DIGITS:
-        return client.iteration_numbered(agent, int(number))
-    iteration_id = as_uuid(reference)
-    if iteration_id is None:
-        if not is_id_prefix(reference):
-            raise BadInputError(f"{reference!r} is neither the number nor the id of an iteration")
-        see = f"vigil iterations {agent}"
-        rows = client.iterations(agent, None)
-        iteration_id = find(
-            "iteration", reference, rows, lambda each: Named(each.id, [f"#{each.number}"]), see=see
-        ).id
+        return client.get(IterationDetails, client.agent_path(agent, "iterations", int(number)))
+    if not is_id_prefix(reference):
+        raise BadInputError(f"{reference!r} is neither the number nor the id of an iteration")
+    iteration_id = find_id(
+        "iteration",
+        reference,
+        client.iterations(agent, None),
+        lambda each: Named(each.id, [f"#{each.number}"]),
+        see=f"vigil iterations {agent}",
+    )
     return client.iteration(iteration_id)

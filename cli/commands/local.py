@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from cli.client.client import Client
 from cli.config.durations import parse_seconds
 from cli.config.providers import (
     DEFAULT_CORPUS,
@@ -20,7 +19,6 @@ from cli.config.providers import (
     chosen_corpus,
     read_settings,
     refuse_unreadable,
-    suggested_mission,
 )
 from cli.corpora import read_folder
 from cli.errors import BadInputError
@@ -29,6 +27,7 @@ from cli.render.console import err, out, print_json
 from cli.render.operations import (
     Activity,
     show_corpus,
+    show_local_servers,
     show_process_events,
     show_ready,
     show_sign_in,
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from cli.demo import Demo
     from cli.local.data_directory import DataDirectory
 
-POLL_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.5
 INTERRUPTED: Final = 130
 DEFAULT_MISSION: Final = (
     "Watch energy supply and exports of West African economies, and find what investors should know"
@@ -65,14 +64,23 @@ def up(
         ),
     ] = None,
     corpus: Corpus = None,
+    separate: Annotated[
+        bool,
+        typer.Option(
+            "--separate",
+            help="Run each service in its own process, which takes more memory. By default, two processes run all of them.",
+        ),
+    ] = False,
 ) -> None:
     """Run Vigil on this machine (PostgreSQL, NATS, all services and the API) until Ctrl-C.
 
     The data directory keeps all data for the next start. With OPENAI_API_KEY and TAVILY_API_KEY set, the real services
-    are used; the sandbox replaces those without a key.
+    are used; the sandbox replaces those without a key. A model server that already runs on this machine (Ollama,
+    llama.cpp, LM Studio, vLLM) is named, with the command that uses it.
     """
-    from cli.doctor import require_accepted_keys, unreachable_providers
+    from cli.config.local_servers import find_local_servers
     from cli.local.data_directory import DataDirectory, default_data_directory
+    from cli.provider_check import require_accepted_keys, unreachable_providers
 
     settings = read_settings()
     check_settings(settings)
@@ -82,8 +90,10 @@ def up(
     unreached = unreachable_providers(settings, providers)
     require_accepted_keys(unreached)
     show_unreached(console, unreached)
+    if providers.model is None:
+        show_local_servers(console, find_local_servers(), "vigil up")
     directory = DataDirectory(data or default_data_directory())
-    if not _serve(directory, providers, port, checked):
+    if not _serve(directory, providers, port, checked, separate=separate):
         raise typer.Exit(INTERRUPTED)
 
 
@@ -92,6 +102,8 @@ def _serve(
     providers: Providers,
     port: int | None,
     checked: CheckedCorpus | None,
+    *,
+    separate: bool,
 ) -> bool:
     """Runs the installation until it is interrupted. Returns whether it was up by then."""
     from cli.local.members import API, DOCUMENTED_PORTS, busy_ports, usual_ports
@@ -110,7 +122,9 @@ def _serve(
     try:
         with (
             Activity(err()) as activity,
-            installation(directory, providers, choose_ports, activity.say) as stack,
+            installation(
+                directory, providers, choose_ports, activity.say, separate=separate
+            ) as stack,
         ):
             activity.end()
             is_up = True
@@ -119,6 +133,9 @@ def _serve(
             show_ready(console, running, directory, providers.sentence(), moved)
             if checked:
                 show_corpus(console, checked, sandbox_model=providers.model is None)
+            # Imported here, because it takes as long as an engine to start.
+            from cli.client.client import Client
+
             with Client(stack.api) as client:
                 show_sign_in(console, client.make_link())
             while True:
@@ -190,7 +207,7 @@ def demo(
             code = run_demo(options, signals)
     except KeyboardInterrupt:
         kept = f"the data is kept in {keep}" if keep else "the data is removed"
-        console.print(f"\n[quiet]Interrupted. Everything is stopped and {kept}.[/]", soft_wrap=True)
+        console.print(f"\n[quiet]Interrupted. Everything is stopped and {kept}.[/]")
         raise typer.Exit(INTERRUPTED) from None
     raise typer.Exit(code)
 
@@ -209,7 +226,7 @@ def _prepare_demo(
         refuse_unreadable(providers.corpus, checked)
     is_derived = providers.corpus_was_chosen and mission is None
     if mission is None:
-        mission = suggested_mission(providers.corpus) if is_derived else DEFAULT_MISSION
+        mission = (checked.mission if checked else "") or DEFAULT_MISSION
     return Demo(
         mission=mission,
         settings=settings,
@@ -301,7 +318,7 @@ def try_model(
     Starts a temporary installation with the model server that --url or the environment names, and the sandbox as the
     search service over the CIA World Factbook. One agent is configured and runs its iterations. The report says which
     phases worked, what was refused and repaired, what it cost, and how many of the written facts are correct. If no
-    server is configured, the sandbox's rule-based model is tested, which is not a language model.
+    server is configured, the sandbox is tested, which is not a language model.
 
     Ctrl-C ends the trial with a report of what was done so far. Exits with 0 if every phase that ran worked, 1 if some
     did not, and 2 if the command is invalid or the server cannot be used.
@@ -310,7 +327,7 @@ def try_model(
     from cli.trial.preflight import chosen_server
     from cli.trial.report import read_report
     from cli.trial.run import Trial, run_trial
-    from shared.runtime.providers import load_prices
+    from shared.runtime.prices import load_prices
 
     if compare:
         reports = [read_report(path) for path in compare]
@@ -350,7 +367,7 @@ def try_model(
         show_report(console, report)
     file = output or Path.cwd() / report.file_name
     report.save(file)
-    console.print(f"\nSaved the report in [link]{file}[/].", soft_wrap=True)
+    console.print(f"\nSaved the report in [link]{file}[/].")
     if report.run.ended == "interrupted":
         raise typer.Exit(INTERRUPTED)
     raise typer.Exit(0 if report.verdict.is_good else 1)

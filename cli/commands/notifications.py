@@ -9,20 +9,14 @@ import typer
 from rich.console import Console
 
 from cli.client.client import Client
-from cli.client.http import ApiError
-from cli.command import (
-    Result,
-    api_command,
-    command_group,
-    print_result,
-    with_credentials,
-)
+from cli.client.http import ApiError, url_path
+from cli.command import Result, api_command, command_group, print_result
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError
 from cli.options import AsJson, Limit, Yes
 from cli.prompts import confirm
-from cli.references import Named, as_uuid, find
-from cli.render.console import cited, counted
+from cli.references import Named, find, find_id
+from cli.render.console import cited
 from cli.render.notifications import (
     show_created,
     show_destination,
@@ -31,8 +25,16 @@ from cli.render.notifications import (
     show_outcome,
     show_secret,
 )
-from shared.schemas.base import InboxItemResponse
-from shared.schemas.notifications import DeliveryResponse, DestinationResponse
+from shared.schemas.base import ConclusionResponse, InboxItemResponse
+from shared.schemas.iterations import Marked
+from shared.schemas.notifications import (
+    CreatedDestination,
+    DeliveryResponse,
+    DestinationDetails,
+    DestinationResponse,
+    NewSecret,
+)
+from shared.wording import plural
 
 TEST_SECONDS: Final = 30.0
 """An attempt takes up to ten seconds, and the notifier checks for deliveries every two."""
@@ -55,7 +57,6 @@ DestinationName = Annotated[
 
 
 @inbox_commands.callback(invoke_without_command=True)
-@with_credentials
 @api_command
 def inbox(
     client: Client,
@@ -105,8 +106,8 @@ def mark_items(
     if (item is None) != everything or (everything and unread):
         raise BadInputError("name an item, or use --all")
     if item is None:
-        all_marked = client.mark_all_read()
-        return Result(all_marked, f"{counted(all_marked.marked, 'item')} marked as read.")
+        all_marked = client.post(Marked, "/inbox/read")
+        return Result(all_marked, f"{plural(all_marked.marked, 'item')} marked as read.")
     marked = client.mark(find_item(client, item), read=not unread)
     return Result(marked, f"{marked.title} is marked as {'un' if unread else ''}read.")
 
@@ -135,7 +136,7 @@ def dismiss_item(client: Client, item: ItemName, reason: Reason = None) -> Resul
 @api_command
 def reopen_item(client: Client, item: ItemName) -> Result:
     """Undo a decision or a snooze."""
-    reopened = client.decide(find_item(client, item), "reopen")
+    reopened = client.post(InboxItemResponse, url_path("inbox", find_item(client, item), "reopen"))
     return Result(reopened, f"{reopened.title} is open again.")
 
 
@@ -153,16 +154,18 @@ def snooze_item(
 ) -> Result:
     """Hide an item for a while. It then returns as unread."""
     until = datetime.now(UTC) + timedelta(seconds=parse_seconds(duration))
-    snoozed = client.snooze(find_item(client, item), until)
+    path = url_path("inbox", find_item(client, item), "snooze")
+    snoozed = client.post(InboxItemResponse, path, {"until": until.isoformat()})
     return Result(snoozed, f"{snoozed.title} returns {until.astimezone():%Y-%m-%d %H:%M}.")
 
 
 def _decided(
     client: Client, item_id: UUID, outcome: Literal["accept", "dismiss"], reason: str | None
 ) -> Result:
-    item = client.decide(item_id, outcome)
+    item = client.post(InboxItemResponse, url_path("inbox", item_id, outcome))
     if reason is not None:
-        item = client.give_feedback(item_id, useful=item.useful, text=reason)
+        body = {"useful": item.useful, "text": reason}
+        item = client.post(InboxItemResponse, url_path("inbox", item_id, "feedback"), body)
     return Result(item, f"{item.title} is {item.outcome}.")
 
 
@@ -170,7 +173,7 @@ def _decided(
 @api_command
 def list_destinations(client: Client) -> Result:
     """List destinations with the outcome of each one's last delivery."""
-    destinations = client.destinations()
+    destinations = list(client.pages(DestinationResponse, "/destinations"))
     return Result(destinations, lambda console: show_destinations(console, destinations))
 
 
@@ -193,7 +196,8 @@ def add_destination(
     The secret of a webhook is shown only once. The receiver needs it to verify signatures (standardwebhooks.com).
     """
     kind = "webhook" if "://" in address else "mail"
-    created = client.create_destination(kind, address, agent=agent)
+    body = {"kind": kind, "address": address, "agent": agent and client.agent_name(agent)}
+    created = client.post(CreatedDestination, "/destinations", body)
     return Result(created, lambda console: show_created(console, created))
 
 
@@ -201,7 +205,7 @@ def add_destination(
 @api_command
 def show(client: Client, name: DestinationName) -> Result:
     """Show a destination and its latest deliveries."""
-    details = client.destination(_find_destination(client, name).id)
+    details = client.get(DestinationDetails, _path_of(client, name))
     return Result(details, lambda console: show_destination(console, details))
 
 
@@ -209,8 +213,12 @@ def show(client: Client, name: DestinationName) -> Result:
 @api_command
 def test(client: Client, name: DestinationName) -> Result:
     """Send a test delivery and show its outcome."""
-    delivery = client.test_destination(_find_destination(client, name).id)
-    delivery = _wait_until_delivered(client, delivery)
+    delivery = client.post(DeliveryResponse, f"{_path_of(client, name)}/test")
+    deadline = time.monotonic() + TEST_SECONDS
+    path = url_path("destinations", delivery.destination_id, "deliveries", delivery.id)
+    while delivery.status == "pending" and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
+        delivery = client.get(DeliveryResponse, path)
     return Result(
         delivery,
         lambda console: show_outcome(console, delivery),
@@ -222,8 +230,7 @@ def test(client: Client, name: DestinationName) -> Result:
 @api_command
 def pause(client: Client, name: DestinationName) -> Result:
     """Pause a destination. Nothing is sent or queued until you resume it."""
-    destination = _find_destination(client, name)
-    updated = client.activate_destination(destination.id, active=False)
+    updated = client.patch(DestinationDetails, _path_of(client, name), {"active": False})
     return Result(updated, f"Paused {updated.address}. It receives nothing until you resume it.")
 
 
@@ -231,8 +238,7 @@ def pause(client: Client, name: DestinationName) -> Result:
 @api_command
 def resume(client: Client, name: DestinationName) -> Result:
     """Resume a destination. It receives inbox items created from now on."""
-    destination = _find_destination(client, name)
-    updated = client.activate_destination(destination.id, active=True)
+    updated = client.patch(DestinationDetails, _path_of(client, name), {"active": True})
     return Result(
         updated, f"Resumed {updated.address}. It receives inbox items created from now on."
     )
@@ -242,7 +248,7 @@ def resume(client: Client, name: DestinationName) -> Result:
 @api_command
 def rotate_secret(client: Client, name: DestinationName) -> Result:
     """Create a new secret for a webhook and show it once. The old secret stays valid for one more day."""
-    secret = client.rotate_secret(_find_destination(client, name).id)
+    secret = client.post(NewSecret, f"{_path_of(client, name)}/rotate-secret")
     return Result(secret, lambda console: show_secret(console, secret))
 
 
@@ -250,9 +256,10 @@ def rotate_secret(client: Client, name: DestinationName) -> Result:
 @api_command
 def retry(client: Client, name: DestinationName) -> Result:
     """Retry every failed delivery to a destination."""
-    deliveries = client.failed_deliveries(_find_destination(client, name).id)
-    retried = [client.retry_delivery(delivery) for delivery in deliveries]
-    number = counted(len(retried), "delivery").capitalize()
+    path = f"{_path_of(client, name)}/deliveries"
+    deliveries = list(client.pages(DeliveryResponse, path, status="failed"))
+    retried = [client.post(DeliveryResponse, f"{path}/{each.id}/retry") for each in deliveries]
+    number = plural(len(retried), "delivery").capitalize()
     return Result(
         retried, f"{number} will be retried." if retried else "There are no failed deliveries."
     )
@@ -265,7 +272,7 @@ def remove(client: Client, name: DestinationName, yes: Yes = False) -> Result:
     destination = _find_destination(client, name)
     if not yes:
         confirm(f"Remove {destination.address}?")
-    client.delete_destination(destination.id)
+    client.delete(url_path("destinations", destination.id))
     return Result(destination, f"Removed {destination.address}.")
 
 
@@ -274,7 +281,8 @@ def with_names(client: Client, item: InboxItemResponse) -> InboxItemResponse:
     if item.node_id is None:
         return item
     try:
-        advice = client.conclusion(str(item.agent_id), "advice", item.node_id)
+        path = url_path("agents", item.agent_id, "advice", item.node_id)
+        advice = client.get(ConclusionResponse, path)
     except ApiError:
         return item
     return item.model_copy(update={"content": cited(item.content, advice.citations)})
@@ -282,15 +290,13 @@ def with_names(client: Client, item: InboxItemResponse) -> InboxItemResponse:
 
 def find_item(client: Client, reference: str) -> UUID:
     """The inbox item with this title or id. Raises CommandError."""
-    if (item_id := as_uuid(reference)) is not None:
-        return item_id
-    return find(
+    return find_id(
         "inbox item",
         reference,
         client.inbox(unread=False, limit=None),
         lambda each: Named(each.id, [each.title]),
         see="vigil inbox --all",
-    ).id
+    )
 
 
 def _find_destination(client: Client, reference: str) -> DestinationResponse:
@@ -298,16 +304,11 @@ def _find_destination(client: Client, reference: str) -> DestinationResponse:
     return find(
         "destination",
         reference,
-        client.destinations(),
+        client.pages(DestinationResponse, "/destinations"),
         lambda each: Named(each.id, [each.address, each.address.partition("://")[2]]),
         see="vigil destination list",
     )
 
 
-def _wait_until_delivered(client: Client, delivery: DeliveryResponse) -> DeliveryResponse:
-    """Returns the delivery when it has ended, or as it is after `TEST_SECONDS`."""
-    deadline = time.monotonic() + TEST_SECONDS
-    while delivery.status == "pending" and time.monotonic() < deadline:
-        time.sleep(POLL_SECONDS)
-        delivery = client.delivery(delivery)
-    return delivery
+def _path_of(client: Client, reference: str) -> str:
+    return url_path("destinations", _find_destination(client, reference).id)

@@ -8,12 +8,13 @@ from typing import Annotated, Final
 import typer
 
 from cli.client.client import Client
-from cli.client.http import ApiError
+from cli.client.http import ApiError, url_path
+from cli.client.target import Address
 from cli.command import Result, api_command, command_group
 from cli.config.discovery import api_or_none, engine_settings
 from cli.config.providers import chosen_corpus, read_settings
 from cli.errors import BadInputError
-from cli.options import AsJson, Corpus, Data, Limit, Url, Yes, finite
+from cli.options import AsJson, Corpus, Data, Limit, Profile, Token, Url, Yes, finite
 from cli.prompts import confirm
 from cli.references import Named, NoMatchError, as_uuid, find
 from cli.render.console import out
@@ -24,6 +25,7 @@ from cli.render.operations import (
     show_findings,
     show_retention,
 )
+from shared.schemas.operations import DeadLetterDetails, DeadLetterResponse, RetentionResponse
 
 ID_CHARS: Final = 8
 """Length of a dead letter's id in messages."""
@@ -48,7 +50,12 @@ All = Annotated[bool, typer.Option("--all", help="Select every dead letter.")]
 
 
 def doctor(
-    data: Data = None, url: Url = None, corpus: Corpus = None, as_json: AsJson = False
+    data: Data = None,
+    url: Url = None,
+    token: Token = None,
+    profile: Profile = None,
+    corpus: Corpus = None,
+    as_json: AsJson = False,
 ) -> None:
     """Check everything Vigil depends on and show how to fix problems.
 
@@ -58,7 +65,8 @@ def doctor(
     from cli.local.data_directory import default_data_directory
 
     settings, directory = read_settings(), data or default_data_directory()
-    findings = list(examine(settings, directory, api_or_none(url, data), chosen_corpus(corpus)))
+    api = api_or_none(Address(url, token, profile), data)
+    findings = list(examine(settings, directory, api, chosen_corpus(corpus)))
     if as_json:
         print_findings(findings)
     else:
@@ -73,7 +81,7 @@ def retention(client: Client) -> Result:
 
     The limits are settings of the scheduler: VIGIL_RETENTION_TRANSCRIPTS_DAYS and others.
     """
-    view = client.retention()
+    view = client.get(RetentionResponse, "/retention")
     return Result(view, lambda console: show_retention(console, view))
 
 
@@ -192,11 +200,8 @@ def keys(
         routes=[route.strip() for route in routes.split(",")] if routes else [],
         certificates=certificates,
     )
-    say(
-        f"New passwords in {directory}: {created}. Existing ones were kept."
-        if created
-        else "All passwords already exist."
-    )
+    new = f"New passwords in {directory}: {created}. Existing ones were kept."
+    say(new if created else "All passwords already exist.")
     if secrets is not None:
         copied = store.copy_provider_keys(secrets)
         say(f"Copied: {', '.join(copied) or 'no key of a model or search service'}.")
@@ -231,7 +236,8 @@ def show(
     dead_letter_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the dead letter.")],
 ) -> Result:
     """Show a dead letter: its message, why it failed and what you can do."""
-    dead_letter = client.dead_letter(find_dead_letter(client, dead_letter_id))
+    path = url_path("dead-letters", find_dead_letter(client, dead_letter_id))
+    dead_letter = client.get(DeadLetterDetails, path)
     return Result(dead_letter, lambda console: show_dead_letter(console, dead_letter))
 
 
@@ -243,7 +249,8 @@ def retry(
     """Publish messages again and retry failed steps. If one fails again, it becomes a dead letter again."""
 
     def retry_one(reference: str) -> str:
-        return f"{client.retry(reference).subject} will be published again within seconds"
+        retried = client.post(DeadLetterResponse, url_path("dead-letters", reference, "retry"))
+        return f"{retried.subject} will be published again within seconds"
 
     _process(client, "Retry", retry_one, ids, everything, yes)
 
@@ -256,7 +263,7 @@ def discard(
     """Delete dead letters permanently. A failed step stays failed."""
 
     def discard_one(reference: str) -> str:
-        client.discard(reference)
+        client.delete(url_path("dead-letters", reference))
         return "is discarded"
 
     _process(client, "Discard", discard_one, ids, everything, yes)

@@ -4,6 +4,9 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
+from typer.completion import get_completion_script  # type: ignore[attr-defined]  # not in __all__
+
+from cli.options import COMPLETION_VARIABLE
 
 
 class Shell(StrEnum):
@@ -17,9 +20,10 @@ def completion(
 ) -> None:
     """Print a script that makes your shell complete commands, options and agent names.
 
-    Add the line from the example to ~/.bashrc or ~/.zshrc; for fish, write it to ~/.config/fish/completions/vigil.fish.
-    Agent names come from the installation that commands use; without an installation, they are not completed.
+    Add `eval "$(vigil completion bash)"` to ~/.bashrc, or the same for zsh to ~/.zshrc; for fish, write the script to
+    ~/.config/fish/completions/vigil.fish. Agent names come from the installation that commands use; without an
+    installation, they are not completed.
     """
-    from cli.completion import SCRIPTS
-
-    typer.echo(SCRIPTS[shell], nl=False)
+    typer.echo(
+        get_completion_script(prog_name="vigil", complete_var=COMPLETION_VARIABLE, shell=shell)
+    )

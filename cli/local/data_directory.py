@@ -16,9 +16,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from cli.config.profiles import write_private
 from cli.local.errors import AlreadyRunningError, DataDirectoryError
-from cli.local.members import API, CONSUMER_SERVICES
+from cli.local.members import NATS, SANDBOX
 from cli.local.ports import LOOPBACK
 from shared.accounts.secrets import new_token
+from shared.wording import bytes_of
 
 
 class Running(BaseModel):
@@ -45,11 +46,11 @@ class Running(BaseModel):
 
     @property
     def metrics_targets(self) -> list[dict[str, Any]]:
-        """The addresses of `/metrics` of its services, in the format of Prometheus's file-based discovery."""
+        """The addresses of `/metrics` of its processes, in the format of Prometheus's file-based discovery."""
         return [
-            {"targets": [f"{LOOPBACK}:{self.ports[name]}"], "labels": {"service": name}}
-            for name in (*CONSUMER_SERVICES, API)
-            if name in self.ports
+            {"targets": [f"{LOOPBACK}:{port}"], "labels": {"service": name}}
+            for name, port in self.ports.items()
+            if name not in (NATS, SANDBOX)
         ]
 
     def write(self, path: Path) -> None:
@@ -66,36 +67,22 @@ PRIVATE: Final = 0o700
 _LOCK_PATIENCE_SECONDS: Final = 0.5
 """A reader of run.json holds the lock only for microseconds."""
 
+_ELSEWHERE: Final = "set VIGIL_DATA to another directory"
+_NO_PERMISSION: Final = (
+    "you have no permission to write there",
+    f"change its owner, or {_ELSEWHERE}",
+)
+_IS_FILE: Final = f"move that file, or {_ELSEWHERE}"
+_NO_SPACE: Final = f"free up space, or {_ELSEWHERE}"
 _WRONG: Final = {
-    errno.EACCES: (
-        "you have no permission to write there",
-        "change its owner, or set VIGIL_DATA to another directory",
-    ),
-    errno.EPERM: (
-        "you have no permission to write there",
-        "change its owner, or set VIGIL_DATA to another directory",
-    ),
-    errno.EROFS: ("the file system is read-only", "set VIGIL_DATA to another directory"),
-    errno.ENOTDIR: (
-        "it, or part of its path, is a file",
-        "move that file, or set VIGIL_DATA to another directory",
-    ),
-    errno.EEXIST: (
-        "it is a file, not a directory",
-        "move that file, or set VIGIL_DATA to another directory",
-    ),
-    errno.ENOSPC: (
-        "the disk is full",
-        "free up space, or set VIGIL_DATA to another directory",
-    ),
-    errno.EDQUOT: (
-        "your disk quota is used up",
-        "free up space, or set VIGIL_DATA to another directory",
-    ),
-    errno.ENOLCK: (
-        "its file system does not support locks",
-        "set VIGIL_DATA to a directory on a local disk",
-    ),
+    errno.EACCES: _NO_PERMISSION,
+    errno.EPERM: _NO_PERMISSION,
+    errno.EROFS: ("the file system is read-only", _ELSEWHERE),
+    errno.ENOTDIR: ("it, or part of its path, is a file", _IS_FILE),
+    errno.EEXIST: ("it is a file, not a directory", _IS_FILE),
+    errno.ENOSPC: ("the disk is full", _NO_SPACE),
+    errno.EDQUOT: ("your disk quota is used up", _NO_SPACE),
+    errno.ENOLCK: ("its file system does not support locks", f"{_ELSEWHERE} on a local disk"),
 }
 
 
@@ -140,8 +127,8 @@ class DataDirectory:
         if free_bytes < self._minimum_free_bytes:
             raise DataDirectoryError(
                 self.root,
-                f"only {free_bytes >> 20} MB is free on its disk, but {self._minimum_free_bytes >> 20} MB is required",
-                "free up space, or set VIGIL_DATA to another directory",
+                f"only {bytes_of(free_bytes)} is free on its disk, but {bytes_of(self._minimum_free_bytes)} is required",
+                _NO_SPACE,
             )
 
     @contextmanager
@@ -257,6 +244,6 @@ class DataDirectory:
         try:
             yield
         except OSError as error:
-            unlisted = (error.strerror or str(error), "set VIGIL_DATA to another directory")
+            unlisted = (error.strerror or str(error), _ELSEWHERE)
             wrong, remedy = _WRONG.get(error.errno or 0, unlisted)
             raise DataDirectoryError(self.root, wrong, remedy) from error

@@ -35,6 +35,7 @@ class Engine(ABC):
     """How it is stopped: signals with the seconds to wait after each; after the last, SIGKILL.
     The first is also the parent-death signal."""
     appear_as_uid: int | None = None
+    timer_slack_ns: ClassVar[int] = 0
 
     def __init__(self, log: Path) -> None:
         self.log = log.absolute()
@@ -129,7 +130,11 @@ class Engine(ABC):
             stderr=log_descriptor,
             env=self._environment(),
             process_group=0,
-            preexec_fn=before_exec(self.stop_signals[0][0], appear_as_uid=self.appear_as_uid),
+            preexec_fn=before_exec(
+                self.stop_signals[0][0],
+                appear_as_uid=self.appear_as_uid,
+                timer_slack_ns=self.timer_slack_ns,
+            ),
         )
 
     def _environment(self) -> Mapping[str, str]:

@@ -1,16 +1,17 @@
 """The processes of a local installation, what each one runs, and their ports."""
 
-import asyncio
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from multiprocessing.connection import Connection
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from cli.local.ports import choose_port
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from shared.runtime.settings import Settings
 
 CONSUMER_SERVICES: Final = (
@@ -23,27 +24,63 @@ CONSUMER_SERVICES: Final = (
     "assistant",
     "notifier",
 )
+PROCESSES: Final[Mapping[str, Sequence[str]]] = {
+    "workers": ("observer", "researcher", "analyzer", "adviser", "assistant"),
+    "coordinator": ("scheduler", "aggregator", "notifier"),
+}
+"""Which services share a process, unless each has its own."""
 API: Final = "api"
 SANDBOX: Final = "sandbox"
 PRELOAD: Final = (
     *(f"services.{service}.app" for service in CONSUMER_SERVICES),
     "services.api.app",
     "sandbox.app",
-    "shared.runtime.provision",
-    "alembic.autogenerate",
     "uvicorn.lifespan.on",
     "uvicorn.loops.auto",
     "uvicorn.protocols.http.auto",
     "cli.app",
     "cli.local.members",
 )
-"""Modules that the forkserver imports once for all services."""
+"""Modules that the forkserver imports once for all services; not those for migrations, which one process needs once."""
+
+
+def build_once() -> None:
+    """Builds the API and every service, and forgets them: processes that are forked later share what that created."""
+    from services.api.app import build as build_api
+    from shared.runtime.settings import load_settings
+
+    with _only_variables({"OPENAI_API_KEY": "unused", "TAVILY_API_KEY": "unused"}):
+        settings = load_settings()
+        for service in CONSUMER_SERVICES:
+            importlib.import_module(f"services.{service}.app").build(settings)
+        build_api(settings)
+
+
+@contextmanager
+def _only_variables(variables: Mapping[str, str]) -> Iterator[None]:
+    """Within the block, the environment has only these variables."""
+    before = dict(os.environ)
+    os.environ.clear()
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def run_service(name: str) -> None:
     from shared.runtime.process import run
 
     run(name, importlib.import_module(f"services.{name}.app").build)
+
+
+def run_services(name: str, environments: Mapping[str, Mapping[str, str]]) -> None:
+    """Runs services in this process, each with environment variables of its own in addition."""
+    from shared.runtime.process import run_together
+
+    builds = {each: importlib.import_module(f"services.{each}.app").build for each in environments}
+    run_together(name, builds, environments)
 
 
 def run_api() -> None:
@@ -75,12 +112,14 @@ def run_sandbox(port: int, corpus: str, registry: str, cache: str, key: str) -> 
         sys.exit(f"{error}")
 
 
-def run_provision(refusals: Connection | None = None) -> None:
+def run_provision(refusals: "Connection | None" = None) -> None:
     """Creates the database, its tables, roles, the owner, the stream and its consumers, or brings them up to date.
 
     No service runs yet, and the time since the last one ran does not count as time without progress of iterations.
     On an expected error exits with status 1, and sends the message to `refusals`.
     """
+    import asyncio
+
     from shared.errors import VigilError
     from shared.runtime import logging
     from shared.runtime.settings import Settings
@@ -107,7 +146,7 @@ async def prepare(settings: "Settings") -> None:
     database = create_database(settings, MIGRATE, pool_size=1)
     try:
         async with database.transaction() as session:
-            await restart_deadlines(settings.iteration_deadline_seconds).answer(session)
+            await restart_deadlines(settings.iteration_deadline_seconds).execute(session)
     finally:
         await database.close()
 
@@ -133,7 +172,7 @@ DOCUMENTED_PORTS: Final[Mapping[str, int]] = {API: 8080, NATS: 4222}
 UP_PORTS: Final = range(12_000, 20_000)
 DEMO_PORTS: Final = range(20_000, 32_000)
 
-_INTERNAL: Final = (SANDBOX, *CONSUMER_SERVICES)
+_INTERNAL: Final = (SANDBOX, *PROCESSES, *CONSUMER_SERVICES)
 
 
 def usual_ports(api_port: int) -> dict[str, int]:

@@ -210,6 +210,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "max_wal_size": "512MB",
     "jit": "off",  # compiling costs more than any of our short queries
     "io_method": "sync",  # no I/O worker processes on a small machine
+    "bgwriter_delay": "2s",  # it and the WAL writer wake five times a second each for some time after a write
+    "wal_writer_delay": "2s",  # commits do not wait for it: they write their WAL themselves
     "max_parallel_workers_per_gather": "0",
     "max_logical_replication_workers": "0",
     "huge_pages": "off",

@@ -2,6 +2,9 @@
 
 import gc
 
+from cli.local.members import build_once
+
+build_once()
 # Imported modules are not garbage: if the collector skips them, their memory pages stay shared.
 gc.collect()
 gc.freeze()

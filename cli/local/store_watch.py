@@ -1,7 +1,8 @@
 """Restarts NATS if it stores no messages although there is space.
 
 After its disk was full, nats-server refuses every message until it is restarted. It reports this to no
-client in advance: the services notice that their messages are not stored.
+client in advance: the services notice that their messages are not stored. One service may also fail for a reason of
+its own, so NATS is restarted only if it does not store the supervisor's message either.
 """
 
 import shutil
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from cli.local.engines import HEALTHY_SECONDS, EngineWatchdog
-from shared.events.stream_admin import STORE_FAULT
+from shared.events.topology import STORE_FAULT
+from shared.wording import bytes_of
 
 POLL_SECONDS: Final = 2.0
 PATIENCE_SECONDS: Final = 8.0
@@ -33,7 +35,7 @@ class RestartDecision:
         self._pause_seconds = HEALTHY_SECONDS
 
     def is_due(self, now: float, fault: str | None, free_bytes: int) -> bool:
-        """Returns true if NATS must be restarted at `now`. `fault` says why a service cannot store messages."""
+        """Returns true if NATS must be restarted at `now`. `fault` says why NATS does not store messages."""
         if fault is None or free_bytes < ENOUGH_BYTES:
             self._since = None
             return False
@@ -54,11 +56,19 @@ class StoreWatch:
     """Polls the services in a thread of its own, since one that hangs takes seconds to answer."""
 
     def __init__(
-        self, store: Path, find_faults: Callable[[], list[str]], watchdog: EngineWatchdog
+        self,
+        store: Path,
+        find_faults: Callable[[], list[str]],
+        probe: Callable[[], str | None],
+        watchdog: EngineWatchdog,
     ) -> None:
-        """`store` is on the disk of NATS; `find_faults` returns why services are not ready."""
+        """`store` is on the disk of NATS; `find_faults` returns why services are not ready.
+
+        `probe` stores a message itself, and returns why that failed, or None.
+        """
         self._store = store
         self._find_faults = find_faults
+        self._probe = probe
         self._watchdog = watchdog
         self._decision = RestartDecision()
         self._fault: str | None = None
@@ -83,7 +93,7 @@ class StoreWatch:
             return f"{fault}, although there is space; restarting NATS"
         if fault is None or was_reported:
             return None
-        return f"{fault}; {free_bytes >> 20:,} MB free at {self._store}"
+        return f"{fault}; {bytes_of(free_bytes)} free at {self._store}"
 
     def _free_bytes(self) -> int:
         """Free space on the disk of NATS. NATS recreates a deleted directory when it starts."""
@@ -92,5 +102,5 @@ class StoreWatch:
 
     def _poll(self) -> None:
         while not self._ending.wait(POLL_SECONDS):
-            faults = (fault for fault in self._find_faults() if fault.startswith(STORE_FAULT))
-            self._fault = next(faults, None)
+            is_reported = any(fault.startswith(STORE_FAULT) for fault in self._find_faults())
+            self._fault = self._probe() if is_reported else None

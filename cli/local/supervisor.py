@@ -1,5 +1,6 @@
 """The supervisor of a local installation: starts, watches and stops engines and services."""
 
+import asyncio
 import multiprocessing
 import os
 import resource
@@ -22,11 +23,12 @@ from cli.local.members import (
     CONSUMER_SERVICES,
     NATS,
     PRELOAD,
+    PROCESSES,
     SANDBOX,
     run_api,
     run_provision,
     run_sandbox,
-    run_service,
+    run_services,
 )
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import LOOPBACK, unreadiness
@@ -37,7 +39,7 @@ from cli.local.service_process import ServiceProcess
 from cli.local.signals import StopSignals
 from cli.local.store_watch import StoreWatch
 from shared.events.credentials import Credentials
-from shared.events.permissions import OPERATOR
+from shared.events.permissions import OPERATOR, SCHEDULER
 from shared.runtime.identity import MIGRATE
 from shared.runtime.settings import SANDBOX_KEY
 
@@ -67,13 +69,20 @@ class Stack:
         ports: Mapping[str, int],
         corpus_cache: Path,
         uninterrupted: Callable[[], AbstractContextManager[None]] = nullcontext,
+        *,
+        separate: bool = False,
     ) -> None:
-        """`uninterrupted` defers signals, so that no child is started without being recorded."""
+        """`uninterrupted` defers signals, so that no child is started without being recorded.
+
+        With `separate`, each service has a process of its own.
+        """
         self._data = data
         self._providers = providers
         self._ports = dict(ports)
         self._corpus_cache = corpus_cache
         self._uninterrupted = uninterrupted
+        self._processes = {name: (name,) for name in CONSUMER_SERVICES} if separate else PROCESSES
+        """The services of each process."""
         self._pool = ProcessPool(data.logs, PRELOAD)
         self._keys = Keys(data.keys, private=True)
         self._nats = EmbeddedNats(
@@ -89,14 +98,12 @@ class Stack:
     @property
     def members(self) -> list[str]:
         """The processes of the installation, without the engines."""
-        return [*([SANDBOX] if self._providers.needs_sandbox else []), *CONSUMER_SERVICES, API]
+        return [*([SANDBOX] if self._providers.needs_sandbox else []), *self._processes, API]
 
     @property
     def running(self) -> Running:
         """What other commands read about it."""
-        ports = self._ports
-        if not self._providers.needs_sandbox:
-            ports = {name: port for name, port in ports.items() if name != SANDBOX}
+        ports = {name: self._ports[name] for name in (*self.members, NATS)}
         return Running(
             pid=multiprocessing.current_process().pid or 0,
             api_url=f"http://{LOOPBACK}:{self._ports[API]}",
@@ -108,12 +115,6 @@ class Stack:
         )
 
     @property
-    def sandbox_model(self) -> tuple[str, str]:
-        """URL and key of the sandbox as a model server."""
-        environment = self._environment(API)
-        return environment["OPENAI_BASE_URL"], environment["OPENAI_API_KEY"]
-
-    @property
     def api(self) -> Api:
         """Its API, with the owner's token."""
         return Api(self.running.api_url, self._token)
@@ -121,8 +122,11 @@ class Stack:
     @property
     def nats(self) -> tuple[str, Credentials]:
         """The URL of its NATS, and the operator's credentials."""
-        login = self._keys.login_of(OPERATOR)
-        return self._nats.url, Credentials(login["nats_user"], login["nats_password"])
+        return self._nats.url, self._nats_credentials(OPERATOR)
+
+    def _nats_credentials(self, user: str) -> Credentials:
+        login = self._keys.login_of(user)
+        return Credentials(login["nats_user"], login["nats_password"])
 
     def start(self, say: Callable[[str], None]) -> None:
         """Returns when everything is ready; reports progress to `say`. Raises LocalError."""
@@ -136,15 +140,18 @@ class Stack:
         self._ports[NATS] = self._nats.port
         self._postgres.wait_until_ready()
         of_nats = EngineWatchdog(self._nats)
-        self._store_watch = StoreWatch(self._data.nats, self._service_faults, of_nats)
+        self._store_watch = StoreWatch(
+            self._data.nats, self._store_faults, self._probe_store, of_nats
+        )
         self._watchdogs += [of_nats, EngineWatchdog(self._postgres), self._store_watch]
         if self._providers.needs_sandbox:
             self._spawn_sandbox()
         say("preparing the tables and the stream")
         self._provision()
         say("starting the services")
-        for service in CONSUMER_SERVICES:
-            self._spawn(service, run_service, (service,))
+        for name, services in self._processes.items():
+            logins = {service: self._login(service) for service in services}
+            self._spawn(name, run_services, (name, logins))
         self._spawn(API, run_api, ())
         self._wait_until_ready(say)
         self._store_watch.start()
@@ -161,7 +168,7 @@ class Stack:
         """Stops everything, services first and engines last; returns the names of those that were killed."""
         if self._store_watch is not None:
             self._store_watch.stop()
-        killed = self._pool.stop([[*CONSUMER_SERVICES, API], [SANDBOX]], KILL_AFTER_SECONDS)
+        killed = self._pool.stop([[*self._processes, API], [SANDBOX]], KILL_AFTER_SECONDS)
         self._nats.stop()
         self._postgres.stop()
         return killed
@@ -207,12 +214,10 @@ class Stack:
 
     def _environment(self, member: str) -> dict[str, str]:
         """Environment variables of `member`, in addition to the supervisor's."""
-        login = {"database_user": "", "database_password": "", **self._keys.login_of(member)}
         return {
             "VIGIL_DATABASE_URL": self._postgres.url(DATABASE),
             "VIGIL_NATS_URL": self._nats.url,
-            # Complete, so that no setting of the shell for another installation is used.
-            **{f"VIGIL_{name.upper()}": value for name, value in login.items()},
+            **({} if member in self._processes else self._login(member)),
             "VIGIL_DATA_DIRECTORY": str(self._data.root),
             "VIGIL_HOST": LOOPBACK,
             "VIGIL_PORT": str(self._ports.get(member, 0)),
@@ -223,6 +228,11 @@ class Stack:
                 f"http://{LOOPBACK}:{self._ports[SANDBOX]}", self._sandbox_key
             ),
         }
+
+    def _login(self, member: str) -> dict[str, str]:
+        """Complete, so that no setting of the shell for another installation is used."""
+        login = {"database_user": "", "database_password": "", **self._keys.login_of(member)}
+        return {f"VIGIL_{name.upper()}": value for name, value in login.items()}
 
     def _wait_until_ready(self, say: Callable[[str], None]) -> None:
         reasons: dict[str, str | None] = dict.fromkeys(self.members)
@@ -241,9 +251,18 @@ class Stack:
                 say(f"waiting for {', '.join(reasons)}")
                 time.sleep(_POLL_SECONDS)
 
-    def _service_faults(self) -> list[str]:
-        faults = map(self._unreadiness, CONSUMER_SERVICES)
+    def _store_faults(self) -> list[str]:
+        """Why NATS does not store messages, as the services have noticed."""
+        faults = (unreadiness(self._ports[name], "/health/store") for name in self._processes)
         return [fault for fault in faults if fault is not None]
+
+    def _probe_store(self) -> str | None:
+        # Imported here, because it loads the client of NATS, which is needed only for a fault.
+        from shared.events.store_probe import find_store_fault
+
+        url, reader = self.nats
+        publisher = self._nats_credentials(SCHEDULER)
+        return asyncio.run(find_store_fault(url, reader, publisher, name="supervisor"))
 
     def _unreadiness(self, name: str) -> str | None:
         return unreadiness(self._ports[name], "/health" if name == SANDBOX else "/health/ready")
@@ -292,8 +311,12 @@ def installation(
     providers: Providers,
     choose_ports: Callable[[], Mapping[str, int]],
     say: Callable[[str], None],
+    *,
+    separate: bool = False,
 ) -> Iterator[Stack]:
     """Starts the installation, and stops it in order when the block ends. Raises LocalError.
+
+    With `separate`, each service has a process of its own.
 
     A stop signal raises KeyboardInterrupt in the block; another one while stopping kills the remaining processes.
     """
@@ -303,7 +326,14 @@ def installation(
         data.create()
         with data.locked(), StopSignals() as signals:
             data.require_finished_restore()
-            stack = Stack(data, providers, choose_ports(), corpus_cache(), signals.held_back)
+            stack = Stack(
+                data,
+                providers,
+                choose_ports(),
+                corpus_cache(),
+                signals.held_back,
+                separate=separate,
+            )
             try:
                 stack.start(say)
                 with data.announced(stack.running):

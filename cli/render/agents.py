@@ -1,69 +1,56 @@
 """Agents, their configuration and memories in a terminal."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
-from rich.table import Table
 
 from cli.references import short_ids
-from cli.render.console import ago, between, clip, counted, interval, quoted
-from cli.render.costs import usd
+from cli.render.console import details, indented, print_rows, quoted
 from cli.render.iterations import (
     LONG_CALL_SECONDS,
     age_seconds,
     growth,
+    next_try,
     outage_sentence,
     waiting,
 )
+from shared.durations import format_duration
 from shared.schemas.agents import ConfigurationDetails, PromptResponse, TypesResponse
 from shared.schemas.base import (
     AgentDetails,
     AgentResponse,
     CallTotals,
     GraphCounts,
-    IterationSummary,
-    Json,
     ProviderOutage,
     Trouble,
 )
 from shared.schemas.conversation import MemoryResponse
-from shared.schemas.graph import EdgeTypeDetails, TypeDetails
+from shared.wording import ago, between, clip, plural, usd
 
 SANDBOX_COSTS: Final = "nothing, because the sandbox answers"
 _STYLES = {"completed": "good", "quiet": "quiet", "failed": "bad", "running": "agent"}
 
 
 def show_agents(console: Console, agents: Sequence[AgentResponse]) -> None:
-    if not agents:
-        console.print(
-            'There are no agents yet. Create one with `vigil agent create "what to watch and why"`.',
-            soft_wrap=True,
-        )
-        return
-    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    for column in ("Agent", "Every", "Next", "Last iteration", "Mission"):
-        table.add_column(column)
-    for agent in agents:
-        table.add_row(
-            f"[agent]{escape(agent.name)}[/]",
-            _intervals(agent),
-            _next(agent),
-            _last(agent),
-            f"[quiet]{escape(clip(agent.mission, 60))}[/]",
-        )
-    console.print(table)
+    columns: Mapping[str, Callable[[AgentResponse], str]] = {
+        "Agent": lambda agent: f"[agent]{escape(agent.name)}[/]",
+        "Every": _intervals,
+        "Next": _next,
+        "Last iteration": _last,
+        "Mission": lambda agent: f"[quiet]{escape(clip(agent.mission, 60))}[/]",
+    }
+    empty = 'There are no agents yet. Create one with `vigil agent create "what to watch and why"`.'
+    print_rows(console, agents, columns, empty=empty)
 
 
 def _intervals(agent: AgentResponse) -> str:
-    shortest = interval(agent.interval_seconds)
+    shortest = format_duration(agent.interval_seconds)
     if agent.max_interval_seconds is None:
         return shortest
-    return f"{shortest} to {interval(agent.max_interval_seconds)}"
+    return f"{shortest} to {format_duration(agent.max_interval_seconds)}"
 
 
 def show_agent(
@@ -76,66 +63,61 @@ def show_agent(
     outages: Sequence[ProviderOutage] = (),
 ) -> None:
     """`sandbox`: nothing is billed. Each of the `outages` is shown once, not for each step that waits for it."""
-    console.print(f"[agent]{escape(agent.name)}[/]", soft_wrap=True)
+    console.print(f"[agent]{escape(agent.name)}[/]")
     console.print(f"  {escape(agent.mission)}\n")
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="quiet", no_wrap=True)
-    table.add_row("  Runs", f"every {_intervals(agent)}, next {_next(agent)}")
-    if agent.feedback_rounds:
-        rounds = counted(agent.feedback_rounds, "round")
-        table.add_row(
-            "  Feedback", f"up to {rounds} per iteration, for data that its analyses lacked"
-        )
-    if agent.advice_from_one_analysis:
-        table.add_row("  Advice", "may cite a single analysis")
-    if agent.entailment_usd_per_day:
-        share = (
-            f"{agent.entailment_share:.3g} of new evidence, and all evidence that advice rests on"
-        )
-        table.add_row("  Checks", f"{share}; up to {agent.entailment_usd_per_day:g} USD a day")
-    if agent.preferred_domains:
-        table.add_row("  Prefers", escape(", ".join(agent.preferred_domains)))
-    if agent.barred_domains:
-        table.add_row("  Bars", escape(", ".join(agent.barred_domains)))
-    if agent.corpus is not None:
-        table.add_row("  Corpus", escape(agent.corpus))
-    for phase, model in agent.models.items():
-        table.add_row("  Model", f"{escape(model)} for {phase}")
-    table.add_row("  Budget", SANDBOX_COSTS if sandbox else _budget(agent))
-    table.add_row("  Knows", _knowledge(counts))
-    table.add_row("  Calls", _calls(calls))
-    table.add_row("  Last", _last(agent))
-    console.print(table)
+    feedback = f"up to {plural(agent.feedback_rounds, 'round')} per iteration, for data that its analyses lacked"
+    checks = (
+        f"{agent.entailment_share:.3g} of new evidence, and all evidence that advice rests on; "
+        f"up to {usd(agent.entailment_usd_per_day)} a day"
+    )
+    archive = f"works as if each day were {agent.archive_date}" if agent.archive_date else ""
+    rows = [
+        ("Runs", f"every {_intervals(agent)}, next {_next(agent)}"),
+        ("Feedback", feedback if agent.feedback_rounds else ""),
+        ("Advice", "may cite a single analysis" if agent.advice_from_one_analysis else ""),
+        ("Checks", checks if agent.entailment_usd_per_day else ""),
+        ("Prefers", escape(", ".join(agent.preferred_domains))),
+        ("Bars", escape(", ".join(agent.barred_domains))),
+        ("Corpus", escape(agent.corpus or "")),
+        ("Archive", archive),
+        *(("Model", f"{escape(model)} for {phase}") for phase, model in agent.models.items()),
+        ("Budget", SANDBOX_COSTS if sandbox else _budget(agent)),
+        ("Knows", _knowledge(counts)),
+        ("Calls", _calls(calls)),
+        ("Last", _last(agent)),
+    ]
+    console.print(details(rows))
     if agent.fault:
-        console.print(f"  [bad]✗[/] {escape(agent.fault)}", soft_wrap=True)
+        console.print(f"  [bad]✗[/] {escape(agent.fault)}")
     elif (last := agent.configuration) and last.ended_at is None and last.error:
         state = f"being configured again after an error: {last.error}"
         if last.waiting_since is not None:
             state = f"configured: {waiting(last.error, last.waiting_since, last.retry_at)}"
-        console.print(f"  [warn]![/] It is {escape(state)}", soft_wrap=True)
+        console.print(f"  [warn]![/] It is {escape(state)}")
     if agent.attention:
-        console.print(
-            f"  [bad]✗[/] {escape(agent.attention.reason)} {escape(agent.attention.advice)}",
-            soft_wrap=True,
-        )
-    elif agent.last_iteration:
-        _errors(console, agent.last_iteration)
-    for outage in outages:
-        console.print(f"  [warn]![/] {escape(outage_sentence(outage))}", soft_wrap=True)
-    explained = [
-        trouble
-        for trouble in agent.trouble
-        if any(outage.explains(trouble.error) for outage in outages)
+        attention = f"{agent.attention.reason} {agent.attention.advice}"
+        console.print(f"  [bad]✗[/] {escape(attention)}")
+    for error in (
+        agent.last_iteration.errors if agent.last_iteration and not agent.attention else ()
+    ):
+        console.print(f"  [bad]✗[/] {escape(error)}")
+
+    def is_explained(trouble: Trouble) -> bool:
+        return any(outage.explains(trouble.error) for outage in outages)
+
+    explained = list(filter(is_explained, agent.trouble))
+    warnings = [
+        *map(escape, agent.server_notes),
+        *(escape(outage_sentence(outage)) for outage in outages),
+        *([_waiting_steps(explained)] if explained else []),
+        *(_in_trouble(trouble) for trouble in agent.trouble if trouble not in explained),
     ]
-    if explained:
-        console.print(f"  [warn]![/] {_waiting_steps(explained)}", soft_wrap=True)
-    for trouble in agent.trouble:
-        if trouble not in explained:
-            console.print(f"  [warn]![/] {_in_trouble(trouble)}", soft_wrap=True)
+    for warning in warnings:
+        console.print(f"  [warn]![/] {warning}")
     for call in agent.running_calls:
         if age_seconds(call) >= LONG_CALL_SECONDS:
             model = f" [quiet]({escape(call.model)})[/]" if call.model else ""
-            console.print(f"  [agent]…[/] {call.phase}: {growth(call)}{model}", soft_wrap=True)
+            console.print(f"  [agent]…[/] {call.phase}: {growth(call)}{model}")
 
 
 def _budget(agent: AgentResponse) -> str:
@@ -143,27 +125,27 @@ def _budget(agent: AgentResponse) -> str:
     if agent.budget_usd_per_day is not None:
         caps.append(usd(agent.budget_usd_per_day))
     if agent.budget_calls_per_day is not None:
-        caps.append(counted(agent.budget_calls_per_day, "call"))
+        caps.append(plural(agent.budget_calls_per_day, "call"))
     return f"{' and '.join(caps)} a day (UTC)" if caps else "no cap"
 
 
 def _knowledge(counts: GraphCounts) -> str:
     kinds = ((counts.nodes, "node"), (counts.edges, "edge"), (counts.analyses, "analysis"))
-    parts = [counted(number, noun) for number, noun in kinds]
-    total = ", ".join([*parts, counted(counts.advice, "advice")])
+    parts = [plural(number, noun) for number, noun in kinds]
+    total = ", ".join([*parts, plural(counts.advice, "advice")])
     return f"at least {total}" if counts.has_more else total
 
 
 def _calls(calls: CallTotals) -> str:
     tokens = calls.input_tokens + calls.output_tokens
-    searches = counted(calls.search_calls, "search")
-    cost = f", {calls.cost_usd:.4f} USD" if calls.cost_usd else ""
+    searches = plural(calls.search_calls, "search")
+    cost = f", {usd(calls.cost_usd)}" if calls.cost_usd else ""
+    if calls.assumed_usd:
+        cost += f"{' and' if cost else ','} up to {usd(calls.assumed_usd)} assumed"
     unknown = (
         f" and {calls.unpriced_calls} without a price" if cost and calls.unpriced_calls else ""
     )
-    return (
-        f"{counted(calls.llm_calls, 'model call')} ({tokens:,} tokens), {searches}{cost}{unknown}"
-    )
+    return f"{plural(calls.llm_calls, 'model call')} ({tokens:,} tokens), {searches}{cost}{unknown}"
 
 
 def _next(agent: AgentResponse) -> str:
@@ -194,51 +176,38 @@ def _last(agent: AgentResponse) -> str:
     return f"{state} [bad]needs attention[/]" if agent.attention else state
 
 
-def _errors(console: Console, iteration: IterationSummary) -> None:
-    for error in iteration.errors:
-        console.print(f"  [bad]✗[/] {escape(error)}", soft_wrap=True)
-
-
 def _waiting_steps(troubles: Sequence[Trouble]) -> str:
     """`2 steps wait for it: query 1 and query 2 of iteration 7`."""
     verb = "waits" if len(troubles) == 1 else "wait"
-    steps = ", ".join(
-        dict.fromkeys(f"{each.step} of iteration {each.iteration_number}" for each in troubles)
-    )
-    return f"{counted(len(troubles), 'step')} of this agent {verb} for it: {steps}"
+    steps = dict.fromkeys(f"{each.step} of iteration {each.iteration_number}" for each in troubles)
+    return f"{plural(len(troubles), 'step')} of this agent {verb} for it: {', '.join(steps)}"
 
 
 def _in_trouble(trouble: Trouble) -> str:
     if trouble.waiting_since is not None:
         reason = waiting(trouble.error, trouble.waiting_since, trouble.retry_at)
         return f"{trouble.step} of iteration {trouble.iteration_number} is {escape(reason)}"
-    retry = "" if trouble.retry_at is None else f", next attempt {ago(trouble.retry_at)}"
-    retry = retry if "in " in retry else ""
-    failed = counted(trouble.attempts, "attempt")
+    failed = f"{plural(trouble.attempts, 'attempt')} failed{next_try(trouble.retry_at)}"
     where = f"{trouble.step} of iteration {trouble.iteration_number}"
-    return f"{where} is being retried ({failed} failed{retry}): {escape(trouble.error)}"
+    return f"{where} is being retried ({failed}): {escape(trouble.error)}"
 
 
 def show_created(
     console: Console, agent: AgentDetails, types: TypesResponse, *, sandbox: bool = False
 ) -> None:
     name = escape(agent.name)
-    runs = (
-        "it runs now, then every" if agent.active else "it is paused and, when resumed, runs every"
-    )
-    console.print(
-        f"[good]●[/] [agent]{name}[/] is ready: {runs} {interval(agent.interval_seconds)}.",
-        soft_wrap=True,
-    )
-    console.print(f"  It has {_counts(agent, types)}.", soft_wrap=True)
+    runs = "it runs now, then" if agent.active else "it is paused and, when resumed, runs"
+    every = format_duration(agent.interval_seconds)
+    console.print(f"[good]●[/] [agent]{name}[/] is ready: {runs} every {every}.")
+    console.print(f"  It has {_counts(agent, types)}.")
     _show_cap(console, agent, sandbox=sandbox)
     for command in ("tail --agent", "agent show", "agent prompts", "agent types"):
-        console.print(f"  [quiet]vigil {command}[/] {escape(quoted(agent.name))}", soft_wrap=True)
+        console.print(f"  [quiet]vigil {command}[/] {escape(quoted(agent.name))}")
 
 
 def _show_cap(console: Console, agent: AgentResponse, *, sandbox: bool = False) -> None:
     if sandbox:
-        console.print(f"  It costs {SANDBOX_COSTS}.", soft_wrap=True)
+        console.print(f"  It costs {SANDBOX_COSTS}.")
         return
     budget = f"vigil budget {escape(quoted(agent.name))}"
     if agent.budget_usd_per_day is None and agent.budget_calls_per_day is None:
@@ -248,7 +217,7 @@ def _show_cap(console: Console, agent: AgentResponse, *, sandbox: bool = False) 
             f"It may spend {_budget(agent)}, then it is suspended until the next day. To change this, use "
             f"[quiet]{budget} --usd N[/]."
         )
-    console.print(f"  {text}", soft_wrap=True)
+    console.print(f"  {text}")
 
 
 def show_made(console: Console, agent: AgentDetails, types: TypesResponse) -> None:
@@ -256,8 +225,7 @@ def show_made(console: Console, agent: AgentDetails, types: TypesResponse) -> No
     last = agent.configuration
     took = between(last.requested_at, last.ended_at) if last else ""
     console.print(
-        f"  [good]✓[/] [agent]{escape(agent.name)}[/] is configured: {_counts(agent, types)} [quiet]{took}[/]",
-        soft_wrap=True,
+        f"  [good]✓[/] [agent]{escape(agent.name)}[/] is configured: {_counts(agent, types)} [quiet]{took}[/]"
     )
 
 
@@ -267,14 +235,14 @@ def _counts(agent: AgentDetails, types: TypesResponse) -> str:
         (len(types.node_types), "node type"),
         (len(types.edge_types), "edge type"),
     )
-    return ", ".join(counted(number, noun) for number, noun in kinds)
+    return ", ".join(plural(number, noun) for number, noun in kinds)
 
 
 def show_configuring(console: Console, agent: AgentDetails) -> None:
     name = escape(agent.name)
-    console.print(f"[good]●[/] [agent]{name}[/] is being configured.", soft_wrap=True)
+    console.print(f"[good]●[/] [agent]{name}[/] is being configured.")
     _show_cap(console, agent)
-    console.print(f"  [quiet]vigil agent show[/] {escape(quoted(agent.name))}", soft_wrap=True)
+    console.print(f"  [quiet]vigil agent show[/] {escape(quoted(agent.name))}")
 
 
 def describe_configuration(name: str, configuration: ConfigurationDetails) -> str:
@@ -282,12 +250,7 @@ def describe_configuration(name: str, configuration: ConfigurationDetails) -> st
     if configuration.error and configuration.waiting_since is not None:
         return f"configuring {name}: {waiting(configuration.error, configuration.waiting_since, configuration.retry_at)}"
     if configuration.error:
-        retry = (
-            ""
-            if configuration.retry_at is None
-            else f", next attempt {ago(configuration.retry_at)}"
-        )
-        return f"{name} cannot be configured yet{retry if 'in ' in retry else ''}: {configuration.error}"
+        return f"{name} cannot be configured yet{next_try(configuration.retry_at)}: {configuration.error}"
     if configuration.interaction is None:
         return f"{name} is waiting to be configured"
     answers = sum(event.type == "answer" for event in configuration.interaction.events)
@@ -298,72 +261,15 @@ def describe_configuration(name: str, configuration: ConfigurationDetails) -> st
     return text
 
 
-def show_prompts(console: Console, prompts: Sequence[PromptResponse]) -> None:
+def show_prompts(
+    console: Console, prompts: Sequence[PromptResponse], *, empty: str = "There are no prompts yet."
+) -> None:
+    if not prompts:
+        console.print(empty)
     for prompt in prompts:
-        _show_prompt(console, prompt)
-
-
-def show_history(console: Console, versions: Sequence[PromptResponse]) -> None:
-    if not versions:
-        console.print("The prompts have not been changed yet.")
-    for prompt in versions:
-        _show_prompt(console, prompt)
-
-
-def _show_prompt(console: Console, prompt: PromptResponse) -> None:
-    author = "" if prompt.created_at is None else f", {ago(prompt.created_at)} by {prompt.made_by}"
-    console.print(f"[title]{prompt.phase}[/] [quiet]version {prompt.version}{author}[/]\n")
-    console.print(Padding(escape(prompt.prompt), (0, 0, 1, 2), expand=False))
-
-
-def show_types(console: Console, types: TypesResponse) -> None:
-    console.print(f"[title]{counted(len(types.node_types), 'node type')}[/]")
-    for node in types.node_types:
-        _show_type(console, f"[agent]{escape(node.name)}[/]", node)
-    console.print(f"\n[title]{counted(len(types.edge_types), 'edge type')}[/]")
-    for edge in types.edge_types:
-        _show_type(console, f"[agent]{escape(edge.name)}[/]  {_ends(edge)}", edge)
-
-
-def _show_type(console: Console, heading: str, kind: TypeDetails) -> None:
-    maker = (
-        "" if kind.created_by == "configuration" else f" [quiet](by {escape(kind.created_by)})[/]"
-    )
-    console.print(f"\n  {heading}{maker}", soft_wrap=True)
-    console.print(f"  {escape(kind.description)}", soft_wrap=True)
-    properties = kind.properties_schema.get("properties", {})
-    if properties:
-        required = kind.properties_schema.get("required", [])
-        console.print(Padding(_properties(properties, required), (0, 0, 0, 4), expand=False))
-    if kind.example_properties:
-        example = json.dumps(kind.example_properties, ensure_ascii=False)
-        console.print(f"    [quiet]for example[/] {escape(example)}", soft_wrap=True)
-
-
-def _properties(properties: Json, required: Sequence[str]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, style="quiet")
-    table.add_column(overflow="fold", style="quiet")
-    for name, schema in properties.items():
-        mark = "*" if name in required else ""
-        table.add_row(
-            f"{escape(name)}{mark}", escape(_kind(schema)), escape(schema.get("description", ""))
-        )
-    return table
-
-
-def _kind(schema: Json) -> str:
-    if "enum" in schema:
-        return " | ".join(str(value) for value in schema["enum"])
-    return str(schema.get("format") or schema.get("type", ""))
-
-
-def _ends(edge: EdgeTypeDetails) -> str:
-    sources, targets = (
-        " or ".join(names) or "any" for names in (edge.source_types, edge.target_types)
-    )
-    return f"[quiet]{escape(sources)} → {escape(targets)}[/]"
+        made = f", {ago(prompt.created_at)} by {prompt.made_by}" if prompt.created_at else ""
+        console.print(f"[title]{prompt.phase}[/] [quiet]version {prompt.version}{made}[/]\n")
+        console.print(indented(escape(prompt.prompt), after=1))
 
 
 def memory_kind(memory: MemoryResponse) -> str:
@@ -383,6 +289,5 @@ def show_memories(console: Console, memories: Sequence[MemoryResponse], *, forgo
     for memory in memories:
         when = ago(memory.forgotten_at or memory.created_at)
         console.print(
-            f"[title]{memory_kind(memory)}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]",
-            soft_wrap=True,
+            f"[title]{memory_kind(memory)}[/] {escape(memory.content)}  [quiet]{when}  {ids[memory.id]}[/]"
         )

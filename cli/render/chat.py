@@ -1,13 +1,14 @@
 """A conversation in a terminal, or as JSON for programs."""
 
 import json
-from typing import Final, Protocol
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
 
-from cli.render.console import ago, cited, harmless_json, print_json, quoted, short_id
+from cli.render.console import cited, harmless_json, print_json, quoted, short_id
 from shared.schemas.conversation import MessageResponse, ToolUseResponse
+from shared.wording import ago
 
 _TOOLS: Final = {
     "queryGraph": "queries the graph",
@@ -16,8 +17,8 @@ _TOOLS: Final = {
 }
 
 
-class Show(Protocol):
-    """Prints a conversation."""
+class Show:
+    """Prints a conversation as JSON: the complete message at its end; earlier messages one per line."""
 
     def print_text(self, text: str) -> None:
         """Prints more of the answer."""
@@ -25,27 +26,24 @@ class Show(Protocol):
     def restart(self) -> None:
         """The answer starts again: the printed part is discarded."""
 
-    def tool_uses(self, use: ToolUseResponse) -> None: ...
+    def tool_uses(self, use: ToolUseResponse) -> None:
+        """Prints that the agent uses a tool."""
 
     def finish(self, message: MessageResponse) -> None:
         """The answer is complete, or has failed."""
+        print_json(message)
 
     def message(self, message: MessageResponse) -> None:
         """Prints an earlier message."""
+        print(harmless_json(json.dumps(message.model_dump(mode="json"), ensure_ascii=False)))
 
     def hint(self, text: str) -> None:
         """Prints a note next to the conversation."""
 
 
-def for_people(out: Console, notes: Console, name: str) -> Show:
-    return _ChatText(out, notes, name)
+class ShowText(Show):
+    """Prints a conversation as text."""
 
-
-def for_programs() -> Show:
-    return _ForPrograms()
-
-
-class _ChatText:
     def __init__(self, out: Console, notes: Console, name: str) -> None:
         self._out = out
         self._notes = notes
@@ -54,7 +52,7 @@ class _ChatText:
 
     def print_text(self, text: str) -> None:
         self._is_in_line = True
-        self._print(text)
+        self._out.print(text, end="", markup=False)
 
     def restart(self) -> None:
         self._end_line()
@@ -68,24 +66,8 @@ class _ChatText:
     def finish(self, message: MessageResponse) -> None:
         self._end_line()
         if message.status == "failed":
-            self._notes.print(f"[bad]no answer:[/] {escape(message.error or '')}", soft_wrap=True)
+            self._notes.print(f"[bad]no answer:[/] {escape(message.error or '')}")
             self.hint(f"retry: vigil chat {quoted(self._name)} --retry {short_id(message.id)}")
-        self._sources(message)
-
-    def message(self, message: MessageResponse) -> None:
-        author = "You" if message.role == "user" else self._name
-        heading = f"[title]{escape(author)}[/] [quiet]{ago(message.created_at)}"
-        if message.status != "complete":
-            heading += f", {message.status}: vigil chat {quoted(self._name)} --follow {short_id(message.id)}"
-        self._out.print(f"{heading}[/]", soft_wrap=True)
-        self._out.print(escape(cited(message.content, message.citations)), soft_wrap=True)
-        self._out.print()
-
-    def hint(self, text: str) -> None:
-        self._notes.print(f"[quiet]{escape(text)}[/]", soft_wrap=True)
-
-    def _sources(self, message: MessageResponse) -> None:
-        """Prints the names of the cited ids, and which ids do not exist."""
         for citation in message.citations:
             reference = f"[{citation.kind}:{short_id(citation.id)}]"
             if citation.name is None:
@@ -93,28 +75,19 @@ class _ChatText:
             else:
                 self.hint(f"{reference} {citation.type} {citation.name}")
 
-    def _print(self, text: str) -> None:
-        self._out.print(text, end="", markup=False, soft_wrap=True)
+    def message(self, message: MessageResponse) -> None:
+        author = "You" if message.role == "user" else self._name
+        heading = f"[title]{escape(author)}[/] [quiet]{ago(message.created_at)}"
+        if message.status != "complete":
+            heading += f", {message.status}: vigil chat {quoted(self._name)} --follow {short_id(message.id)}"
+        self._out.print(f"{heading}[/]")
+        self._out.print(escape(cited(message.content, message.citations)))
+        self._out.print()
+
+    def hint(self, text: str) -> None:
+        self._notes.print(f"[quiet]{escape(text)}[/]")
 
     def _end_line(self) -> None:
         if self._is_in_line:
             self._out.print()
             self._is_in_line = False
-
-
-class _ForPrograms:
-    """JSON: the complete message at its end; earlier messages one per line."""
-
-    def print_text(self, text: str) -> None: ...
-
-    def restart(self) -> None: ...
-
-    def tool_uses(self, use: ToolUseResponse) -> None: ...
-
-    def finish(self, message: MessageResponse) -> None:
-        print_json(message)
-
-    def message(self, message: MessageResponse) -> None:
-        print(harmless_json(json.dumps(message.model_dump(mode="json"), ensure_ascii=False)))
-
-    def hint(self, text: str) -> None: ...

@@ -5,17 +5,20 @@ import json
 import re
 import shlex
 import sys
-import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Final, TextIO
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TextIO, TypeVar
 
-from pydantic import BaseModel
-from rich.console import Console, ConsoleOptions, RenderableType
+from pydantic import BaseModel, TypeAdapter
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType
+from rich.padding import Padding
 from rich.segment import Segment
+from rich.table import Table
 from rich.theme import Theme
 
 from shared.schemas.base import CitationResponse
+
+T = TypeVar("T")
 
 _CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0))
 _ALLOWED: Final = frozenset(map(ord, "\n\t"))
@@ -52,7 +55,14 @@ THEME: Final = Theme(
 
 
 class SafeConsole(Console):
-    """A console that removes control characters from every text, and leaves a closed output to `cli.main`."""
+    """A console that removes control characters from every text, and leaves a closed output to `cli.main`.
+
+    A text that is no table is not wrapped: what is copied or read by a program has no line breaks of the terminal.
+    """
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        options.setdefault("soft_wrap", all(isinstance(each, str) for each in objects))
+        super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError(errno.EPIPE, "the output is closed")
@@ -62,11 +72,61 @@ class SafeConsole(Console):
     ) -> Iterable[Segment]:
         """Removes escape sequences from the text; the console's own styles become escapes later."""
         for segment in super().render(renderable, options):
-            yield (
-                segment
-                if segment.control
-                else Segment(escape_control_chars(segment.text), segment.style)
-            )
+            text = escape_control_chars(segment.text)
+            yield segment if segment.control else Segment(text, segment.style)
+
+
+def indented(content: RenderableType, columns: int = 2, *, after: int = 0) -> Padding:
+    """`content`, wrapped, that many columns from the left, with `after` empty lines below."""
+    return Padding(content, (0, 0, after, columns), expand=False)
+
+
+def listing(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    """A table. A heading that begins with `>` is over numbers, one with `=` over text that is not wrapped."""
+    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
+    for heading in headings:
+        is_number, is_whole = heading.startswith(">"), heading.startswith(("=", ">"))
+        justify: JustifyMethod = "right" if is_number else "left"
+        table.add_column(heading.lstrip("=>"), justify=justify, no_wrap=is_whole)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def print_rows(
+    console: Console,
+    items: Sequence[T],
+    columns: Mapping[str, Callable[[T], str]],
+    *,
+    empty: str = "",
+    limit: int | None = None,
+    which: str = "newest {limit}",
+) -> None:
+    """Prints a table with a row for each item, or that it is `empty`. The headings are those of `listing`."""
+    if not items and empty:
+        console.print(empty)
+        return
+    console.print(listing(columns, ([cell(each) for cell in columns.values()] for each in items)))
+    if limit is not None:
+        print_limit(console, len(items), limit, which)
+
+
+def details(rows: Iterable[tuple[str, str]]) -> Table:
+    """Names and values, without those that are empty."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="quiet", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        if value:
+            table.add_row(f"  {name}", value)
+    return table
+
+
+def print_limit(console: Console, count: int, limit: int, which: str = "newest {limit}") -> None:
+    """Says that there may be more than the `limit` that was asked for."""
+    if count == limit:
+        shown = which.format(limit=limit)
+        console.print(f"[quiet]Only the {shown} are shown; raise --limit to see more.[/]")
 
 
 def out() -> Console:
@@ -84,11 +144,7 @@ def _console(stream: TextIO) -> Console:
 
 def print_json(value: BaseModel | Sequence[BaseModel]) -> None:
     """One value, indented, on stdout."""
-    plain = (
-        value.model_dump(mode="json")
-        if isinstance(value, BaseModel)
-        else [item.model_dump(mode="json") for item in value]
-    )
+    plain = TypeAdapter(Any).dump_python(value, mode="json")
     print(harmless_json(json.dumps(plain, indent=2, ensure_ascii=False)))
 
 
@@ -110,93 +166,9 @@ def quoted(name: str) -> str:
 _CITATION: Final = re.compile(r"\[(node|edge):([0-9a-fA-F-]{36})\]")
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 node`, `2 nodes`, `no nodes`."""
-    if noun == "advice":  # English counts it in pieces
-        return (
-            f"{number} {'piece' if number == 1 else 'pieces'} of advice" if number else "no advice"
-        )
-    return f"{number or 'no'} {noun if number == 1 else _plural(noun)}"
-
-
-def _plural(noun: str) -> str:
-    if noun.endswith("sis"):
-        return f"{noun[:-2]}es"
-    if noun.endswith("y"):
-        return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("s", "ch")) else f"{noun}s"
-
-
-def duration(seconds: float) -> str:
-    """`0.4 s`, `42 s`, `3 min`, `5 h`, `2 d`."""
-    if seconds < 10:
-        return f"{max(seconds, 0.0):.1f} s"
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} s"
-
-
-def interval(seconds: int) -> str:
-    """In the largest unit that divides it: `5m`, as the commands take it."""
-    for unit, length in (("d", 86_400), ("h", 3_600), ("m", 60)):
-        if seconds % length == 0:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"
-
-
 def as_of(moment: datetime | None) -> str:
     """Formats the date as of which a value holds."""
     return f"as of {moment:%Y-%m-%d}" if moment else "date unknown"
-
-
-def ago(moment: datetime, now: datetime | None = None) -> str:
-    """How long ago, or how far ahead."""
-    seconds = ((now or datetime.now(UTC)) - moment).total_seconds()
-    return f"{duration(seconds)} ago" if seconds >= 0 else f"in {duration(-seconds)}"
-
-
-def between(start: datetime | None, end: datetime | None) -> str:
-    """The time from one moment to another, or to now; '' before the start."""
-    if start is None:
-        return ""
-    return duration(((end or datetime.now(UTC)) - start).total_seconds())
-
-
-def clip(text: str, characters: int) -> str:
-    """On one line and not longer than that, cut at a word where that is near."""
-    line = " ".join(text.split())
-    if len(line) <= characters:
-        return line
-    cut = line[: _grapheme_start(line, characters - 1)]
-    at_word = cut.rsplit(" ", 1)[0]
-    return f"{(at_word if len(at_word) > characters * 0.7 else cut).rstrip(' ,;:.')}…"
-
-
-_JOINER: Final = "\u200d"
-_MODIFIERS: Final = frozenset(["\ufe0e", "\ufe0f", *map(chr, range(0x1F3FB, 0x1F400))])
-"""Variation selectors and skin tones."""
-
-
-def _grapheme_start(text: str, index: int) -> int:
-    """The last place at or before `index` where no character that readers see is cut."""
-    while 0 < index < len(text) and (
-        unicodedata.combining(text[index])
-        or text[index] == _JOINER
-        or text[index] in _MODIFIERS
-        or text[index - 1] == _JOINER
-        or _is_inside_flag(text, index)
-    ):
-        index -= 1
-    return index
-
-
-def _is_inside_flag(text: str, index: int) -> bool:
-    """Whether `index` is between the two letters of a flag."""
-    letters = 0
-    while letters < index and 0x1F1E6 <= ord(text[index - 1 - letters]) <= 0x1F1FF:
-        letters += 1
-    return letters % 2 == 1 and 0x1F1E6 <= ord(text[index]) <= 0x1F1FF
 
 
 def cited(content: str, citations: Iterable[CitationResponse]) -> str:

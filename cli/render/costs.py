@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from cli.render.console import ago, counted, interval
+from cli.render.console import listing
+from shared.durations import format_duration
 from shared.schemas.costs import (
     BudgetResponse,
     BudgetUsage,
@@ -16,6 +17,7 @@ from shared.schemas.costs import (
     CostTotals,
     ForecastResponse,
 )
+from shared.wording import ago, plural, usd
 
 NOT_BILLED: Final = "not billed"
 _HEADINGS: Final = {"day": "Day", "agent": "Agent", "phase": "Phase", "model": "Model"}
@@ -33,12 +35,12 @@ def show_costs(
             why = ": the sandbox answers." if sandbox else "."
             console.print(f"[quiet]Nothing was billed{why}[/]")
         if parts := view.totals.parts:
-            console.print(f"\nTokens in, by part: {_shares(parts)}", soft_wrap=True)
+            console.print(f"\nTokens in, by part: {_shares(parts)}")
     if view.usage is None:
         return
     owner = "The installation" if agent is None else f"[agent]{escape(agent)}[/]"
     usage = _describe_usage(view.usage, sandbox=sandbox)
-    console.print(f"\n{owner} today: {usage}", soft_wrap=True)
+    console.print(f"\n{owner} today: {usage}")
 
 
 def show_budget(
@@ -46,11 +48,10 @@ def show_budget(
 ) -> None:
     if isinstance(view, BudgetUsage):
         usage = _describe_usage(view, sandbox=sandbox)
-        console.print(f"The installation today: {usage}", soft_wrap=True)
+        console.print(f"The installation today: {usage}")
         return
     console.print(
-        f"[agent]{escape(view.agent_name)}[/] today: {_describe_usage(view.usage, sandbox=sandbox)}",
-        soft_wrap=True,
+        f"[agent]{escape(view.agent_name)}[/] today: {_describe_usage(view.usage, sandbox=sandbox)}"
     )
     if view.suspended_until is not None and view.suspended_until > datetime.now(UTC):
         console.print(f"  [warn]suspended; it resumes {ago(view.suspended_until)}[/]")
@@ -60,21 +61,13 @@ def describe_forecast(view: ForecastResponse) -> str:
     """One line, before an agent is made."""
     if not view.usd_per_day:
         return "Forecast: nothing is billed because the sandbox answers."
-    price = (
-        ""
-        if view.is_priced
-        else ", at the fallback price because the model is not in the price list"
-    )
+    fallback = ", at the fallback price because the model is not in the price list"
+    price = "" if view.is_priced else fallback
     return (
-        f"Forecast: about {view.usd_per_day:,.2f} USD a day at one iteration every {interval(view.interval_seconds)}"
+        f"Forecast: about {usd(view.usd_per_day)} a day at one iteration every {format_duration(view.interval_seconds)}"
         f" with {view.model or 'your model'}"
-        f" ({view.model_usd:,.2f} for the model, {view.search_usd:,.2f} for searches{price})."
+        f" ({usd(view.model_usd)} for the model, {usd(view.search_usd)} for searches{price})."
     )
-
-
-def usd(amount: float) -> str:
-    """Rounded to cents from one dollar up, otherwise with four decimals."""
-    return f"{amount:,.2f} USD" if amount >= 1 or amount == 0 else f"{amount:.4f} USD"
 
 
 def _shares(parts: dict[str, int]) -> str:
@@ -85,16 +78,11 @@ def _shares(parts: dict[str, int]) -> str:
 
 
 def _table(view: CostsResponse) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    table.add_column(_HEADINGS[view.by])
-    headings = ("Calls", "Tokens in", "Cached", "Tokens out", "USD")
+    headings = (_HEADINGS[view.by], ">Calls", ">Tokens in", ">Cached", ">Tokens out", ">USD")
     columns = len(headings) if is_billed(view.totals) else len(headings) - 1
-    for column in headings[:columns]:
-        table.add_column(column, justify="right")
-    for group in view.groups:
-        table.add_row(escape(group.key), *_cells(group)[:columns])
-    table.add_row("[title]total[/]", *_cells(view.totals)[:columns])
-    return table
+    rows = [(escape(group.key), *_cells(group)) for group in view.groups]
+    rows.append(("[title]total[/]", *_cells(view.totals)))
+    return listing(headings[:columns], (row[:columns] for row in rows))
 
 
 def _cells(sums: CostTotals | CostGroup) -> tuple[str, ...]:
@@ -118,16 +106,16 @@ def is_billed(sums: CostTotals | CostGroup) -> bool:
 def _describe_usage(usage: BudgetUsage, *, sandbox: bool = False) -> str:
     """`sandbox`: nothing can be billed. Then, and where nothing was billed so far, there are no dollars."""
     is_free = sandbox or bool(usage.spent_calls and not usage.spent_usd and not usage.reserved_usd)
-    text = f"{usd(usage.spent_usd)} and {counted(usage.spent_calls, 'call')} spent"
+    text = f"{usd(usage.spent_usd)} and {plural(usage.spent_calls, 'call')} spent"
     if is_free:
-        text = f"{counted(usage.spent_calls, 'call')}, {NOT_BILLED}"
+        text = f"{plural(usage.spent_calls, 'call')}, {NOT_BILLED}"
     elif usage.reserved_calls:
         text += f", up to {usd(usage.reserved_usd)} in progress"
     caps = []
     if usage.usd_per_day is not None and not is_free:
         caps.append(f"{usd(usage.left_usd or 0.0)} of {usd(usage.usd_per_day)}")
     if usage.calls_per_day is not None:
-        caps.append(f"{usage.left_calls or 0:,} of {counted(usage.calls_per_day, 'call')}")
+        caps.append(f"{usage.left_calls or 0:,} of {plural(usage.calls_per_day, 'call')}")
     if not caps:
         return text if is_free else f"{text}; no budget is set"
     return f"{text}; {' and '.join(caps)} left"

@@ -1,14 +1,15 @@
 """A graph in a terminal: overview, nodes, edges, merges, transfers."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
 
 from cli.references import short_ids
-from cli.render.console import ago, as_of, clip, counted, quoted, short_id
+from cli.render.console import as_of, indented, listing, print_limit, print_rows, quoted, short_id
 from cli.render.provenance import show_evidence
 from shared.schemas.base import AgentDetails, EdgeResponse, GraphResponse, Json, NodeResponse
 from shared.schemas.graph import (
@@ -23,31 +24,30 @@ from shared.schemas.graph import (
 )
 from shared.schemas.operations import ImportedAgent
 from shared.schemas.provenance import AgreementResponse
+from shared.wording import ago, clip, plural
+
+MOST_RECENT: Final = "{limit} most recently changed"
 
 
 def show_graph(console: Console, agent: AgentDetails, graph: GraphResponse) -> None:
     counts = graph.counts
     console.print(
         f"[agent]{escape(agent.name)}[/]  {'at least ' if counts.has_more else ''}"
-        f"{counted(counts.nodes, 'node')}, {counted(counts.edges, 'edge')}, "
-        f"{counted(counts.analyses, 'analysis')}, {counted(counts.advice, 'advice')}\n",
-        soft_wrap=True,
+        f"{plural(counts.nodes, 'node')}, {plural(counts.edges, 'edge')}, "
+        f"{plural(counts.analyses, 'analysis')}, {plural(counts.advice, 'advice')}\n"
     )
-    console.print(Padding(_types(graph), (0, 0, 1, 2), expand=False))
+    console.print(indented(_types(graph), after=1))
     if graph.nodes:
         console.print(f"[title]Nodes[/] [quiet]{_limit_note(len(graph.nodes), counts.nodes)}[/]")
-        console.print(Padding(_nodes(graph.nodes), (0, 0, 1, 2), expand=False))
+        print_rows(console, graph.nodes, _NODE)
+        console.print()
     if graph.edges:
         console.print(f"[title]Edges[/] [quiet]{_limit_note(len(graph.edges), counts.edges)}[/]")
     _edges(console, graph.edges)
 
 
 def show_nodes(console: Console, nodes: Sequence[NodeResponse], *, limit: int) -> None:
-    if not nodes:
-        console.print("No nodes match.")
-        return
-    console.print(_nodes(nodes))
-    _print_limit(console, len(nodes), limit)
+    print_rows(console, nodes, _NODE, empty="No nodes match.", limit=limit, which=MOST_RECENT)
 
 
 def show_edges(console: Console, edges: Sequence[EdgeResponse], *, limit: int) -> None:
@@ -55,26 +55,30 @@ def show_edges(console: Console, edges: Sequence[EdgeResponse], *, limit: int) -
         console.print("No edges match.")
         return
     _edges(console, edges)
-    _print_limit(console, len(edges), limit)
+    print_limit(console, len(edges), limit, MOST_RECENT)
 
 
-def show_types(console: Console, types: Sequence[TypeDetails]) -> None:
-    """Each type with its properties; an edge type also with the node types it connects."""
+def show_types(console: Console, types: Iterable[TypeDetails]) -> None:
+    """Each type with its properties and an example; an edge type also with the node types it connects."""
     for kind in types:
         is_edge = isinstance(kind, EdgeTypeDetails)
         name = f"—{escape(kind.name)}→" if is_edge else f"[agent]{escape(kind.name)}[/]"
-        console.print(f"{name}  [quiet]{escape(kind.description)}[/]", soft_wrap=True)
+        maker = "" if kind.created_by == "configuration" else f" (by {kind.created_by})"
+        console.print(f"{name}  [quiet]{escape(kind.description + maker)}[/]")
         if isinstance(kind, EdgeTypeDetails) and (kind.source_types or kind.target_types):
-            console.print(f"    {escape(_ends(kind))}", soft_wrap=True)
+            console.print(f"    {escape(_ends(kind))}")
         for line in _properties(kind.properties_schema):
-            console.print(f"    {line}", soft_wrap=True)
+            console.print(f"    {line}")
+        if kind.example_properties:
+            example = json.dumps(kind.example_properties, ensure_ascii=False)
+            console.print(f"    [quiet]for example {escape(example)}[/]")
 
 
 def show_around(console: Console, around: NeighbourhoodResponse) -> None:
     centre = around.nodes[0]
     console.print(f"[agent]{escape(centre.name)}[/]  [quiet]{escape(centre.type)}[/]")
     if about := _about(centre):
-        console.print(f"  {escape(about)}", soft_wrap=True)
+        console.print(f"  {escape(about)}")
     console.print()
     if not around.edges:
         console.print("This node has no neighbours.")
@@ -88,15 +92,7 @@ def _edges(console: Console, edges: Sequence[EdgeResponse]) -> None:
     for edge in edges:
         console.print(
             f"  {escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
-            f"  [quiet]{ids[edge.id]}[/]",
-            soft_wrap=True,
-        )
-
-
-def _print_limit(console: Console, count: int, limit: int) -> None:
-    if count == limit:
-        console.print(
-            f"[quiet]Only the {limit} most recently changed are shown; raise --limit to see more.[/]"
+            f"  [quiet]{ids[edge.id]}[/]"
         )
 
 
@@ -108,50 +104,22 @@ def _ends(kind: EdgeTypeDetails) -> str:
 def _properties(schema: Json) -> Iterator[str]:
     required = schema.get("required", [])
     for name, definition in schema.get("properties", {}).items():
-        kind = definition.get("type") or (
-            "one of " + ", ".join(map(str, definition.get("enum", [])))
-        )
+        choices = ", ".join(map(str, definition.get("enum", [])))
+        kind = definition.get("type") or f"one of {choices}"
         optional = "" if name in required else "[quiet], optional[/]"
-        about = (
-            f"  [quiet]{escape(clip(definition['description'], 80))}[/]"
-            if "description" in definition
-            else ""
-        )
+        text = clip(definition.get("description", ""), 80)
+        about = f"  [quiet]{escape(text)}[/]" if text else ""
         yield f"{escape(name)}: {escape(str(kind))}{optional}{about}"
 
 
 def _types(graph: GraphResponse) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right")
-    table.add_column(style="quiet")
-    for node_type in graph.node_types:
-        table.add_row(
-            f"[agent]{escape(node_type.name)}[/]",
-            str(node_type.nodes),
-            escape(node_type.description),
-        )
-    for edge_type in graph.edge_types:
-        table.add_row(
-            f"—{escape(edge_type.name)}→", str(edge_type.edges), escape(edge_type.description)
-        )
-    return table
-
-
-def _nodes(nodes: Iterable[NodeResponse]) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="quiet", no_wrap=True)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(style="quiet", no_wrap=True)
-    for node in nodes:
-        table.add_row(
-            escape(node.type),
-            escape(clip(node.name, 48)),
-            escape(_about(node)),
-            ago(node.updated_at),
-        )
-    return table
+    nodes = [
+        (f"[agent]{escape(kind.name)}[/]", kind.nodes, kind.description)
+        for kind in graph.node_types
+    ]
+    edges = [(f"—{escape(kind.name)}→", kind.edges, kind.description) for kind in graph.edge_types]
+    rows = ((name, str(count), escape(about)) for name, count, about in (*nodes, *edges))
+    return listing(("=Type", ">Number", "Description"), rows)
 
 
 def _about(node: NodeResponse) -> str:
@@ -159,12 +127,17 @@ def _about(node: NodeResponse) -> str:
     return clip(str(text), 90)
 
 
+_NODE: Final[Mapping[str, Callable[[NodeResponse], str]]] = {
+    "=Type": lambda node: escape(node.type),
+    "=Name": lambda node: escape(clip(node.name, 48)),
+    "About": lambda node: escape(_about(node)),
+    "=Changed": lambda node: f"[quiet]{ago(node.updated_at)}[/]",
+}
+
+
 def _limit_note(count: int, total: int) -> str:
-    return (
-        ""
-        if count >= total
-        else f"the {count} most recently changed of {total}; raise --limit to see more"
-    )
+    more = f"the {count} most recently changed of {total}; raise --limit to see more"
+    return more if count < total else ""
 
 
 def show_node(console: Console, node: NodeDetails) -> None:
@@ -180,8 +153,7 @@ def show_node(console: Console, node: NodeDetails) -> None:
 def show_edge(console: Console, edge: EdgeDetails) -> None:
     console.print(
         f"{escape(edge.source_name)} [quiet]—{escape(edge.type)}→[/] {escape(edge.target_name)}"
-        f"  [quiet]{short_id(edge.id)}[/]",
-        soft_wrap=True,
+        f"  [quiet]{short_id(edge.id)}[/]"
     )
     if edge.source_id == edge.target_id:
         console.print(
@@ -197,35 +169,29 @@ def _property_lines(
 ) -> None:
     for name, value in properties.items():
         sites = agreement[name].sites if name in agreement else []
-        says = f"only {escape(sites[0])}" if len(sites) == 1 else counted(len(sites), "site")
+        says = f"only {escape(sites[0])}" if len(sites) == 1 else plural(len(sites), "site")
         barred = agreement[name].barred if name in agreement else []
         says += f"; since barred: {escape(', '.join(barred))}" if barred else ""
         support = f"  [quiet]({says})[/]" if sites else ""
-        console.print(f"  {escape(name)}: {escape(str(value))}{support}", soft_wrap=True)
+        console.print(f"  {escape(name)}: {escape(str(value))}{support}")
         for other in agreement[name].others if name in agreement else ():
             console.print(
                 f"    [warn]{escape(', '.join(other.sites))}: {escape(str(other.value))}[/]"
-                f" [quiet]{as_of(other.as_of)}[/]",
-                soft_wrap=True,
+                f" [quiet]{as_of(other.as_of)}[/]"
             )
 
 
 def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:
     console.print(
-        f"{escape(merge.merged_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}.",
-        soft_wrap=True,
+        f"{escape(merge.merged_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}."
     )
     console.print(
-        f"[quiet]To undo this: vigil node unmerge {escape(quoted(agent))} {short_id(merge.id)}[/]",
-        soft_wrap=True,
+        f"[quiet]To undo this: vigil node unmerge {escape(quoted(agent))} {short_id(merge.id)}[/]"
     )
 
 
 def show_unmerge(console: Console, merge: MergeResponse) -> None:
-    console.print(
-        f"[agent]{escape(merge.merged_name)}[/] is restored, with {_moved(merge)}.",
-        soft_wrap=True,
-    )
+    console.print(f"[agent]{escape(merge.merged_name)}[/] is restored, with {_moved(merge)}.")
 
 
 def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
@@ -233,26 +199,21 @@ def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
         console.print("No nodes have been merged.")
     ids = short_ids([merge.id for merge in merges])
     for merge in merges:
-        kept_name = (
-            "a node that has since been merged" if merge.kept_name is None else merge.kept_name
-        )
+        kept_name = merge.kept_name or "a node that has since been merged"
         undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
         console.print(
             f"{escape(merge.merged_name)} [quiet]→[/] [agent]{escape(kept_name)}[/]  {escape(merge.reason)}  "
-            f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {ids[merge.id]}[/]",
-            soft_wrap=True,
+            f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {ids[merge.id]}[/]"
         )
 
 
 def show_distinct(console: Console, agent: str, pair: DistinctPairResponse) -> None:
     console.print(
         f"[agent]{escape(pair.one.name)}[/] and [agent]{escape(pair.other.name)}[/] are distinct and no "
-        "longer listed as duplicates.",
-        soft_wrap=True,
+        "longer listed as duplicates."
     )
     console.print(
-        f'[quiet]To undo this: vigil node distinct "{escape(agent)}" {pair.one.id} {pair.other.id} --undo[/]',
-        soft_wrap=True,
+        f'[quiet]To undo this: vigil node distinct "{escape(agent)}" {pair.one.id} {pair.other.id} --undo[/]'
     )
 
 
@@ -262,8 +223,7 @@ def show_distinct_pairs(console: Console, pairs: Sequence[DistinctPairResponse])
     for pair in pairs:
         console.print(
             f"{escape(pair.one.name)} [quiet]{pair.one.id}[/]  and  {escape(pair.other.name)} [quiet]{pair.other.id}"
-            f"  {escape(pair.one.type)}, {ago(pair.made_at)}[/]",
-            soft_wrap=True,
+            f"  {escape(pair.one.type)}, {ago(pair.made_at)}[/]"
         )
 
 
@@ -274,25 +234,22 @@ def show_duplicates(console: Console, candidates: Sequence[DuplicatePair]) -> No
     for pair in candidates:
         console.print(
             f"{pair.similarity:.2f}  {escape(pair.node.name)} [quiet]{ids[pair.node.id]}[/]  and  "
-            f"{escape(pair.other.name)} [quiet]{ids[pair.other.id]}  {escape(pair.node.type)}[/]",
-            soft_wrap=True,
+            f"{escape(pair.other.name)} [quiet]{ids[pair.other.id]}  {escape(pair.node.type)}[/]"
         )
 
 
 def _moved(merge: MergeResponse) -> str:
-    spans = counted(merge.evidence, "span")
-    return f"{counted(merge.names, 'name')}, {spans} of evidence, {counted(merge.edges, 'edge')}"
+    spans = plural(merge.evidence, "span")
+    return f"{plural(merge.names, 'name')}, {spans} of evidence, {plural(merge.edges, 'edge')}"
 
 
 def show_imported(console: Console, agent: ImportedAgent) -> None:
     counts = agent.counts
     console.print(
-        f"[agent]{escape(agent.name)}[/] has {counted(counts.nodes, 'node')} and {counted(counts.edges, 'edge')}, "
-        f"with {counted(counts.evidence, 'quote')} as evidence from {counted(counts.sources, 'page')}. "
-        "Every seal was checked.",
-        soft_wrap=True,
+        f"[agent]{escape(agent.name)}[/] has {plural(counts.nodes, 'node')} and {plural(counts.edges, 'edge')}, "
+        f"with {plural(counts.evidence, 'quote')} as evidence from {plural(counts.sources, 'page')}. "
+        "Every seal was checked."
     )
     console.print(
-        f"It is paused. To start it: [quiet]vigil agent resume {escape(quoted(agent.name))}[/]",
-        soft_wrap=True,
+        f"It is paused. To start it: [quiet]vigil agent resume {escape(quoted(agent.name))}[/]"
     )

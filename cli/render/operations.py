@@ -3,19 +3,19 @@
 import json
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.status import Status
 from rich.table import Table
 
 from cli.local.data_directory import DataDirectory, Running
-from cli.render.console import ago, between, clip, counted, printable, short_id
+from cli.render.console import details, indented, listing, print_rows, printable, short_id
 from shared.schemas.accounts import SignInLinkResponse
 from shared.schemas.operations import (
     DeadLetterDetails,
@@ -24,123 +24,82 @@ from shared.schemas.operations import (
     RetainedTable,
     RetentionResponse,
 )
+from shared.wording import NONE, ago, between, bytes_of, clip, plural
 
 if TYPE_CHECKING:
+    from cli.config.local_servers import LocalServer
     from cli.config.providers import CheckedCorpus
-    from cli.doctor import Finding
+    from cli.findings import Finding
 
 MAX_TEXT_CHARS: Final = 4000
-MAX_HEX_BYTES: Final = 256
-BYTES_PER_LINE: Final = 16
+MAX_HEX_CHARS: Final = 768
 
 
 def show_retention(console: Console, view: RetentionResponse) -> None:
-    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    table.add_column("Kind", no_wrap=True)
-    for column in ("Kept for", "Rows", "Size"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for column in ("Oldest", "Last deleted", "Next pass"):
-        table.add_column(column, no_wrap=True)
+    rows = []
     for kind in view.kinds:
-        deleted = (
-            "–" if kind.pruned_at is None else f"{ago(kind.pruned_at)}, {kind.all_rows:,} in all"
-        )
-        table.add_row(
-            kind.label,
-            _kept_for(kind),
-            *_sizes(kind.tables, kind.bytes),
-            "–" if kind.oldest_at is None else ago(kind.oldest_at),
-            deleted,
-            "–" if kind.next_at is None else f"{kind.next_at.astimezone():%H:%M}",
-        )
-    table.add_row("Knowledge and costs", "ever", *_sizes(view.kept), "–", "–", "–")
-    console.print(table)
+        oldest = ago(kind.oldest_at) if kind.oldest_at else NONE
+        pruned = f"{ago(kind.pruned_at)}, {kind.all_rows:,} in all" if kind.pruned_at else NONE
+        planned = f"{kind.next_at.astimezone():%H:%M}" if kind.next_at else NONE
+        sizes = _sizes(kind.tables, kind.bytes)
+        rows.append((kind.label, _kept_for(kind), *sizes, oldest, pruned, planned))
+    rows.append(("Knowledge and costs", "ever", *_sizes(view.kept), NONE, NONE, NONE))
+    headings = ("=Kind", ">Kept for", ">Rows", ">Size", "=Oldest", "=Last deleted", "=Next pass")
+    console.print(listing(headings, rows))
 
 
 def _kept_for(kind: RetainedKind) -> str:
     if not kind.is_known:
-        return "–"
+        return NONE
     age = "ever" if kind.days is None else f"{kind.days:g} days"
-    return age if kind.max_bytes is None else f"{age}, at most {_mebibytes(kind.max_bytes)}"
+    return age if kind.max_bytes is None else f"{age}, at most {bytes_of(kind.max_bytes)}"
 
 
 def _sizes(tables: Sequence[RetainedTable], row_bytes: int | None = None) -> tuple[str, str]:
-    size = _mebibytes(sum(table.bytes for table in tables))
-    of_rows = "" if row_bytes is None else f", {_mebibytes(row_bytes)} in rows"
+    size = bytes_of(sum(table.bytes for table in tables))
+    of_rows = "" if row_bytes is None else f", {bytes_of(row_bytes)} in rows"
     return f"{sum(table.rows for table in tables):,}", f"{size}{of_rows}"
-
-
-def _mebibytes(size_bytes: int) -> str:
-    return f"{size_bytes / 1024**2:,.1f} MiB"
 
 
 def show_dead_letters(
     console: Console, dead_letters: Sequence[DeadLetterResponse], *, limit: int
 ) -> None:
-    if not dead_letters:
-        console.print("There are no dead letters.", soft_wrap=True)
-        return
-    table = Table(box=None, pad_edge=False, header_style="quiet", padding=(0, 2, 0, 0))
-    for column in ("Id", "When", "Service", "Message", "About", "Error"):
-        table.add_column(column, no_wrap=column != "Error")
-    for dead_letter in dead_letters:
-        table.add_row(
-            short_id(dead_letter.id),
-            f"[quiet]{ago(dead_letter.stored_at)}[/]",
-            escape(dead_letter.service),
-            escape(dead_letter.subject),
-            escape(clip(_about(dead_letter), 32)),
-            f"{_waits(dead_letter)}[bad]{dead_letter.code}[/] {escape(clip(dead_letter.error, 70))}",
-        )
-    console.print(table)
-    if len(dead_letters) == limit:
-        console.print(f"[quiet]Only the newest {limit} are shown; raise --limit to see more.[/]")
+    columns: Mapping[str, Callable[[DeadLetterResponse], str]] = {
+        "=Id": lambda each: short_id(each.id),
+        "=When": lambda each: f"[quiet]{ago(each.stored_at)}[/]",
+        "=Service": lambda each: escape(each.service),
+        "=Message": lambda each: escape(each.subject),
+        "=About": lambda each: escape(clip(_about(each), 32)),
+        "Error": lambda each: f"{_waits(each)}[bad]{each.code}[/] {escape(clip(each.error, 70))}",
+    }
+    print_rows(console, dead_letters, columns, empty="There are no dead letters.", limit=limit)
 
 
 def show_dead_letter(console: Console, dead_letter: DeadLetterDetails) -> None:
-    console.print(
-        f"[title]{escape(dead_letter.subject)}[/]  [quiet]{short_id(dead_letter.id)}[/]",
-        soft_wrap=True,
-    )
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="quiet", no_wrap=True)
-    table.add_row("  Error", f"[bad]{dead_letter.code}[/] {escape(dead_letter.error)}")
-    table.add_row(
-        "  Service",
-        f"{escape(dead_letter.service)}, after {counted(dead_letter.attempts, 'attempt')}",
-    )
-    table.add_row("  When", _when(dead_letter))
-    table.add_row("  About", escape(_about(dead_letter)) or "[quiet]no step[/]")
-    table.add_row("  Next", _next_commands(dead_letter))
-    console.print(table)
+    console.print(f"[title]{escape(dead_letter.subject)}[/]  [quiet]{short_id(dead_letter.id)}[/]")
+    attempts = plural(dead_letter.attempts, "attempt")
+    rows = {
+        "Error": f"[bad]{dead_letter.code}[/] {escape(dead_letter.error)}",
+        "Service": f"{escape(dead_letter.service)}, after {attempts}",
+        "When": _when(dead_letter),
+        "About": escape(_about(dead_letter)) or "[quiet]no step[/]",
+        "Next": _next_commands(dead_letter),
+    }
+    console.print(details(rows.items()))
     console.print(f"\n[quiet]  Payload ({len(dead_letter.payload):,} bytes):[/]")
-    console.print(Padding(escape(readable(dead_letter)), (0, 0, 0, 2), expand=False))
+    console.print(indented(escape(readable(dead_letter))))
 
 
 def readable(dead_letter: DeadLetterDetails) -> str:
     """Indented JSON, plain text, or the first bytes in hex; long payloads are cut."""
-    if dead_letter.text is None:
-        head = dead_letter.payload[:MAX_HEX_BYTES]
-        lines = [head[at : at + BYTES_PER_LINE] for at in range(0, len(head), BYTES_PER_LINE)]
-        return _cut("\n".join(map(_hex, lines)), len(dead_letter.payload) > MAX_HEX_BYTES)
-    text = _pretty(dead_letter.text)
-    return _cut(printable(text[:MAX_TEXT_CHARS]), len(text) > MAX_TEXT_CHARS)
-
-
-def _pretty(text: str) -> str:
-    try:
-        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return text or "nothing"
-
-
-def _hex(line: bytes) -> str:
-    text = "".join(chr(byte) if 32 <= byte < 127 else "·" for byte in line)
-    return f"{line.hex(' '):<{3 * BYTES_PER_LINE}} {text}"
-
-
-def _cut(text: str, is_cut: bool) -> str:
-    return f"{text}\n… shortened; use --json to see the whole text" if is_cut else text
+    text, most = dead_letter.text, MAX_TEXT_CHARS
+    if text is None:
+        text, most = dead_letter.payload.hex(" "), MAX_HEX_CHARS
+    else:
+        with suppress(ValueError, RecursionError):
+            text = json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    more = "\n… shortened; use --json to see the whole text" if len(text) > most else ""
+    return f"{printable(text[:most]) or 'nothing'}{more}"
 
 
 def _about(dead_letter: DeadLetterResponse) -> str:
@@ -184,18 +143,13 @@ def show_findings(console: Console, findings: "Sequence[Finding]") -> None:
     table.add_column(overflow="fold")
     for finding in findings:
         fix = f"\n[quiet]→ {escape(finding.fix)}[/]" if finding.fix else ""
-        text = (
-            f"[bad]{escape(finding.message)}[/]"
-            if finding.verdict == "bad"
-            else escape(finding.message)
-        )
+        text = escape(finding.message)
+        text = f"[bad]{text}[/]" if finding.verdict == "bad" else text
         table.add_row(_MARKS[finding.verdict], finding.name, f"{text}{fix}")
     console.print(table)
     wrong = sum(finding.verdict == "bad" for finding in findings)
-    verdict = (
-        f"[bad]{counted(wrong, 'problem')} found.[/]" if wrong else "[good]No problems found.[/]"
-    )
-    console.print(f"\n{verdict}")
+    problems = f"[bad]{plural(wrong, 'problem')} found.[/]"
+    console.print(f"\n{problems if wrong else '[good]No problems found.[/]'}")
 
 
 def print_findings(findings: "Sequence[Finding]") -> None:
@@ -239,7 +193,7 @@ class Activity:
     def _print_line(self) -> None:
         self._timer.cancel()
         self._next_line_at = time.monotonic() + LINE_SECONDS
-        self._console.print(f"  [quiet]{escape(self._text)} …[/]", soft_wrap=True)
+        self._console.print(f"  [quiet]{escape(self._text)} …[/]")
 
     def end(self) -> None:
         """Ends the current activity."""
@@ -269,8 +223,15 @@ def show_ready(
     """`busy_ports` are the usual ports that were not free."""
     took = between(running.started_at, None)
     console.print(f"[good]●[/] [title]Vigil is running[/] [quiet]after {took}[/]")
-    console.print(f"  {escape(sentence)}\n", soft_wrap=True)
-    console.print(_addresses(running, data), soft_wrap=True)
+    console.print(f"  {escape(sentence)}\n")
+    addresses = {
+        "API": escape(running.api_url),
+        "NATS": escape(running.nats_url),
+        "PostgreSQL": escape(running.database_url),
+        "Data": escape(str(data.root)),
+        "Logs": escape(str(data.logs)),
+    }
+    console.print(details(addresses.items()), soft_wrap=True)
     if busy := list(map(str, busy_ports)):
         text = f"Port {busy[0]} is in use, so another port was chosen."
         if len(busy) > 1:
@@ -287,12 +248,8 @@ def show_unreached(console: Console, findings: "Iterable[Finding]") -> None:
     """Providers that do not answer, and what that means for the work."""
     for finding in findings:
         console.print(
-            f"  [warn]![/] The {finding.name} at {escape(finding.message)}; {escape(finding.fix)}",
-            soft_wrap=True,
-        )
-        console.print(
-            "    [quiet]Steps that need it wait without using up attempts and continue when it answers.[/]",
-            soft_wrap=True,
+            f"  [warn]![/] The {finding.name} at {escape(finding.message)}; {escape(finding.fix)}\n"
+            "    [quiet]Steps that need it wait without using up attempts and continue when it answers.[/]"
         )
 
 
@@ -301,19 +258,28 @@ def show_corpus(console: Console, corpus: "CheckedCorpus", *, sandbox_model: boo
     if corpus.documents is None:
         return
     skipped = f"; skipped: {corpus.skipped}" if corpus.skipped else ""
-    documents = counted(corpus.documents, "document")
-    console.print(f"  [quiet]{documents}{escape(skipped)}[/]", soft_wrap=True)
-    if corpus.foreign_documents and sandbox_model:
+    documents = plural(corpus.documents, "document")
+    console.print(f"  [quiet]{documents}{escape(skipped)}[/]")
+    if sandbox_model:
         console.print(
-            f"  [warn]![/] The sandbox's model reads only English: {corpus.foreign_documents} of {documents} "
-            f"are in other languages and are not used ({escape(corpus.foreign)}). It uses "
-            f"{escape(corpus.english)}.",
+            "  [warn]![/] Without a model, the sandbox reads labelled figures and tables, but no prose: it found "
+            f"{escape(corpus.figures)}.",
+        )
+
+
+def show_local_servers(console: Console, servers: "Iterable[LocalServer]", command: str) -> None:
+    """Offers the model servers of this machine in place of the sandbox's model."""
+    for server in servers:
+        more = f" and {len(server.models) - 1} more" if len(server.models) > 1 else ""
+        console.print(
+            f"  [warn]![/] {server.name} runs on this machine and has {escape(server.models[0])}{more}. To use it: "
+            f"OPENAI_BASE_URL={server.url} OPENAI_MODEL={escape(server.models[0])} {command}",
             soft_wrap=True,
         )
 
 
 def show_sign_in(console: Console, link: SignInLinkResponse) -> None:
-    console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]", soft_wrap=True)
+    console.print(f"  [quiet]In a browser:[/] [link]{escape(link.url)}[/]")
     console.print(
         "  [quiet]The link works once and expires after 15 minutes. For another, run `vigil sign-in-link`.[/]\n"
     )
@@ -322,17 +288,4 @@ def show_sign_in(console: Console, link: SignInLinkResponse) -> None:
 def show_process_events(console: Console, lines: Iterable[str]) -> None:
     """Processes that died or were restarted, as the supervisor reports them."""
     for line in lines:
-        console.print(f"  [warn]![/] {escape(line)}", soft_wrap=True)
-
-
-def _addresses(running: Running, data: DataDirectory) -> Table:
-    table = Table.grid(padding=(0, 2))
-    for name, where in (
-        ("API", running.api_url),
-        ("NATS", running.nats_url),
-        ("PostgreSQL", running.database_url),
-        ("Data", str(data.root)),
-        ("Logs", str(data.logs)),
-    ):
-        table.add_row(f"  [quiet]{name}[/]", escape(where))
-    return table
+        console.print(f"  [warn]![/] {escape(line)}")

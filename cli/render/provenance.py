@@ -1,17 +1,16 @@
 """Sources, quotes, retractions and verification in a terminal."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.tree import Tree
 
 from cli.references import short_ids
-from cli.render.console import ago, as_of, clip, counted, printable, short_id
+from cli.render.console import as_of, print_rows, printable, short_id
 from shared.schemas.provenance import (
     ChainLink,
     CheckedCounts,
@@ -21,7 +20,6 @@ from shared.schemas.provenance import (
     ElementLink,
     EvidenceLink,
     EvidenceResponse,
-    LinkFault,
     PageCheckResponse,
     RetractionResponse,
     SourceDetails,
@@ -30,30 +28,26 @@ from shared.schemas.provenance import (
     VerdictResponse,
     VerificationResponse,
 )
+from shared.wording import ago, clip, plural
 
 MAX_EVIDENCE_CHARS = 300
 MAX_CLAIM_CHARS = 80
 
 
 def show_sources(console: Console, sources: Sequence[SourceResponse], *, limit: int) -> None:
-    if not sources:
-        console.print("No pages match.")
-        return
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="quiet", no_wrap=True)
-    table.add_column(overflow="fold")
-    table.add_column(style="quiet", no_wrap=True)
     ids = short_ids([source.id for source in sources])
-    for source in sources:
+
+    def page(source: SourceResponse) -> str:
         title = f"{escape(clip(source.title, 60))}  " if source.title else ""
-        table.add_row(
-            ids[source.id], f"{title}[link]{escape(source.url)}[/]{_fate(source)}", _when(source)
-        )
-    console.print(table)
-    if len(sources) == limit:
-        console.print(
-            f"[quiet]Only the {limit} most recently fetched are shown; raise --limit to see more.[/]"
-        )
+        return f"{title}[link]{escape(source.url)}[/]{_fate(source)}"
+
+    columns: Mapping[str, Callable[[SourceResponse], str]] = {
+        "=Id": lambda source: ids[source.id],
+        "Page": page,
+        "=When": lambda source: f"[quiet]{_when(source)}[/]",
+    }
+    which = "{limit} most recently fetched"
+    print_rows(console, sources, columns, empty="No pages match.", limit=limit, which=which)
 
 
 MAX_FAILED_CHECKS: Final = 20
@@ -67,8 +61,7 @@ def show_failed_checks(console: Console, checks: Sequence[PageCheckResponse]) ->
             checked += f", {check.failures} failures in a row"
         console.print(
             f"  [warn]![/] The {check.kind} [link]{escape(check.url)}[/] cannot be watched: "
-            f"{escape(check.error or '')} [quiet]({checked})[/]",
-            soft_wrap=True,
+            f"{escape(check.error or '')} [quiet]({checked})[/]"
         )
     if len(checks) > MAX_FAILED_CHECKS:
         console.print("  [quiet]More cannot be watched: the web UI lists all.[/]")
@@ -76,12 +69,12 @@ def show_failed_checks(console: Console, checks: Sequence[PageCheckResponse]) ->
 
 def show_source(console: Console, source: SourceDetails) -> None:
     if source.title:
-        console.print(f"[title]{escape(source.title)}[/]", soft_wrap=True)
-    console.print(f"[link]{escape(source.url)}[/]{_fate(source)}", soft_wrap=True)
+        console.print(f"[title]{escape(source.title)}[/]")
+    console.print(f"[link]{escape(source.url)}[/]{_fate(source)}")
     if source.retraction_reason:
-        console.print(f"[bad]{escape(source.retraction_reason)}[/]", soft_wrap=True)
-    console.print(f"[quiet]{_when(source)}  sha256 {source.sha256}[/]\n", soft_wrap=True)
-    console.print(escape(source.text), soft_wrap=True)
+        console.print(f"[bad]{escape(source.retraction_reason)}[/]")
+    console.print(f"[quiet]{_when(source)}  sha256 {source.sha256}[/]\n")
+    console.print(escape(source.text))
 
 
 def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_all: bool) -> None:
@@ -90,14 +83,12 @@ def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_
         console.print("[quiet]There is no evidence.[/]")
     for row in evidence:
         fate = "  [bad]retracted[/]" if row.retracted_at else ""
-        console.print(f"  “{escape(clip(row.quote, MAX_EVIDENCE_CHARS))}”", soft_wrap=True)
-        console.print(
-            f"    [link]{escape(row.url)}[/]  [quiet]{_time(row)}[/]{fate}", soft_wrap=True
-        )
+        console.print(f"  “{escape(clip(row.quote, MAX_EVIDENCE_CHARS))}”")
+        console.print(f"    [link]{escape(row.url)}[/]  [quiet]{_time(row)}[/]{fate}")
         for claim in row.claims:
-            console.print(f"    {_claim(claim)}", soft_wrap=True)
+            console.print(f"    {_claim(claim)}")
         if row.verdict is not None:
-            console.print(f"    {_verdict_of_model(row.verdict)}", soft_wrap=True)
+            console.print(f"    {_verdict_of_model(row.verdict)}")
     if not is_all:
         console.print("  [quiet]There is more; use --json to see all.[/]")
 
@@ -109,12 +100,11 @@ def show_retractions(console: Console, retractions: Sequence[RetractionResponse]
         state = "[good]restored[/]" if retraction.restored_at else "[warn]retracted[/]"
         when = ago(retraction.restored_at or retraction.created_at)
         console.print(
-            f"{state} [link]{escape(retraction.url)}[/]  [quiet]{when}, {short_id(retraction.id)}[/]",
-            soft_wrap=True,
+            f"{state} [link]{escape(retraction.url)}[/]  [quiet]{when}, {short_id(retraction.id)}[/]"
         )
-        versions = "one version" if retraction.source_id else counted(retraction.sources, "version")
-        console.print(f"  {versions}: {escape(retraction.reason)}", soft_wrap=True)
-        console.print(f"  {_doubted(retraction)}", soft_wrap=True)
+        versions = "one version" if retraction.source_id else plural(retraction.sources, "version")
+        console.print(f"  {versions}: {escape(retraction.reason)}")
+        console.print(f"  {_doubted(retraction)}")
 
 
 def _claim(claim: ClaimResponse) -> str:
@@ -146,10 +136,7 @@ def _doubted(retraction: RetractionResponse) -> str:
         return "[quiet]Everything that rests on it is being re-evaluated.[/]"
     if not retraction.analyses and not retraction.advice:
         return "[quiet]It puts nothing in doubt.[/]"
-    analyses, advice = (
-        counted(retraction.analyses, "analysis"),
-        counted(retraction.advice, "advice"),
-    )
+    analyses, advice = plural(retraction.analyses, "analysis"), plural(retraction.advice, "advice")
     return f"[warn]It puts in doubt: {analyses} and {advice}.[/]"
 
 
@@ -170,16 +157,57 @@ def show_doubts(console: Console, verification: VerificationResponse) -> None:
     if root is None or not root.doubts:
         return
     console.print(
-        f"[warn]! This {root.link} is in doubt.[/] What it cites has changed since; nothing is broken.",
-        soft_wrap=True,
+        f"[warn]! This {root.link} is in doubt.[/] What it cites has changed since; nothing is broken."
     )
     for doubt in root.doubts:
-        console.print(f"  {describe_doubt(doubt)}", soft_wrap=True)
+        console.print(f"  {describe_doubt(doubt)}")
     console.print()
 
 
 def show_chain(console: Console, verification: VerificationResponse) -> None:
-    console.print(_Chain(verification).tree(), soft_wrap=True)
+    """The chain as a tree. A link that occurs again is only named."""
+    every: Iterable[AnyLink] = (
+        *verification.conclusions,
+        *verification.elements,
+        *verification.evidence,
+        *verification.sources,
+    )
+    links = {link.id: link for link in every}
+    printed: set[UUID] = set()
+
+    def branch(add: Callable[[str], Tree], link: AnyLink) -> Tree:
+        is_repeated = link.id in printed
+        printed.add(link.id)
+        again = " [quiet](as above)[/]" if is_repeated and not isinstance(link, SourceLink) else ""
+        tree = add(f"{GOOD if link.holds else BAD} {_line(link)}{again}")
+        if is_repeated:
+            return tree
+        for fault in link.breaks:
+            tree.add(f"[bad]{fault.broken}: {_data(fault.message)}[/]")
+        for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
+            tree.add(describe_doubt(doubt))
+        found = (links.get(link_id) for link_id in _rests_on(link))
+        below = [each for each in found if each is not None]
+        superseded = sum(map(_is_superseded, below))
+        for each in below:
+            is_node_of_edge = isinstance(link, ElementLink) and isinstance(each, ElementLink)
+            if not _is_superseded(each) and not (is_node_of_edge and each.holds):
+                branch(tree.add, each)
+        if superseded:
+            tree.add(f"[quiet]{plural(superseded, 'quote')} of superseded values, also checked[/]")
+        return tree
+
+    console.print(branch(Tree, links[verification.id]), soft_wrap=True)
+
+
+def _rests_on(link: AnyLink) -> Sequence[UUID]:
+    match link:
+        case EvidenceLink():
+            return [link.source_id]
+        case SourceLink():
+            return []
+        case _:
+            return link.rests_on
 
 
 def show_summary(console: Console, verification: VerificationResponse) -> None:
@@ -191,45 +219,40 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     ]
     broken = sum(len(link.breaks) for link in links)
     counts = counted_in_words(verification.checked)
-    console.print(f"\n[quiet]{claims_in_words(verification.checked)}[/]", soft_wrap=True)
-    console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]", soft_wrap=True)
+    console.print(f"\n[quiet]{claims_in_words(verification.checked)}[/]")
+    console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]")
     if len(verification.sites) == 1:
         console.print(
-            f"[warn]Everything rests on one site, {escape(verification.sites[0])}:[/] no other site confirms it.",
-            soft_wrap=True,
+            f"[warn]Everything rests on one site, {escape(verification.sites[0])}:[/] no other site confirms it."
         )
     if verification.barred_sites:
         sites = escape(", ".join(verification.barred_sites))
-        console.print(
-            f"[warn]Since barred, and no longer counted as support:[/] {sites}", soft_wrap=True
-        )
+        console.print(f"[warn]Since barred, and no longer counted as support:[/] {sites}")
 
 
 def show_breaks(console: Console, report: "AgentVerified") -> None:
     """What is broken in an agent's graph, and which of its conclusions are in doubt."""
     for fault in report.breaks:
         where = f"{fault.link} {_data(fault.name)} [quiet]{short_id(fault.id)}[/]"
-        console.print(f"{BAD} {where}: [bad]{_data(fault.message)}[/]", soft_wrap=True)
+        console.print(f"{BAD} {where}: [bad]{_data(fault.message)}[/]")
     if (more := report.broken - len(report.breaks)) > 0:
         console.print(f"[bad]… and {more:,} more[/]")
     for doubt in report.doubts:
         where = f"{doubt.link} {_data(doubt.name)} [quiet]{short_id(doubt.id)}[/]"
-        console.print(f"{where}: {describe_doubt(doubt)}", soft_wrap=True)
+        console.print(f"{where}: {describe_doubt(doubt)}")
     if report.since is None:
-        console.print(f"[quiet]{claims_in_words(report.checked)}[/]", soft_wrap=True)
-    console.print(f"[quiet]{_history_in_words(report)}[/]", soft_wrap=True)
+        console.print(f"[quiet]{claims_in_words(report.checked)}[/]")
+    console.print(f"[quiet]{_history_in_words(report)}[/]")
     doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
     if report.since is not None and not report.broken:
         console.print(
             f"{GOOD} [agent]{_data(report.name)}[/]: the history contains this root, and every row matches the history."
-            " [quiet]Quotes were not read again.[/]",
-            soft_wrap=True,
+            " [quiet]Quotes were not read again.[/]"
         )
         return
     console.print(
         f"{_verdict(report.broken)} [agent]{_data(report.name)}[/]: "
-        f"[quiet]{counted_in_words(report.checked)} checked[/]{doubted}",
-        soft_wrap=True,
+        f"[quiet]{counted_in_words(report.checked)} checked[/]{doubted}"
     )
 
 
@@ -239,7 +262,7 @@ def _history_in_words(report: "AgentVerified") -> str:
     if checked.entries_signed and not report.signatures_checked:
         signed += " (signatures not checked: the API has no signing key)"
     text = (
-        f"History: {counted(checked.entries, 'entry')}, {signed}; {counted(checked.rows, 'row')}"
+        f"History: {plural(checked.entries, 'entry')}, {signed}; {plural(checked.rows, 'row')}"
         " compared with it"
     )
     return f"{text}; root {report.root}" if report.root else text
@@ -253,23 +276,23 @@ def claims_in_words(checked: CheckedCounts) -> str:
     )
     if checked.claims_unchecked:
         text += f", {checked.claims_unchecked:,} quoted but not checked by rules"
-    if checked.values_supported or checked.values_unverified or checked.conclusions_unchecked:
+    unchecked = checked.conclusions_unchecked
+    if checked.values_supported or checked.values_unverified or unchecked:
         text += (
             f". Numbers and names of conclusions: {checked.values_supported:,} supported by rules, "
             f"{checked.values_unverified:,} left for you to check"
         )
-    if checked.conclusions_unchecked:
-        noun = "conclusion" if checked.conclusions_unchecked == 1 else "conclusions"
-        text += f", {checked.conclusions_unchecked:,} {noun} not checked by rules"
-    found = (
+    if unchecked:
+        text += f", {plural(unchecked, 'conclusion')} not checked by rules"
+    supported, contradicted, not_stated = (
         checked.evidence_found_supported,
         checked.evidence_found_contradicted,
         checked.evidence_found_not_stated,
     )
-    if any(found):
+    if by_model := supported + contradicted + not_stated:
         text += (
-            f". Of {counted(checked.evidence, 'quote')}, a model checked {sum(found):,}: {found[0]:,} supported"
-            f" their claims, {found[1]:,} contradicted them, {found[2]:,} did not state them"
+            f". Of {plural(checked.evidence, 'quote')}, a model checked {by_model:,}: {supported:,} supported"
+            f" their claims, {contradicted:,} contradicted them, {not_stated:,} did not state them"
         )
     return f"{text}. Reasoning is not checked."
 
@@ -277,77 +300,14 @@ def claims_in_words(checked: CheckedCounts) -> str:
 def counted_in_words(checked: CheckedCounts) -> str:
     parts = {"page": checked.sources, "quote": checked.evidence}
     parts |= {"node": checked.nodes, "edge": checked.edges}
-    return ", ".join(counted(number, noun) for noun, number in parts.items())
-
-
-class _Chain:
-    """The chain as a tree. A link that occurs again is only named."""
-
-    def __init__(self, verification: VerificationResponse) -> None:
-        self._root = verification.id
-        links: Iterable[AnyLink] = (
-            *verification.conclusions,
-            *verification.elements,
-            *verification.evidence,
-            *verification.sources,
-        )
-        self._links = {link.id: link for link in links}
-        self._printed: set[UUID] = set()
-
-    def tree(self) -> Tree:
-        return self._branch(Tree, self._root)
-
-    def _branch(self, add: Callable[[str], Tree], link_id: UUID) -> Tree:
-        link = self._links[link_id]
-        is_repeated = link_id in self._printed
-        self._printed.add(link_id)
-        again = " [quiet](as above)[/]" if is_repeated and not isinstance(link, SourceLink) else ""
-        branch = add(f"{GOOD if link.holds else BAD} {_line(link)}{again}")
-        if is_repeated:
-            return branch
-        for fault in link.breaks:
-            branch.add(_break(fault))
-        for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
-            branch.add(describe_doubt(doubt))
-        for below in self._below(link):
-            self._branch(branch.add, below)
-        if hidden := self._superseded(link):
-            branch.add(f"[quiet]{counted(hidden, 'quote')} of superseded values, also checked[/]")
-        return branch
-
-    def _below(self, link: AnyLink) -> Iterator[UUID]:
-        """The links below it: evidence of current values, and broken links."""
-        for link_id in self._rests_on(link):
-            below = self._links.get(link_id)
-            if below is None:
-                continue
-            if isinstance(link, ElementLink) and isinstance(below, ElementLink) and below.holds:
-                continue  # a node of an edge
-            if not _is_superseded(below):
-                yield link_id
-
-    def _rests_on(self, link: AnyLink) -> Sequence[UUID]:
-        match link:
-            case EvidenceLink():
-                return [link.source_id]
-            case SourceLink():
-                return []
-            case _:
-                return link.rests_on
-
-    def _superseded(self, link: AnyLink) -> int:
-        below = (self._links.get(link_id) for link_id in self._rests_on(link))
-        return sum(row is not None and _is_superseded(row) for row in below)
+    return ", ".join(plural(number, noun) for noun, number in parts.items())
 
 
 def _is_superseded(link: AnyLink) -> bool:
     """Whether it is intact and only supports superseded values. Broken evidence is always shown."""
-    return (
-        isinstance(link, EvidenceLink)
-        and link.holds
-        and bool(link.claims)
-        and not link.active_properties
-    )
+    if not isinstance(link, EvidenceLink):
+        return False
+    return link.holds and bool(link.claims) and not link.active_properties
 
 
 def _line(link: AnyLink) -> str:
@@ -355,18 +315,12 @@ def _line(link: AnyLink) -> str:
         case ConclusionLink():
             return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{short_id(link.id)}[/]"
         case ElementLink():
-            values = ", ".join(
-                f"{_data(name)} = {_value(value)}" for name, value in link.properties.items()
-            )
-            return f"[agent]{_data(link.type)}[/] {_data(link.name)}" + (
-                f" ({values})" if values else ""
-            )
+            pairs = (f"{_data(name)} = {_value(value)}" for name, value in link.properties.items())
+            values = f" ({', '.join(pairs)})" if link.properties else ""
+            return f"[agent]{_data(link.type)}[/] {_data(link.name)}{values}"
         case EvidenceLink():
-            supported = (
-                f"[quiet]{_data(', '.join(link.active_properties))}:[/] "
-                if link.active_properties
-                else ""
-            )
+            names = _data(", ".join(link.active_properties))
+            supported = f"[quiet]{names}:[/] " if names else ""
             text = f"{supported}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
             return f"{text} {_verdict_of_model(link.verdict)}" if link.verdict else text
         case SourceLink():
@@ -375,25 +329,14 @@ def _line(link: AnyLink) -> str:
 
 def _page(link: SourceLink) -> str:
     title = f"{_data(clip(link.title, MAX_VALUE_CHARS))}, " if link.title else ""
-    when = (
-        f"fetched {link.fetched_at:%Y-%m-%d}"
-        if link.published is None
-        else f"published {link.published:%Y-%m-%d}"
-    )
+    moment, verb = (link.published, "published") if link.published else (link.fetched_at, "fetched")
     retracted = ", [warn]retracted[/]" if link.retracted_at else ""
-    return f"{title}[link]{_data(link.url)}[/], {when}{retracted}"
-
-
-def _break(fault: LinkFault) -> str:
-    return f"[bad]{fault.broken}: {_data(fault.message)}[/]"
+    return f"{title}[link]{_data(link.url)}[/], {verb} {moment:%Y-%m-%d}{retracted}"
 
 
 def describe_doubt(doubt: DoubtResponse) -> str:
-    what = (
-        "contradicts the claims it was cited for"
-        if doubt.cause == "contradicted"
-        else "was retracted"
-    )
+    is_contradicted = doubt.cause == "contradicted"
+    what = "contradicts the claims it was cited for" if is_contradicted else "was retracted"
     page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 
@@ -405,11 +348,9 @@ def _verdict_of_model(found: VerdictResponse) -> str:
 
 
 def _verdict(broken: int) -> str:
-    return (
-        f"{GOOD} nothing was changed, and each quote is in its page."
-        if not broken
-        else f"{BAD} [bad]{counted(broken, 'break')}.[/]"
-    )
+    if broken:
+        return f"{BAD} [bad]{plural(broken, 'break')}.[/]"
+    return f"{GOOD} nothing was changed, and each quote is in its page."
 
 
 def _value(value: Any) -> str:

@@ -7,46 +7,25 @@ the Factbook. Everything else is `not checkable`, which does not count against i
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Final
 from unicodedata import normalize
 
-from cli.trial.quantities import UNIT_WORDS, Quantity, quantities, years
 from sandbox.corpus.factbook import Country, StatedFact
+from shared.graph.grounding.findings import is_same
+from shared.graph.grounding.quantities import Quantity, find_quantities
+from shared.graph.grounding.units import SHARE, convert, hint_of
+from shared.graph.grounding.words import lexicon
 
 _GENERIC: Final = frozenset(
-    {
-        *(
-            "a",
-            "an",
-            "and",
-            "as",
-            "at",
-            "by",
-            "for",
-            "from",
-            "in",
-            "is",
-            "of",
-            "on",
-            "per",
-            "the",
-            "to",
-        ),
-        *(
-            "amount",
-            "data",
-            "est",
-            "estimate",
-            "estimated",
-            "figure",
-            "level",
-            "number",
-            "quantity",
-        ),
-        *("rate", "share", "unit", "us", "value", "annual", "current", "latest", "yearly"),
-    }
+    (
+        *("a", "an", "and", "as", "at", "by", "for", "from", "in", "is", "of", "on", "per", "the"),
+        *("to", "amount", "data", "est", "estimate", "estimated", "figure", "level", "number"),
+        *("quantity", "rate", "share", "unit", "us", "value", "annual", "current", "latest"),
+        "yearly",
+    )
 )
 """Words of a property's name that carry no meaning of their own."""
 _WEAK: Final = frozenset({"total", "name", "real", "country", "national"})
@@ -55,6 +34,27 @@ _TEXTS: Final = frozenset({"quote", "summary", "description", "source", "url", "
 """Properties that describe a node or a page; they are not facts."""
 _YEARS: Final = frozenset({"year", "date", "period", "as of", "asof", "reference year"})
 _UNIT_KEYS: Final = ("unit", "units", "currency")
+_ENGLISH: Final = lexicon("en")
+_UNITS: Final = frozenset(
+    (
+        *("usd", "dollar", "dollars", "pct", "km2", "m3", "sq", "cu", "bcm", "bbl", "btu"),
+        "person",
+        *(
+            word
+            for phrase in (*_ENGLISH.units, *_ENGLISH.symbols, *_ENGLISH.scales)
+            for word in re.split("[ /-]", phrase.lower())
+            if len(word) > 1 and word not in _GENERIC
+        ),
+    )
+)
+"""Words of a property's name that say in which unit its value is."""
+_STATED_YEAR: Final = re.compile(
+    r"\(?\b(?:FY\s?)?((?:19|20)\d\d)(?:/\d\d)?\b(?:\s*est\.?)?\)?", re.IGNORECASE
+)
+_WITHIN_NUMBER: Final = re.compile(r"(?:\d[.,]|\$\s?)$")
+_MAX_CHARS: Final = 5000
+_THOUSANDS: Final = (-9, -6, -3, 3, 6, 9)
+"""Powers of ten that a number without a unit may leave out."""
 _SHORT_WORDS: Final = 4
 _MIN_TEXT_CHARS: Final = 4
 
@@ -76,14 +76,6 @@ class WrittenProperty:
     other: str = ""
     siblings: Mapping[str, Any] | None = None
     """All properties of the same node or edge: a year or a unit may be a property of its own."""
-
-
-@dataclass(frozen=True)
-class Checked:
-    written: WrittenProperty
-    judgement: Judgement
-    stated: str | None = None
-    """The Factbook's statement, as `Ghana — Electricity, imports: 48.449 million kWh (2023 est.)`."""
 
 
 @dataclass(frozen=True)
@@ -113,26 +105,26 @@ class FactCheck:
         names = sorted(self._by_name, key=len, reverse=True)
         self._in_text = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
-    def check(self, prop: WrittenProperty) -> Checked:
-        """Compares the property with the Factbook."""
+    def check(self, prop: WrittenProperty) -> tuple[Judgement, str | None]:
+        """Compares the property with the Factbook.
+
+        Also returns its statement, as `Ghana — Electricity, imports: 48.449 million kWh (2023 est.)`.
+        """
         subject = self._subject(prop)
         if subject is None or not _is_fact(prop):
-            return Checked(prop, Judgement.NOT_CHECKABLE)
+            return Judgement.NOT_CHECKABLE, None
         country, context, other_node = subject
-        claim = _Claim(prop, country, context, other_node)
-        judgement, fact = claim.judge()
+        judgement, fact = _Claim(prop, country, context, other_node).judge()
         stated = f"{country.name} — {fact.path}: {fact.text}" if fact is not None else None
-        return Checked(prop, judgement, stated)
+        return judgement, stated
 
     def _subject(self, prop: WrittenProperty) -> tuple[_Country, str, str] | None:
         """The country, the words of the property, and the other node of an edge."""
+        ends = [(prop.subject, prop.other), (prop.other, prop.subject)] if prop.about else []
+        for name, other_name in ends:
+            if (country := self._by_name.get(_plain(name))) is not None:
+                return country, prop.about, other_name
         if prop.about:
-            for name, other_name in (
-                (prop.subject, prop.other),
-                (prop.other, prop.subject),
-            ):
-                if (country := self._by_name.get(_plain(name))) is not None:
-                    return country, prop.about, other_name
             return None
         if (country := self._by_name.get(_plain(prop.subject))) is not None:
             return country, "", ""
@@ -153,7 +145,7 @@ class _Claim:
     ) -> None:
         self._property = prop
         self._other = _plain(other_node)
-        self._text = _as_text(prop)
+        self._text, self._amounts = _read_value(prop)
         subject = _words(country.name)
         key = _words(prop.property) - subject
         about = _words(context) - subject
@@ -162,39 +154,37 @@ class _Claim:
         self._may_be_wrong = bool(candidates)
         if not candidates and key and about:
             candidates = _facts_with(country.facts, key)
-        self._facts = self._of_year(candidates)
+        stated = _stated_years(self._property)
+        of_year = [fact for fact in candidates if stated & fact.years]
+        if stated and not of_year:
+            self._may_be_wrong = False  # a year that the Factbook does not cover
+        self._facts = of_year or candidates
 
     def judge(self) -> tuple[Judgement, StatedFact | None]:
         if isinstance(self._property.value, list):
-            return self._judge_list(self._property.value)
-        amounts = quantities(self._text)
+            parts = [_plain(str(value)) for value in self._property.value]
+            for fact in self._facts:
+                stated = _plain(fact.fact.text)
+                if parts and all(part and _holds(stated, part) for part in parts):
+                    return Judgement.RIGHT, fact.fact
+            return Judgement.NOT_CHECKABLE, None
+        amounts = self._amounts
         if len(amounts) == 1:
             return self._judge_quantity(amounts[0])
         return self._judge_text(self._text)
 
-    def _of_year(self, facts: Sequence[_Labelled]) -> Sequence[_Labelled]:
-        stated = _stated_years(self._property)
-        of_year = [fact for fact in facts if stated & fact.years]
-        if stated and not of_year:
-            self._may_be_wrong = False  # a year that the Factbook does not cover
-        return of_year or facts
-
-    def _judge_quantity(self, quantity: Quantity) -> tuple[Judgement, StatedFact | None]:
+    def _judge_quantity(self, claimed: Quantity) -> tuple[Judgement, StatedFact | None]:
         against: list[_Labelled] = []
-        is_clear = quantity.unit is not None or not _has_words(self._text)
+        is_clear = bool(claimed.unit) or not _has_words(self._text)
         for fact in self._facts:
             stated = [
                 amount
                 for amount in quantities(self._segment(fact))
-                if quantity.is_comparable(amount)
+                if _is_comparable(claimed, amount)
             ]
-            if any(quantity.agrees(amount) for amount in stated):
+            if any(_agrees(claimed, amount) for amount in stated):
                 return Judgement.RIGHT, fact.fact
-            if (
-                len(stated) == 1
-                and self._is_meant(fact)
-                and not quantity.may_differ_by_unit(stated[0])
-            ):
+            if len(stated) == 1 and self._is_meant(fact) and not _lacks_unit(claimed, stated[0]):
                 against.append(fact)
         if against and self._may_be_wrong and is_clear:
             return Judgement.WRONG, _nearest(against)
@@ -218,14 +208,6 @@ class _Claim:
             return Judgement.WRONG, _nearest(against)
         return Judgement.NOT_CHECKABLE, None
 
-    def _judge_list(self, values: list[Any]) -> tuple[Judgement, StatedFact | None]:
-        parts = [_plain(str(value)) for value in values]
-        for fact in self._facts:
-            stated = _plain(fact.fact.text)
-            if parts and all(part and _holds(stated, part) for part in parts):
-                return Judgement.RIGHT, fact.fact
-        return Judgement.NOT_CHECKABLE, None
-
     def _is_meant(self, fact: _Labelled) -> bool:
         return fact.core - _WEAK == self._name_words - _WEAK
 
@@ -247,31 +229,77 @@ def _nearest(facts: Sequence[_Labelled]) -> StatedFact:
 
 def _has_words(text: str) -> bool:
     """Whether there are words besides the number, perhaps an unknown unit."""
-    return any(word.isalpha() and word not in UNIT_WORDS for word in _split(text))
+    return any(word.isalpha() and word not in _UNITS for word in _split(text))
 
 
 def _is_fact(prop: WrittenProperty) -> bool:
-    key = " ".join(_split(prop.property))
-    return (
-        key not in _TEXTS
-        and key not in _YEARS
-        and key not in _UNIT_KEYS
-        and isinstance(prop.value, str | int | float | list)
-        and not isinstance(prop.value, bool)
+    key, value = " ".join(_split(prop.property)), prop.value
+    is_plain = isinstance(value, str | int | float | list) and not isinstance(value, bool)
+    return is_plain and key not in {*_TEXTS, *_YEARS, *_UNIT_KEYS}
+
+
+def quantities(text: str) -> list[Quantity]:
+    """All quantities in `text`, without years."""
+    without_years = _STATED_YEAR.sub(_blank_year, text[:_MAX_CHARS])
+    return [each for each in find_quantities(without_years, "en", ".") if not each.is_label]
+
+
+def years(text: str) -> list[int]:
+    """The years in `text`."""
+    return [int(match[1]) for match in _STATED_YEAR.finditer(text) if _blank_year(match) == " "]
+
+
+def _blank_year(match: re.Match[str]) -> str:
+    """`2,023`, `$2023` and `2023.5` are not years."""
+    text_before, text_after = match.string[: match.start()], match.string[match.end() :]
+    is_number = _WITHIN_NUMBER.search(text_before) or re.match(r"[.,]\d|\s?%", text_after)
+    return match[0] if is_number else " "
+
+
+def _is_comparable(claimed: Quantity, stated: Quantity) -> bool:
+    if claimed.unit == "currency":
+        return bool(claimed.currencies & stated.currencies)
+    return not claimed.unit or convert(Decimal(1), stated.unit, claimed.unit) is not None
+
+
+def _agrees(claimed: Quantity, stated: Quantity) -> bool:
+    """Whether this equals `stated`, allowing for rounding."""
+    # A bare number may leave out the scale: 48.4 of `48.449 million kWh`.
+    is_bare = not claimed.unit and not claimed.scale
+    return is_same(claimed, stated) or (
+        is_bare and is_same(claimed, _scaled(stated, -stated.scale))
     )
 
 
-def _as_text(prop: WrittenProperty) -> str:
-    """The value with the unit from the property's name or from another property."""
-    text = str(prop.value)
-    if any(quantity.unit or quantity.has_scale for quantity in quantities(text)):
-        return text
-    units = [word for word in _split(prop.property) if word in UNIT_WORDS]
+def _lacks_unit(claimed: Quantity, stated: Quantity) -> bool:
+    """Whether the digits are the same and no unit is written: thousands or millions may be meant."""
+    return not claimed.unit and any(
+        is_same(_scaled(claimed, power), stated) for power in _THOUSANDS
+    )
+
+
+def _scaled(quantity: Quantity, power: int) -> Quantity:
+    return quantity._replace(values=tuple(each.scaleb(power) for each in quantity.values))
+
+
+def _read_value(prop: WrittenProperty) -> tuple[str, list[Quantity]]:
+    """The value as a text, and its quantities, with the unit from another property or from the property's name."""
     siblings = prop.siblings or {}
-    units += [str(siblings[key]) for key in _UNIT_KEYS if isinstance(siblings.get(key), str)]
-    # A scale comes before its unit, in whatever order the name has them.
-    units.sort(key=lambda word: word not in ("thousand", "million", "billion", "trillion"))
-    return f"{text} {' '.join(units)}" if units and quantities(text) else text
+    text = str(prop.value)
+    amounts = quantities(text)
+    if not amounts or any(amount.unit or amount.scale for amount in amounts):
+        return text, amounts
+    if units := [str(siblings[key]) for key in _UNIT_KEYS if isinstance(siblings.get(key), str)]:
+        text = f"{text} {' '.join(units)}"
+        return text, quantities(text)
+    # "real" is a currency too.
+    hint = hint_of("_".join(word for word in _split(prop.property) if word not in _WEAK))
+    unit = "currency" if hint.currency else "" if hint.unit == SHARE else hint.unit
+    currencies = frozenset({hint.currency} - {""})
+    return text, [
+        _scaled(amount, hint.scale)._replace(unit=unit, currencies=currencies, scale=hint.scale)
+        for amount in amounts
+    ]
 
 
 def _stated_years(prop: WrittenProperty) -> set[int]:
@@ -301,7 +329,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(
         _singular(word)
         for word in _split(text)
-        if word not in _GENERIC and word not in UNIT_WORDS and not word.isdigit()
+        if word not in _GENERIC and word not in _UNITS and not word.isdigit()
     )
 
 

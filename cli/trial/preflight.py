@@ -1,55 +1,48 @@
-"""Probes a model server before anything is started: whether it answers, and which features it supports."""
+"""Tests a model server before anything is started: whether it answers, and how Vigil's own client gets on with it."""
 
 import asyncio
 import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 import httpx
+from pydantic import Field
 
 from cli.client.reasons import reason
 from cli.errors import BadInputError
+from shared.errors import VigilError
+from shared.llm.conformance import REQUESTS, Conversation, converse, request_of, unrecorded_call
+from shared.llm.model_server import Limits, ModelServer, Stream
+from shared.llm.provider import ChatProvider
 from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import Settings
 from shared.schemas.base import ResponseModel
 from shared.urls import strip_secrets
+from shared.wording import clip
 
 OPENAI_URL: Final = "https://api.openai.com/v1"
 REACH_SECONDS: Final = 10.0
 """For the list of models and the first one-token answer together."""
 PROBE_SECONDS: Final = 120.0
-"""For each probe; a slow server writes 3 tokens a second."""
-PROBE_TOKENS: Final = 256
+"""For each conversation; a slow server writes 3 tokens a second."""
 HIDDEN: Final = "***"
 MAX_BYTES: Final = 4 * 1024**2
 _MAX_RESPONSE_CHARS: Final = 300
 _MODELS_NAMED: Final = 10
-
-_TOOL: Final[Mapping[str, Any]] = {
-    "type": "function",
-    "function": {
-        "name": "tavilySearch",
-        "description": "Searches the web.",
-        "parameters": {
-            "type": "object",
-            "properties": {"query": {"type": "string", "description": "What to search for."}},
-            "required": ["query"],
-            "additionalProperties": False,
-        },
-    },
-}
-_SCHEMA: Final[Mapping[str, Any]] = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "country": {"type": "string"}},
-    "required": ["city", "country"],
-    "additionalProperties": False,
-}
+_USUAL_FIELDS: Final = frozenset({"role", "content", "tool_calls", "id", "type", "function"})
+_CONVERSATIONS: Final[Sequence[tuple[str, str, Stream]]] = (
+    (REQUESTS["tools"], "tools", "auto"),
+    (f"{REQUESTS['tools']}, not streamed", "tools", "never"),
+    (REQUESTS["forced"], "forced", "auto"),
+    (REQUESTS["structured"], "structured", "auto"),
+)
+_KEY_HINT: Final = "Check the key. To use another, name its environment variable with --key-env"
 
 
 class UnreachableError(BadInputError):
@@ -57,34 +50,22 @@ class UnreachableError(BadInputError):
 
 
 class Probe(ResponseModel):
-    """Whether the server supports a feature, and what it answered."""
+    """Whether the server copes with a conversation, and what it answered."""
 
     works: bool
     detail: str
 
 
-class Turns(ResponseModel):
-    """Results of conversations with two turns of tool calls, through Vigil's own client."""
-
-    conversations: dict[str, Probe]
-    notes: list[str]
-    """Adaptations of the client to this server."""
-
-
 class Preflight(ResponseModel):
-    """What the server can do, as tested before the trial."""
+    """Results of the tests of a model server before the trial. The sandbox is not tested."""
 
-    models: list[str] | None
+    models: list[str] | None = None
     """The models it lists; None if it has no list."""
-    streaming: Probe
-    tool_calls: Probe
-    structured_output: Probe
-    turns: Turns | None = None
-    """None for the sandbox."""
-    input_tokens: int
-    output_tokens: int
-    """As reported by the server."""
-    seconds: float
+    conversations: dict[str, Probe] = Field(default_factory=dict)
+    """Conversations over two turns of tool calls and others, through Vigil's own client."""
+    notes: list[str] = Field(default_factory=list)
+    """Adaptations of the client to this server."""
+    seconds: float = 0.0
 
 
 MIN_SECRET_CHARS: Final = 6
@@ -160,178 +141,6 @@ def _key_named(key_env: str | None) -> str | None:
     return key
 
 
-@dataclass
-class _Tokens:
-    input: int = 0
-    output: int = 0
-
-    def add(self, answer: Any) -> None:
-        usage = answer.get("usage") if isinstance(answer, dict) else None
-        if not isinstance(usage, dict):
-            return
-        self.input += _count(usage.get("prompt_tokens"))
-        self.output += _count(usage.get("completion_tokens"))
-
-
-class _Connection:
-    """The connection to the server during the preflight."""
-
-    def __init__(self, server: Server, http: httpx.AsyncClient) -> None:
-        self._server = server
-        self._http = http
-        self.model = server.model
-        self.tokens = _Tokens()
-
-    async def models(self) -> list[str] | None:
-        """Raises UnreachableError if there is no answer, or the key is refused."""
-        status, text = await self._send("GET", "/models")
-        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            raise self._error("/models", status, text, _KEY_HINT)
-        data = _field(_json(text), "data")
-        if status != HTTPStatus.OK or not isinstance(data, list):
-            return None
-        return [str(entry["id"]) for entry in data if isinstance(entry, dict) and "id" in entry]
-
-    def choose_model(self, listed: list[str] | None) -> None:
-        """Chooses the only listed model if none was named. Raises UnreachableError."""
-        if self.model is not None:
-            return
-        if listed is None or len(listed) != 1:
-            names = f" it has {', '.join(listed[:_MODELS_NAMED])}" if listed else " it lists none"
-            raise UnreachableError(
-                f"name the model for {self._server.shown_url} with --model:{names}"
-            )
-        self.model = listed[0]
-
-    async def first_token(self, listed: list[str] | None) -> None:
-        """Raises UnreachableError if the server gives no usable answer."""
-        body = self._chat("Say yes.", max_completion_tokens=1)
-        status, text = await self._send("POST", "/chat/completions", body)
-        if status == HTTPStatus.BAD_REQUEST and _is_about_length(text):
-            return  # reasoning models refuse so low a limit
-        if status != HTTPStatus.OK:
-            raise self._error("/chat/completions", status, text, self._hint(status, listed))
-        answer = _json(text)
-        choices = _field(answer, "choices")
-        if not isinstance(choices, list) or not choices:
-            hint = (
-                "This is not a chat completions response: check the URL, which usually ends in /v1"
-            )
-            raise self._error("/chat/completions", status, text, hint)
-        self.tokens.add(answer)
-
-    async def streaming(self) -> Probe:
-        body = self._chat(
-            "Count from one to five, in words.",
-            stream=True,
-            stream_options={"include_usage": True},
-            max_completion_tokens=PROBE_TOKENS,
-        )
-        status, text = await self._send("POST", "/chat/completions", body)
-        if status != HTTPStatus.OK:
-            return Probe(works=False, detail=_describe_response(status, text))
-        parts = [_json(line.removeprefix("data:")) for line in text.splitlines() if line[:1] == "d"]
-        pieces = [part for part in parts if _field(part, "choices")]
-        for part in parts:
-            self.tokens.add(part)
-        if not pieces:
-            return Probe(works=False, detail=f"it sent the answer in one piece: {_clipped(text)}")
-        return Probe(works=True, detail=f"in {len(pieces)} pieces")
-
-    async def tool_calls(self) -> Probe:
-        body = self._chat(
-            "Use the tool tavilySearch to find the population of Ghana.",
-            tools=[_TOOL],
-            max_completion_tokens=PROBE_TOKENS,
-        )
-        status, text = await self._send("POST", "/chat/completions", body)
-        answer = _json(text)
-        if status != HTTPStatus.OK:
-            return Probe(works=False, detail=_describe_response(status, text))
-        self.tokens.add(answer)
-        message = _message(answer)
-        calls = message.get("tool_calls") if isinstance(message, dict) else None
-        if not isinstance(calls, list) or not calls:
-            content = _clipped(str((message or {}).get("content") or text))
-            return Probe(
-                works=False, detail=f"it wrote text instead of calling the tool: {content}"
-            )
-        function = _field(calls[0], "function")
-        arguments = _field(function, "arguments")
-        values = _json(arguments) if isinstance(arguments, str) else arguments
-        if _field(function, "name") != "tavilySearch" or not isinstance(
-            _field(values, "query"), str
-        ):
-            return Probe(
-                works=False, detail=f"the call does not match the schema: {_clipped(str(calls[0]))}"
-            )
-        return Probe(works=True, detail="it called the tool with valid arguments")
-
-    async def structured_output(self) -> Probe:
-        shape = {"name": "capital", "strict": True, "schema": _SCHEMA}
-        body = self._chat(
-            "Which city is the capital of Ghana?",
-            response_format={"type": "json_schema", "json_schema": shape},
-            max_completion_tokens=PROBE_TOKENS,
-        )
-        status, text = await self._send("POST", "/chat/completions", body)
-        answer = _json(text)
-        if status != HTTPStatus.OK:
-            return Probe(works=False, detail=_describe_response(status, text))
-        self.tokens.add(answer)
-        content = str((_message(answer) or {}).get("content") or "")
-        parsed = _json(content)
-        if not isinstance(parsed, dict) or set(parsed) != {"city", "country"}:
-            return Probe(
-                works=False,
-                detail=f"the answer does not match the JSON Schema: {_clipped(content)}",
-            )
-        return Probe(works=True, detail="the answer matches the JSON Schema")
-
-    def _chat(self, user: str, **more: Any) -> dict[str, Any]:
-        return {"model": self.model, "messages": [{"role": "user", "content": user}], **more}
-
-    async def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None
-    ) -> tuple[int, str]:
-        """Status and text, cut at MAX_BYTES. Raises UnreachableError."""
-        url = f"{self._server.url.rstrip('/')}{path}"
-        headers = {"Authorization": f"Bearer {self._server.key or NO_KEY}"}
-        try:
-            async with self._http.stream(method, url, json=body, headers=headers) as answer:
-                text = bytearray()
-                async for piece in answer.aiter_bytes():
-                    text += piece
-                    if len(text) > MAX_BYTES:
-                        break
-                return answer.status_code, self._server.without_secrets(
-                    text.decode("utf-8", "replace")
-                )
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            why = self._server.without_secrets(reason(error))
-            raise UnreachableError(
-                f"the model server at {self._server.shown_url} does not answer: {why}"
-            ) from error
-
-    def _hint(self, status: int, listed: list[str] | None) -> str:
-        if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-            return _KEY_HINT
-        if status == HTTPStatus.NOT_FOUND and listed and self.model not in listed:
-            return f"Name one of its models with --model: {', '.join(listed[:_MODELS_NAMED])}"
-        if status == HTTPStatus.NOT_FOUND:
-            return f"Check the URL, which usually ends in /v1, and the model name {self.model!r}"
-        return "See the server's log"
-
-    def _error(self, path: str, status: int, text: str, hint: str) -> UnreachableError:
-        where = f"{self._server.shown_url.rstrip('/')}{path}"
-        return UnreachableError(
-            f"the model server at {where} {_describe_response(status, text)}. {hint}"
-        )
-
-
-_KEY_HINT: Final = "Check the key. To use another, name its environment variable with --key-env"
-
-
 async def preflight(
     server: Server,
     *,
@@ -341,42 +150,150 @@ async def preflight(
     """Tests what the server can do; also returns the model's name. Raises UnreachableError within `reach_seconds`."""
     start = time.monotonic()
     async with httpx.AsyncClient(timeout=None) as http:
-        connection = _Connection(server, http)
         try:
             async with asyncio.timeout(reach_seconds):
-                listed = await connection.models()
-                connection.choose_model(listed)
-                await connection.first_token(listed)
+                listed = await _list_models(http, server)
+                model = server.model or _only_model(server, listed)
+                await _check_chat(http, server, model, listed)
         except TimeoutError as error:
             raise UnreachableError(
                 f"the model server at {server.shown_url} did not answer within {reach_seconds:.0f} s. If it is "
                 "still loading its model, try again, or wait longer with --wait"
             ) from error
-        probes = [
-            await _within(probe_seconds, probe)
-            for probe in (connection.streaming, connection.tool_calls, connection.structured_output)
-        ]
-    assert connection.model is not None
-    return Preflight(
-        models=listed,
-        streaming=probes[0],
-        tool_calls=probes[1],
-        structured_output=probes[2],
-        input_tokens=connection.tokens.input,
-        output_tokens=connection.tokens.output,
-        seconds=round(time.monotonic() - start, 1),
-    ), connection.model
+    probes, notes = await hold_conversations(server, model, probe_seconds)
+    seconds = round(time.monotonic() - start, 1)
+    return Preflight(models=listed, conversations=probes, notes=notes, seconds=seconds), model
 
 
-async def _within(seconds: float, probe: Any) -> Probe:
+async def hold_conversations(
+    server: Server, model: str, seconds: float = PROBE_SECONDS
+) -> tuple[dict[str, Probe], list[str]]:
+    """Holds each conversation, for `seconds` at most. Also returns what the client adapted to the server."""
+    notes: dict[str, None] = {}
+    probes = {
+        name: await _hold(server, model, kind, stream, seconds, notes)
+        for name, kind, stream in _CONVERSATIONS
+    }
+    return probes, list(notes)
+
+
+async def _list_models(http: httpx.AsyncClient, server: Server) -> list[str] | None:
+    """None if the server has no list. Raises UnreachableError if it does not answer, or refuses the key."""
+    status, text = await _send(http, server, "GET", "/models")
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        raise _unusable(server, "/models", status, text, _KEY_HINT)
+    data = _field(_json(text), "data")
+    if status != HTTPStatus.OK or not isinstance(data, list):
+        return None
+    return [str(entry["id"]) for entry in data if isinstance(entry, dict) and "id" in entry]
+
+
+def _only_model(server: Server, listed: list[str] | None) -> str:
+    """The only listed model, as none was named. Raises UnreachableError."""
+    if listed is None or len(listed) != 1:
+        names = f" it has {', '.join(listed[:_MODELS_NAMED])}" if listed else " it lists none"
+        raise UnreachableError(f"name the model for {server.shown_url} with --model:{names}")
+    return listed[0]
+
+
+async def _check_chat(
+    http: httpx.AsyncClient, server: Server, model: str, listed: list[str] | None
+) -> None:
+    """Requests one token. Raises UnreachableError if the server gives no usable answer."""
+    message = {"role": "user", "content": "Say yes."}
+    body = {"model": model, "messages": [message], "max_completion_tokens": 1}
+    status, text = await _send(http, server, "POST", "/chat/completions", body)
+    limits = ("max_tokens", "max_completion_tokens", "output limit")
+    if status == HTTPStatus.BAD_REQUEST and any(word in text for word in limits):
+        return  # reasoning models refuse so low a limit
+    choices = _field(_json(text), "choices")
+    if status == HTTPStatus.OK and isinstance(choices, list) and choices:
+        return
+    hint = "See the server's log"
+    if status == HTTPStatus.OK:
+        hint = "This is not a chat completions response: check the URL, which usually ends in /v1"
+    elif status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        hint = _KEY_HINT
+    elif status == HTTPStatus.NOT_FOUND and listed and model not in listed:
+        hint = f"Name one of its models with --model: {', '.join(listed[:_MODELS_NAMED])}"
+    elif status == HTTPStatus.NOT_FOUND:
+        hint = f"Check the URL, which usually ends in /v1, and the model name {model!r}"
+    raise _unusable(server, "/chat/completions", status, text, hint)
+
+
+async def _send(
+    http: httpx.AsyncClient,
+    server: Server,
+    method: str,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+) -> tuple[int, str]:
+    """Status and text, cut at MAX_BYTES. Raises UnreachableError."""
+    headers = {"Authorization": f"Bearer {server.key or NO_KEY}"}
+    try:
+        async with http.stream(
+            method, f"{server.url}{path}", json=body, headers=headers
+        ) as response:
+            text = bytearray()
+            async for piece in response.aiter_bytes():
+                text += piece
+                if len(text) > MAX_BYTES:
+                    break
+            return response.status_code, server.without_secrets(text.decode("utf-8", "replace"))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        why = server.without_secrets(reason(error))
+        raise UnreachableError(
+            f"the model server at {server.shown_url} does not answer: {why}"
+        ) from error
+
+
+def _unusable(server: Server, path: str, status: int, text: str, hint: str) -> UnreachableError:
+    where = f"{server.shown_url}{path}"
+    return UnreachableError(
+        f"the model server at {where} {_describe_response(status, text)}. {hint}"
+    )
+
+
+async def _hold(
+    server: Server, model: str, kind: str, stream: Stream, seconds: float, notes: dict[str, None]
+) -> Probe:
+    """Holds a conversation through Vigil's own client, and adds to `notes` what the client adapted to."""
+    warnings: list[str] = []
+    connection = ModelServer(
+        api_key=server.key or NO_KEY,
+        base_url=server.url,
+        limits=Limits(whole=seconds, first_token=seconds, total=seconds),
+        stream=stream,
+        warn=warnings.append,
+    )
     try:
         async with asyncio.timeout(seconds):
-            answer: Probe = await probe()
-            return answer
+            conversation = await converse(
+                ChatProvider(connection), request_of(kind, model), unrecorded_call()
+            )
     except TimeoutError:
         return Probe(works=False, detail=f"no answer within {seconds:.0f} s")
-    except UnreachableError as error:
-        return Probe(works=False, detail=str(error))
+    except VigilError as error:
+        return Probe(works=False, detail=server.without_secrets(str(error)))
+    finally:
+        await connection.close()
+        notes |= dict.fromkeys(map(server.without_secrets, warnings))
+    notes |= dict.fromkeys(_returned_fields(conversation))
+    text = conversation.text[:200]
+    if kind in ("tools", "forced") and conversation.calls < 2:
+        turns = f"it called the tool {conversation.calls} times instead of twice"
+        return Probe(works=False, detail=f"{turns}, and answered: {text}")
+    if not conversation.is_complete:
+        return Probe(works=False, detail=f"it did not find the word: {text}")
+    return Probe(works=True, detail="the answer is right")
+
+
+def _returned_fields(conversation: Conversation) -> list[str]:
+    """The fields that the server gets back because it has sent them with its calls."""
+    messages = [answer.message for answer in conversation.answers if answer.tool_calls]
+    parts = [*messages, *(call for message in messages for call in message["tool_calls"])]
+    names = sorted({name for part in parts for name in part} - _USUAL_FIELDS)
+    return [f"What it sends with its calls is sent back: {', '.join(names)}"] if names else []
 
 
 def _json(text: str) -> Any:
@@ -390,33 +307,13 @@ def _field(value: Any, name: str) -> Any:
     return value.get(name) if isinstance(value, dict) else None
 
 
-def _message(answer: Any) -> dict[str, Any] | None:
-    choices = _field(answer, "choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    message = _field(first, "message")
-    return message if isinstance(message, dict) else None
-
-
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and 0 <= value < 10**9 else 0
-
-
-def _is_about_length(text: str) -> bool:
-    return any(word in text for word in ("max_tokens", "max_completion_tokens", "output limit"))
-
-
 def _describe_response(status: int, text: str) -> str:
     """The server's response in one line."""
     if re.match(r"\s*<(!doctype|html)", text, re.IGNORECASE):
         title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        heading = f" titled {_clipped(title[1])!r}" if title else ""
+        heading = f" titled {clip(title[1], _MAX_RESPONSE_CHARS)!r}" if title else ""
         return f"answered {status} with a web page{heading}"
     error = _field(_json(text), "error")
     message = _field(error, "message") or (error if isinstance(error, str) else None)
-    reason = _clipped(str(message or text)).rstrip(". ")
+    reason = clip(str(message or text), _MAX_RESPONSE_CHARS).rstrip(". ")
     return f"answered {status}: {reason or 'nothing'}"
-
-
-def _clipped(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _MAX_RESPONSE_CHARS else f"{line[:_MAX_RESPONSE_CHARS]}…"

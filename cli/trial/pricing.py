@@ -25,21 +25,14 @@ class TrialPrice:
     def sentence(self) -> str:
         """Describes the price and where it comes from."""
         usd = f"{self.price.input:f} USD in and {self.price.output:f} USD out per million tokens"
-        match self.source:
-            case "listed":
-                return f"{usd}, from the price list"
-            case "given":
-                return f"{usd}, as given with --price"
-            case "own_server":
-                return (
-                    "nothing, because the model is not in the price list and its server is on this machine or a "
-                    "private network. If its calls are billed, set their price with --price IN,OUT"
-                )
-            case "fallback":
-                return (
-                    f"{usd}: the FALLBACK price, because the model is not in the price list. Set its price with "
-                    "--price IN,OUT"
-                )
+        return {
+            "listed": f"{usd}, from the price list",
+            "given": f"{usd}, as given with --price",
+            "own_server": "nothing, because the model is not in the price list and its server is on this machine or a "
+            "private network. If its calls are billed, set their price with --price IN,OUT",
+            "fallback": f"{usd}: the FALLBACK price, because the model is not in the price list. Set its price with "
+            "--price IN,OUT",
+        }[self.source]
 
 
 def price_of(prices: Prices, model: str, url: str, price: str | None) -> TrialPrice:

@@ -3,18 +3,18 @@
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import Field
 
 from cli.errors import BadInputError, CommandError
-from cli.trial.facts import Checked, FactCheck, Judgement, WrittenProperty
+from cli.trial.facts import FactCheck, Judgement, WrittenProperty
 from cli.trial.preflight import Preflight
 from cli.verification import AgentVerified
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, CallKind, Phase
@@ -33,9 +33,10 @@ from shared.schemas.base import (
 from shared.schemas.iterations import CallResponse
 from shared.schemas.provenance import CheckedCounts
 
-REPORT_VERSION: Final = 1
+REPORT_VERSION: Final = 2
 EXAMPLES: Final = 10
 _ERROR_CHARACTERS: Final = 500
+_KIND_CHARACTERS: Final = 80
 _LEAST_CHECKED: Final = 5
 """Minimum number of checked facts for them alone to decide that a model is not usable."""
 
@@ -54,30 +55,6 @@ _FIRST_PHASE: Final = {
     "insight": Phase.ANALYSIS_GENERATION,
     "advise": Phase.ADVICE_GENERATION,
 }
-
-_REFUSALS: Final = (
-    (r"^the arguments of \S+ do not fit", "arguments do not fit the tool's schema"),
-    (r"^there is no tool", "no such tool in this phase"),
-    (r"repeat your instructions", "arguments repeat the instructions"),
-    (r"no page was read at", "evidence names a page that was not read"),
-    (r"this page is retracted", "evidence names a retracted page"),
-    (r"\.quote: it is not in", "quote is not in the page, word for word"),
-    (r"\.quote: \d+ characters", "quote is too short or too long"),
-    (r"^No evidence for", "properties without evidence"),
-    (r"^evidence names", "evidence for a property that is not given"),
-    (r"^evidence: \d+ entries", "no evidence, or too much"),
-    (r"no such node", "id of a node that does not exist"),
-    (r"do not satisfy the schema", "properties do not fit the type"),
-    (r"which may be the same thing|is a name of \[node", "node may exist under another name"),
-    (r"an edge joins two different nodes", "edge from a node to itself"),
-    (r" edges (start|lead|end|go|point)\b.* nodes, not ", "edge between the wrong types of nodes"),
-    (r"is not a valid name for a type|is reserved", "name of a type is not allowed"),
-    (r"^Unknown (node|edge) type|^There is no (node|edge) type", "type does not exist"),
-    (r"^propertiesSchema", "schema of a type is not allowed"),
-    (r"^the search service refused", "search service refused the request"),
-    (r"^(confidence|horizon|invalidation|objective)\b", "value is outside its limits"),
-)
-"""A refusal's text, and its kind in the report. Other refusals are grouped by their words, names and figures left out."""
 
 
 class Server(ResponseModel):
@@ -212,8 +189,11 @@ class VerificationReport(ResponseModel):
     breaks: list[str]
 
 
+_Word = Literal["usable", "usable with repairs", "usable in part", "not usable", "not finished"]
+
+
 class Verdict(ResponseModel):
-    word: Literal["usable", "usable with repairs", "usable in part", "not usable", "not finished"]
+    word: _Word
     sentence: str
     reasons: list[str]
 
@@ -297,100 +277,69 @@ class Recorded:
         ]
 
 
-@dataclass(frozen=True)
-class _Step:
+class _Step(NamedTuple):
+    id: UUID
     kind: str
     status: str
     error: str | None
 
 
+def _steps(recorded: Recorded) -> Iterator[_Step]:
+    if (first := recorded.configuration) is not None:
+        yield _Step(first.step_id, "configure", first.status, first.error)
+    for iteration in recorded.iterations:
+        for step in iteration.steps:
+            yield _Step(step.id, step.kind, step.status, step.error)
+
+
 def phases_of(recorded: Recorded) -> list[PhaseReport]:
     """One report per phase, in the order of the loop, configuration first."""
-    runs: dict[Phase, list[InteractionResponse]] = defaultdict(list)
-    for run in recorded.interactions:
-        runs[Phase(run.phase)].append(run)
-    failed_runs, errors = _failures(recorded)
-    calls: dict[Phase, list[CallResponse]] = defaultdict(list)
-    for call in recorded.calls:
-        if call.kind == CallKind.LLM:
-            calls[Phase(call.phase)].append(call)
-    return [
-        _phase(phase, runs[phase], calls[phase], failed_runs[phase], errors[phase])
-        for phase in _PHASES
-    ]
+    failures: dict[Phase, list[bool]] = defaultdict(list)
+    """Failed runs, by whether there is an interaction of them."""
+    errors: dict[Phase, dict[str, None]] = defaultdict(dict)
+    """Also those that a retry resolved."""
+    for step in _steps(recorded):
+        phases = [Phase(run.phase) for run in recorded.interactions if run.step_id == step.id]
+        phase = max(phases, key=_PHASES.index) if phases else _FIRST_PHASE[step.kind]
+        if step.status == "failed":
+            failures[phase].append(bool(phases))
+        if step.error:
+            errors[phase][step.error[:_ERROR_CHARACTERS]] = None
+    return [_phase(phase, recorded, failures[phase], list(errors[phase])) for phase in _PHASES]
 
 
 def _phase(
-    phase: Phase,
-    runs: Sequence[InteractionResponse],
-    calls: Sequence[CallResponse],
-    failures: Counter[bool],
-    errors: Mapping[str, None],
+    phase: Phase, recorded: Recorded, failures: Sequence[bool], errors: list[str]
 ) -> PhaseReport:
-    """`failures` counts failed runs by whether there is an interaction of them."""
-    failed = failures.total()
-    total = len(runs) + failures[False]
+    runs = [run for run in recorded.interactions if run.phase == phase]
+    failed, total = len(failures), len(runs) + failures.count(False)
     # A completed conversation can still have failed: its document was rejected.
     completed = min(sum(run.completed_at is not None for run in runs), total - failed)
-    answered_calls = [call for call in calls if call.answered_at is not None]
-    seconds = sum(
-        (call.answered_at - call.started_at).total_seconds()
-        for call in answered_calls
-        if call.answered_at
-    )
-    output = sum(call.output_tokens or 0 for call in answered_calls)
+    status: Literal["worked", "failed", "partly failed", "unfinished", "not reached"]
+    status = "worked" if completed == total else "unfinished"
+    if failed:
+        status = "partly failed" if completed else "failed"
+    calls = [
+        call
+        for call in recorded.calls
+        if call.kind == CallKind.LLM and call.phase == phase and call.answered_at is not None
+    ]
+    times = ((call.answered_at or call.started_at) - call.started_at for call in calls)
+    seconds = sum(time.total_seconds() for time in times)
+    output = sum(call.output_tokens or 0 for call in calls)
     return PhaseReport(
         phase=phase.value,
-        status=_status(total, completed, failed),
+        status=status if total else "not reached",
         runs=total,
         completed=completed,
         failed=failed,
-        calls=len(answered_calls),
-        input_tokens=sum(call.input_tokens or 0 for call in answered_calls),
+        calls=len(calls),
+        input_tokens=sum(call.input_tokens or 0 for call in calls),
         output_tokens=output,
         seconds=round(seconds, 3),
         tokens_per_second=round(output / seconds, 1) if seconds and output else None,
-        errors=list(errors),
+        errors=errors,
     )
-
-
-def _status(
-    runs: int, completed: int, failed: int
-) -> Literal["worked", "failed", "partly failed", "unfinished", "not reached"]:
-    if not runs:
-        return "not reached"
-    if failed:
-        return "partly failed" if completed else "failed"
-    return "worked" if completed == runs else "unfinished"
-
-
-def _failures(
-    recorded: Recorded,
-) -> tuple[dict[Phase, Counter[bool]], dict[Phase, dict[str, None]]]:
-    """The failed runs of each phase, and its errors, including those that a retry resolved."""
-    of_step: dict[UUID, list[InteractionResponse]] = defaultdict(list)
-    for run in recorded.interactions:
-        if run.step_id is not None:
-            of_step[run.step_id].append(run)
-    failed_runs: dict[Phase, Counter[bool]] = defaultdict(Counter)
-    errors: dict[Phase, dict[str, None]] = defaultdict(dict)
-    for step_id, step in _steps(recorded):
-        runs = sorted(of_step[step_id], key=lambda run: _PHASES.index(Phase(run.phase)))
-        phase = Phase(runs[-1].phase) if runs else _FIRST_PHASE[step.kind]
-        if step.status == "failed":
-            failed_runs[phase][bool(runs)] += 1
-        if step.error:
-            errors[phase][step.error[:_ERROR_CHARACTERS]] = None
-    return failed_runs, errors
-
-
-def _steps(recorded: Recorded) -> Iterator[tuple[UUID, _Step]]:
-    configuration = recorded.configuration
-    if configuration is not None:
-        yield configuration.step_id, _Step("configure", configuration.status, configuration.error)
-    for iteration in recorded.iterations:
-        for step in iteration.steps:
-            yield step.id, _Step(step.kind, step.status, step.error)
 
 
 def tools_of(interactions: Iterable[InteractionResponse]) -> ToolsReport:
@@ -426,13 +375,10 @@ def tools_of(interactions: Iterable[InteractionResponse]) -> ToolsReport:
 
 
 def refusal_kind(text: str) -> str:
-    """Classifies a refusal by its text."""
-    for pattern, kind in _REFUSALS:
-        if re.search(pattern, text):
-            return kind
-    first = re.split(r"[;.:]\s", text, maxsplit=1)[0]
-    without_names = re.sub(r"'[^']*'|\"[^\"]*\"|“[^”]*”|\[[^\]]*\]", "…", first)
-    return re.sub(r"\b[0-9a-f-]{36}\b|\d+", "…", without_names)[:80]
+    """The beginning of a refusal without names, ids and figures, so that refusals of one kind are counted together."""
+    sentence = re.split(r"[;.]\s", text, maxsplit=1)[0]
+    without_names = re.sub(r"'[^']*'|\"[^\"]*\"|“[^”]*”|\[[^\]]*\]", "…", sentence)
+    return re.sub(r"\b[0-9a-f-]{36}\b|\d+", "…", without_names)[:_KIND_CHARACTERS]
 
 
 def repairs_of(interactions: Iterable[InteractionResponse]) -> RepairReport:
@@ -450,7 +396,7 @@ def repairs_of(interactions: Iterable[InteractionResponse]) -> RepairReport:
 
 def structured_of(recorded: Recorded) -> StructuredReport:
     """Counted from the calls: one with `asks_again` repeats the request of the call before it."""
-    failed_steps = {step_id for step_id, step in _steps(recorded) if step.status == "failed"}
+    failed_steps = {step.id for step in _steps(recorded) if step.status == "failed"}
     failed_runs = {
         run.id
         for run in recorded.interactions
@@ -476,12 +422,8 @@ def structured_of(recorded: Recorded) -> StructuredReport:
 
 def _corrected_answers(run: InteractionResponse) -> int:
     """How many answers, not tool calls, code corrected."""
-    tools = {
-        call.name
-        for event in run.events
-        if isinstance(event, AnswerEvent)
-        for call in event.tool_calls
-    }
+    answers = (event for event in run.events if isinstance(event, AnswerEvent))
+    tools = {call.name for answer in answers for call in answer.tool_calls}
     subjects = {event.subject for event in run.events if isinstance(event, RepairEvent)}
     return len(subjects - tools)
 
@@ -500,20 +442,24 @@ def graph_of(recorded: Recorded) -> GraphReport:
 
 def facts_of(recorded: Recorded, check: FactCheck) -> FactsReport:
     """Every property of every node and edge but those of conclusions."""
-    by_judgement: dict[Judgement, list[Checked]] = defaultdict(list)
+    by_judgement: dict[Judgement, list[CheckedFact]] = defaultdict(list)
     for prop in _properties(recorded):
-        checked = check.check(prop)
-        by_judgement[checked.judgement].append(checked)
+        judgement, stated = check.check(prop)
+        edge = f" — {prop.about} → {prop.other}" if prop.about else ""
+        fact = CheckedFact(
+            element=f"{prop.subject}{edge}",
+            property=prop.property,
+            written=str(prop.value)[:_ERROR_CHARACTERS],
+            stated=stated and stated[:_ERROR_CHARACTERS],
+        )
+        by_judgement[judgement].append(fact)
+    right, wrong = by_judgement[Judgement.RIGHT], by_judgement[Judgement.WRONG]
     return FactsReport(
-        right=len(by_judgement[Judgement.RIGHT]),
-        wrong=len(by_judgement[Judgement.WRONG]),
+        right=len(right),
+        wrong=len(wrong),
         not_checkable=len(by_judgement[Judgement.NOT_CHECKABLE]),
-        wrong_examples=[
-            _as_checked_fact(example) for example in by_judgement[Judgement.WRONG][:EXAMPLES]
-        ],
-        right_examples=[
-            _as_checked_fact(example) for example in by_judgement[Judgement.RIGHT][:EXAMPLES]
-        ],
+        wrong_examples=wrong[:EXAMPLES],
+        right_examples=right[:EXAMPLES],
     )
 
 
@@ -529,17 +475,6 @@ def _properties(recorded: Recorded) -> Iterator[WrittenProperty]:
                 yield WrittenProperty(
                     edge.source_name, name, value, edge.type, edge.target_name, edge.properties
                 )
-
-
-def _as_checked_fact(checked: Checked) -> CheckedFact:
-    prop = checked.written
-    edge = f" — {prop.about} → {prop.other}" if prop.about else ""
-    return CheckedFact(
-        element=f"{prop.subject}{edge}",
-        property=prop.property,
-        written=str(prop.value)[:_ERROR_CHARACTERS],
-        stated=checked.stated and checked.stated[:_ERROR_CHARACTERS],
-    )
 
 
 def verification_of(result: AgentVerified | None) -> VerificationReport | None:
@@ -565,27 +500,35 @@ def verdict_of(
 ) -> Verdict:
     """The verdict in plain words, with its reasons."""
     by_phase = {phase.phase: phase for phase in phases}
+    bad = [phase.phase for phase in phases if phase.failed or phase.status == "unfinished"]
+    asked, ended = run.iterations_asked, run.iterations_completed + run.iterations_failed
+    is_cut_off = run.ended != "finished" and ended < max(asked, 1)
+    has_evidence = bool(graph.nodes and graph.evidence)
+    most_wrong = facts.wrong > facts.right and facts.wrong + facts.right >= _LEAST_CHECKED
+    is_broken = verification is not None and not verification.holds
+    is_unconfigured = by_phase[Phase.CONFIGURATION].status == "failed"
+    cases: Sequence[tuple[bool, _Word, str]] = (
+        (run.ended == "budget" or is_cut_off, "not finished", _WHY_ENDED.get(run.ended, "")),
+        (is_unconfigured, "not usable", "configuration failed"),
+        (bool(asked) and not run.iterations_completed, "not usable", "no iteration completed"),
+        (
+            bool(asked) and not has_evidence,
+            "not usable",
+            "it wrote nothing with evidence to the graph",
+        ),
+        (most_wrong, "not usable", "most checkable facts are wrong"),
+        (is_broken, "not usable", "what it wrote cannot be verified"),
+        (bool(bad), "usable in part", f"failures in {', '.join(bad)}"),
+        (
+            bool(structured.after_repair or repairs.total),
+            "usable with repairs",
+            "every phase worked",
+        ),
+        (True, "usable", "every phase that was reached worked"),
+    )
+    word, why = next((word, why) for applies, word, why in cases if applies)
     reasons = list(_reasons(phases, structured, repairs, facts, graph))
-    ended_iterations = run.iterations_completed + run.iterations_failed
-    if run.ended == "budget" or (
-        run.ended != "finished" and ended_iterations < max(run.iterations_asked, 1)
-    ):
-        return _verdict("not finished", _WHY_ENDED[run.ended], reasons)
-    if by_phase[Phase.CONFIGURATION].status == "failed":
-        return _verdict("not usable", "configuration failed", reasons)
-    if run.iterations_asked and not run.iterations_completed:
-        return _verdict("not usable", "no iteration completed", reasons)
-    if run.iterations_asked and not (graph.nodes and graph.evidence):
-        return _verdict("not usable", "it wrote nothing with evidence to the graph", reasons)
-    if facts.wrong > facts.right and facts.wrong + facts.right >= _LEAST_CHECKED:
-        return _verdict("not usable", "most checkable facts are wrong", reasons)
-    if verification is not None and not verification.holds:
-        return _verdict("not usable", "what it wrote cannot be verified", reasons)
-    if bad := [phase.phase for phase in phases if phase.failed or phase.status == "unfinished"]:
-        return _verdict("usable in part", f"failures in {', '.join(bad)}", reasons)
-    if structured.after_repair or repairs.total:
-        return _verdict("usable with repairs", "every phase worked", reasons)
-    return _verdict("usable", "every phase that was reached worked", reasons)
+    return Verdict(word=word, sentence=f"{word}: {why}", reasons=reasons)
 
 
 _WHY_ENDED: Final = {
@@ -594,14 +537,6 @@ _WHY_ENDED: Final = {
     "budget": "the budget is used up",
     "failed": "the trial itself failed",
 }
-
-
-def _verdict(
-    word: Literal["usable", "usable with repairs", "usable in part", "not usable", "not finished"],
-    why: str,
-    reasons: list[str],
-) -> Verdict:
-    return Verdict(word=word, sentence=f"{word}: {why}", reasons=reasons)
 
 
 def _reasons(

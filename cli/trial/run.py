@@ -19,26 +19,24 @@ from cli.errors import AwayError, CommandError
 from cli.local.errors import LocalError
 from cli.local.members import demo_ports
 from cli.local.supervisor import Stack, installation
-from cli.render.console import clip, duration
-from cli.render.costs import usd
 from cli.render.operations import Activity
 from cli.throwaway import create_agent, run_iterations, temporary_directory, watching
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
-from cli.trial.preflight import HIDDEN, PROBE_SECONDS, Preflight, preflight
+from cli.trial.preflight import HIDDEN, Preflight, preflight
 from cli.trial.preflight import Server as ModelServer
 from cli.trial.pricing import TrialPrice, output_limit, price_of, write_prices
 from cli.trial.report import Recorded, Report, Run
-from cli.trial.turns import try_turns
 from cli.verification import verify_agent
-from cli.watch import IterationWatch
 from sandbox.corpus.factbook import countries
 from shared.llm.pricing import Prices
 from shared.runtime.providers import NO_KEY
 from shared.runtime.settings import SANDBOX_MODEL
 from shared.schemas.base import AgentDetails, IterationDetails
+from shared.schemas.costs import BudgetResponse
 from shared.schemas.iterations import CallResponse
 from shared.version import vigil_version
+from shared.wording import clip, duration, usd
 
 MISSION: Final = (
     "Watch electricity, oil and gas and the exports of Ghana and Nigeria, "
@@ -94,18 +92,19 @@ def run_trial(console: Console, trial: Trial) -> Report:
     Raises UnreachableError before anything is started if the model server cannot be used, LocalError if the
     installation cannot start, and KeyboardInterrupt if Ctrl-C comes before there is anything to report.
     """
-    capabilities: Preflight | None = None
-    model = SANDBOX_MODEL
+    capabilities, model = Preflight(), SANDBOX_MODEL
     if trial.server is not None:
-        console.print(f"  testing the features of {escape(trial.server.shown_url)}", soft_wrap=True)
+        console.print(f"  testing the features of {escape(trial.server.shown_url)}")
         capabilities, model = asyncio.run(preflight(trial.server, reach_seconds=trial.wait_seconds))
-        turns = asyncio.run(try_turns(trial.server, model, PROBE_SECONDS))
-        capabilities = capabilities.model_copy(update={"turns": turns})
-        _show_preflight(console, capabilities)
+        for feature, probe in capabilities.conversations.items():
+            mark = "[good]✓[/]" if probe.works else "[warn]![/]"
+            console.print(f"    {mark} {feature}: [quiet]{escape(clip(probe.detail, 160))}[/]")
+        for each in capabilities.notes:
+            console.print(f"    [quiet]· {escape(each)}[/]")
     url = trial.server.url if trial.server is not None else ""
     price = price_of(trial.prices, model, url, trial.price)
     limit = output_limit(price.price, trial.budget_usd, trial.output_tokens)
-    console.print(f"  Price: {escape(price.sentence())}.", soft_wrap=True)
+    console.print(f"  Price: {escape(price.sentence())}.")
     with temporary_directory(trial.keep) as directory:
         directory.create()
         prices_file = directory.root / "trial-prices.toml"
@@ -122,11 +121,6 @@ def run_trial(console: Console, trial: Trial) -> Report:
             installation(directory, providers, demo_ports, activity.say) as stack,
         ):
             activity.end()
-            if capabilities is None:
-                sandbox_url, sandbox_key = stack.sandbox_model
-                capabilities, _ = asyncio.run(
-                    preflight(ModelServer(sandbox_url, SANDBOX_MODEL, sandbox_key))
-                )
             course = _Course()
             recorded = _run(console, trial, stack, course)
     report = _report(trial, model, capabilities, price, limit, course, recorded)
@@ -166,7 +160,10 @@ def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recor
             course.agent = progress.agent = agent
 
         try:
-            _cycle(console, trial, watch, store_agent)
+            agent = create_agent(console, watch, MISSION, store_agent)
+            if agent.status == "ready":
+                for _ in run_iterations(watch, agent, trial.iterations):
+                    continue
             course.ended = "time_limit" if watch.out_of_time else "finished"
         except KeyboardInterrupt:
             course.ended = "interrupted"
@@ -177,11 +174,8 @@ def _run(console: Console, trial: Trial, stack: Stack, course: _Course) -> Recor
             course.errors.append(str(error))
         recorded = _read_records(watch.client, course, trial.iterations)
         completed = sum(iteration.status == "completed" for iteration in recorded.iterations)
-        if (
-            recorded.agent is not None
-            and _is_suspended(recorded.agent)
-            and completed < max(trial.iterations, 1)
-        ):
+        is_suspended = recorded.agent is not None and _is_suspended(recorded.agent)
+        if is_suspended and completed < max(trial.iterations, 1):
             course.ended = "budget"
         if course.ended != "finished":
             console.print(
@@ -196,18 +190,6 @@ _WHY: Final = {
     "budget": "The budget is used up",
     "failed": "The installation failed",
 }
-
-
-def _cycle(
-    console: Console,
-    trial: Trial,
-    watch: IterationWatch,
-    store_agent: Callable[[AgentDetails], None],
-) -> None:
-    agent = create_agent(console, watch, MISSION, store_agent)
-    if agent.status == "ready":
-        for _ in run_iterations(watch, agent, trial.iterations):
-            pass
 
 
 class _Progress:
@@ -244,8 +226,7 @@ class _Progress:
         self._console.print(
             f"  [quiet]… {duration(seconds)}: {escape(', '.join(phases) or 'between two calls')}; "
             f"{totals.llm_calls} answers, {totals.input_tokens:,} tokens in, {totals.output_tokens:,} out, "
-            f"{usd(totals.cost_usd)}[/]",
-            soft_wrap=True,
+            f"{usd(totals.cost_usd)}[/]"
         )
 
 
@@ -263,9 +244,9 @@ def _read_records(client: Client, course: _Course, iterations_asked: int) -> Rec
         return Recorded(None, None, (), (), (), (), None, 0.0)
     agent = str(course.agent.id)
 
-    def read_or_default(subject: str, read: Callable[[], T], default: T) -> T:
+    def read(subject: str, load: Callable[[], T], default: T) -> T:
         try:
-            return read()
+            return load()
         except CommandError as error:
             course.errors.append(f"could not read {subject}: {error}")
             return default
@@ -274,24 +255,24 @@ def _read_records(client: Client, course: _Course, iterations_asked: int) -> Rec
         heads = sorted(client.iterations(agent, limit=None), key=lambda head: head.number)
         return [client.iteration(head.id) for head in heads if head.number <= iterations_asked]
 
-    details: list[IterationDetails] = read_or_default("the iterations", iterations, [])
+    def all_calls() -> list[CallResponse]:
+        return list(client.pages(CallResponse, client.agent_path(agent, "calls")))
+
+    def spent_usd() -> float:
+        return client.get(BudgetResponse, client.agent_path(agent, "budget")).usage.spent_usd
+
+    details: list[IterationDetails] = read("the iterations", iterations, [])
     iteration_ids = {None, *(iteration.id for iteration in details)}
-    calls: list[CallResponse] = read_or_default(
-        "the calls", lambda: list(client.calls_made(agent)), []
-    )
+    calls: list[CallResponse] = read("the calls", all_calls, [])
     return Recorded(
-        agent=read_or_default("the agent", lambda: client.agent(agent), course.agent),
-        configuration=read_or_default(
-            "the configuration", lambda: client.configuration(agent), None
-        ),
+        agent=read("the agent", lambda: client.agent(agent), course.agent),
+        configuration=read("the configuration", lambda: client.configuration(agent), None),
         iterations=details,
         calls=[call for call in calls if call.iteration_id in iteration_ids],
-        nodes=read_or_default("the nodes", lambda: list(client.nodes(agent, _NODES_READ)), []),
-        edges=read_or_default("the edges", lambda: list(client.edges(agent, _NODES_READ)), []),
-        verified=read_or_default(
-            "the verification", lambda: verify_agent(client, client.agent(agent)), None
-        ),
-        spent_usd=read_or_default("the budget", lambda: client.budget(agent).usage.spent_usd, 0.0),
+        nodes=read("the nodes", lambda: list(client.nodes(agent, _NODES_READ)), []),
+        edges=read("the edges", lambda: list(client.edges(agent, _NODES_READ)), []),
+        verified=read("the verification", lambda: verify_agent(client, client.agent(agent)), None),
+        spent_usd=read("the budget", spent_usd, 0.0),
     )
 
 
@@ -353,27 +334,7 @@ def _report(
 
 def _without_secrets(report: Report, server: ModelServer | None) -> Report:
     """Removes the key, which servers and models may repeat in their answers."""
-    if server is None:
-        return report
-    for secret in server.secrets:
-        content = report.model_dump_json().replace(
-            json.dumps(secret, ensure_ascii=False)[1:-1], HIDDEN
-        )
-        report = Report.model_validate_json(content)
+    for secret in server.secrets if server is not None else ():
+        written = json.dumps(secret, ensure_ascii=False)[1:-1]
+        report = Report.model_validate_json(report.model_dump_json().replace(written, HIDDEN))
     return report
-
-
-def _show_preflight(console: Console, capabilities: Preflight) -> None:
-    turns = capabilities.turns
-    for feature, probe in (
-        ("streaming", capabilities.streaming),
-        ("tool calls", capabilities.tool_calls),
-        ("structured answers", capabilities.structured_output),
-        *(turns.conversations.items() if turns else ()),
-    ):
-        mark = "[good]✓[/]" if probe.works else "[warn]![/]"
-        console.print(
-            f"    {mark} {feature}: [quiet]{escape(clip(probe.detail, 160))}[/]", soft_wrap=True
-        )
-    for each in turns.notes if turns else ():
-        console.print(f"    [quiet]· {escape(each)}[/]", soft_wrap=True)

@@ -3,9 +3,12 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from email.utils import parsedate_to_datetime
+
+from sandbox.text.tokens import join_with_and
 
 
 class CorpusError(Exception):
@@ -37,7 +40,10 @@ class SkippedFile:
 MAX_CORPUS_BYTES = 50 * 1024 * 1024
 """Files beyond this total are left out, so that a corpus is read in seconds."""
 MAX_NAMED = 4
-"""How many skipped files, or documents in another language, are named."""
+"""How many skipped files or labels are named."""
+MAX_COMPARED_LABELS = 2
+MAX_COMPARED_SUBJECTS = 3
+"""How many labels and subjects a suggested mission names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,55 +57,55 @@ class LoadReport:
     """How many files of each unknown type (suffix with its dot) were left out."""
     documents: int = 0
     """How many documents they gave; long ones are split later."""
-    foreign: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By language other than English: the titles of the documents in it."""
-
-    english: tuple[str, ...] = ()
-    """The titles of the first documents in English."""
     beyond: int = 0
     """How many files were left out because those before them have MAX_CORPUS_BYTES."""
-
-    @property
-    def foreign_documents(self) -> int:
-        """How many documents are in a language other than English."""
-        return sum(map(len, self.foreign.values()))
+    figures: int = 0
+    """How many labelled figures the documents have."""
+    labels: tuple[str, ...] = ()
+    """The labels of most documents, without years."""
+    subjects: tuple[str, ...] = ()
+    """The subjects with the most labelled figures, in this order."""
 
     def describe_skipped(self) -> str:
         """`a.json (invalid JSON, line 3) and 2 more files; 3 files of other types (.pdf)`; empty if nothing was skipped."""
         parts = []
         if self.skipped:
             named = [f"{file.name} ({file.reason})" for file in self.skipped[:MAX_NAMED]]
-            parts.append(_and_more(named, len(self.skipped), "files"))
+            parts.append(_and_more(named, len(self.skipped), "file"))
         if self.other_types:
-            count = sum(self.other_types.values())
             types = [name for name, _ in Counter(self.other_types).most_common()]
-            listed = _and_more(types[:MAX_NAMED], len(types), "types")
-            parts.append(f"{count} {'file' if count == 1 else 'files'} of other types ({listed})")
+            listed = _and_more(types[:MAX_NAMED], len(types), "type")
+            parts.append(
+                f"{_plural(sum(self.other_types.values()), 'file')} of other types ({listed})"
+            )
         if self.beyond:
-            noun = "file" if self.beyond == 1 else "files"
-            parts.append(f"{self.beyond:,} {noun} beyond the first {MAX_CORPUS_BYTES >> 20} MB")
+            limit = f"the first {MAX_CORPUS_BYTES >> 20} MB"
+            parts.append(f"{_plural(self.beyond, 'file')} beyond {limit}")
         return "; ".join(parts)
 
-    def describe_foreign(self) -> str:
-        """`8 German and 4 Chinese (Bericht, Lage, 报告 and 9 more documents)`; empty if all documents are English."""
-        if not self.foreign:
-            return ""
-        by_count = sorted(self.foreign.items(), key=lambda pair: -len(pair[1]))
-        counts = [f"{len(titles)} in {language}" for language, titles in by_count]
-        several = _and_more(counts[:MAX_NAMED], len(counts), "languages")
-        titles = [title for _, titles in by_count for title in titles[:2]][:MAX_NAMED]
-        return f"{several} ({_and_more(titles, self.foreign_documents, 'documents')})"
+    def describe_figures(self) -> str:
+        """`12 labelled figures, such as Capacity and Revenue`; `no labelled figures`."""
+        if not self.figures:
+            return "no labelled figures"
+        examples = join_with_and(self.labels[:MAX_NAMED])
+        return f"{_plural(self.figures, 'labelled figure')}, such as {examples}"
 
-    def describe_english(self) -> str:
-        """`Report, Situation and 3 more documents`; empty if no document is in English."""
-        return _and_more(list(self.english), self.documents - self.foreign_documents, "documents")
+    def suggest_mission(self) -> str:
+        """A mission that compares the figures of most documents; empty if there are no labelled figures."""
+        if not self.figures:
+            return ""
+        labels = join_with_and([label.lower() for label in self.labels[:MAX_COMPARED_LABELS]])
+        subjects = join_with_and(self.subjects[:MAX_COMPARED_SUBJECTS])
+        return f"Watch {labels} of {subjects}, and find out what stands out"
 
 
 def _and_more(named: list[str], count: int, noun: str) -> str:
     more = count - len(named)
-    if more == 1:
-        noun = noun.removesuffix("s")
-    return ", ".join(named) + (f" and {more} more {noun}" if more else "")
+    return ", ".join(named) + (f" and {_plural(more, f'more {noun}')}" if more else "")
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +117,7 @@ class Corpus:
     report: LoadReport
 
 
-FORMATS = (
-    "%d %B %Y",
-    "%d %b %Y",
-    "%B %d, %Y",
-    "%b %d, %Y",
-    "%Y/%m/%d",
-    "%d.%m.%Y",
-)
+FORMATS = ("%Y-%m-%d", "%d %B %Y", "%d %b %Y", "%B %d, %Y", "%b %d, %Y", "%Y/%m/%d", "%d.%m.%Y")
 ISO_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?!\d)")
 FIRST_YEAR = 1000
 """An earlier year is a placeholder such as 0001-01-01."""
@@ -135,27 +134,14 @@ def parse_date(text: str | None) -> date | None:
 
 def _stated_day(text: str) -> date | None:
     if match := ISO_DAY.match(text):
-        return _parse_day(match.group(1), "%Y-%m-%d")
-    return next((day for day in (_parse_day(text, form) for form in FORMATS) if day), None) or (
-        _mail_day(text)
-    )
-
-
-def _parse_day(text: str, form: str) -> date | None:
-    try:
-        return datetime.strptime(text, form).date()  # noqa: DTZ007 - a day has no zone
-    except ValueError:
-        return None
-
-
-def _mail_day(text: str) -> date | None:
-    """The day of a date such as `Mon, 23 Nov 2026 10:00:00 GMT`."""
-    if text.count(":") < 1 or "," not in text:
-        return None
-    try:
-        return parsedate_to_datetime(text).date()
-    except ValueError:
-        return None
+        text = match.group(1)
+    for form in FORMATS:
+        with suppress(ValueError):
+            return datetime.strptime(text, form).date()  # noqa: DTZ007 - a day has no zone
+    if ":" in text and "," in text:  # such as `Mon, 23 Nov 2026 10:00:00 GMT`
+        with suppress(ValueError):
+            return parsedate_to_datetime(text).date()
+    return None
 
 
 MAX_DOCUMENT_CHARS = 100_000

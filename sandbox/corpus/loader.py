@@ -2,8 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from sandbox.corpus.parsers import (
     read_markdown,
     read_text,
 )
-from sandbox.text.language import ENGLISH, language_of
+from sandbox.text.labels import parse_label, subject_of
 
 PARSERS: Mapping[str, Callable[[SourceFile], list[Document]]] = {
     ".md": read_markdown,
@@ -49,97 +48,69 @@ def no_progress(_read: int, _of: int) -> None:
     """Report no progress."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileList:
-    """The files below a folder in a fixed order, and what cannot be a file of a corpus."""
-
-    files: tuple[Path, ...]
-    skipped: tuple[SkippedFile, ...] = ()
-
-
 def load_folder(path: Path, progress: Progress = no_progress) -> Corpus:
     """Read every known file below `path`. Files that cannot be read are left out and reported.
 
     Raises CorpusError if the path is missing or no document can be read.
     """
-    listed = list_files(path)
-    folder = _Folder(path, [*listed.skipped])
-    folder.read(listed.files, progress)
-    return folder.corpus()
-
-
-@dataclass(slots=True)
-class _Folder:
-    """The documents of a folder while they are read."""
-
-    path: Path
-    skipped: list[SkippedFile]
-    documents: list[Document] = field(default_factory=list)
-    other_types: Counter[str] = field(default_factory=Counter)
-    files: int = 0
-    """How many gave documents."""
-    beyond: int = 0
-    """How many are beyond MAX_CORPUS_BYTES."""
-
-    def read(self, files: tuple[Path, ...], progress: Progress) -> None:
-        bytes_left = MAX_CORPUS_BYTES
-        for number, file in enumerate(files):
-            progress(number, len(files))
-            if file.suffix.lower() not in PARSERS:
-                self.other_types[file.suffix.lower() or "no suffix"] += 1
+    root = path if path.is_dir() else path.parent
+    files, skipped = list_files(path)
+    documents: list[Document] = []
+    other_types: Counter[str] = Counter()
+    read = beyond = 0
+    bytes_left = MAX_CORPUS_BYTES
+    for number, file in enumerate(files):
+        progress(number, len(files))
+        suffix = file.suffix.lower()
+        if suffix not in PARSERS:
+            other_types[suffix or "no suffix"] += 1
+            continue
+        size_bytes = _size_bytes(file)
+        if size_bytes <= MAX_FILE_BYTES:  # a larger one is not read
+            if size_bytes > bytes_left:
+                beyond += 1
                 continue
-            size_bytes = _size_bytes(file)
-            if bytes_left < size_bytes <= MAX_FILE_BYTES:
-                self.beyond += 1
-                continue
-            if size_bytes <= MAX_FILE_BYTES:  # a larger one is not read
-                bytes_left -= size_bytes
-            self._read_file(file)
-
-    def corpus(self) -> Corpus:
-        """Raises CorpusError if there is no document."""
-        titles: dict[str, list[str]] = {}
-        for document in self.documents:
-            titles.setdefault(language_of(document.text), []).append(document.title)
-        english = tuple(titles.pop(ENGLISH, ())[:MAX_NAMED])
-        report = LoadReport(
-            self.files,
-            tuple(self.skipped),
-            dict(self.other_types),
-            len(self.documents),
-            {language: tuple(named) for language, named in titles.items()},
-            english,
-            self.beyond,
-        )
-        if not self.documents:
-            raise CorpusError(_why_empty(self.path, report))
-        return Corpus(str(self.path), tuple(split_long_documents(self.documents)), report)
-
-    def _read_file(self, file: Path) -> None:
-        source = SourceFile(file, self._root)
+            bytes_left -= size_bytes
+        source = SourceFile(file, root)
         try:
-            documents = [
-                document
-                for document in PARSERS[file.suffix.lower()](source)
-                if document.text.strip()
-            ]
+            found = [each for each in PARSERS[suffix](source) if each.text.strip()]
+            troubles = source.troubles or ([] if found else ["no text"])
         except UnreadableFileError as error:
-            self._skip(file, str(error))
-            return
-        for trouble in source.troubles:
-            self._skip(file, trouble)
-        if documents:
-            self.files += 1
-            self.documents += documents
-        else:
-            self._skip(file, "no text")
+            found, troubles = [], [str(error)]
+        name = _shown(file.relative_to(root))
+        skipped += [SkippedFile(name, trouble) for trouble in troubles]
+        documents += found
+        read += bool(found)
+    report = _report(documents, read, skipped, other_types, beyond)
+    if not documents:
+        raise CorpusError(_why_empty(path, report))
+    return Corpus(str(path), tuple(split_long_documents(documents)), report)
 
-    def _skip(self, file: Path, reason: str) -> None:
-        self.skipped.append(SkippedFile(_shown(file.relative_to(self._root)), reason))
 
-    @property
-    def _root(self) -> Path:
-        return self.path if self.path.is_dir() else self.path.parent
+def _report(
+    documents: Sequence[Document],
+    files: int,
+    skipped: Sequence[SkippedFile],
+    other_types: Mapping[str, int],
+    beyond: int,
+) -> LoadReport:
+    labels: Counter[str] = Counter()
+    subjects: Counter[str] = Counter()
+    for document in documents:
+        lines = filter(None, map(parse_label, document.text.splitlines()))
+        figures = [line for line in lines if line.figure]
+        labels.update(list(dict.fromkeys(line.key for line in figures)))
+        subjects.update(line.subject or subject_of(document.title) for line in figures)
+    return LoadReport(
+        files,
+        tuple(skipped),
+        dict(other_types),
+        len(documents),
+        beyond,
+        subjects.total(),
+        tuple(label for label, _ in labels.most_common(MAX_NAMED)),
+        tuple(subject for subject, _ in subjects.most_common(MAX_NAMED)),
+    )
 
 
 def _size_bytes(file: Path) -> int:
@@ -159,8 +130,8 @@ def _why_empty(path: Path, report: LoadReport) -> str:
     )
 
 
-def list_files(path: Path) -> FileList:
-    """All files below `path`, those nearest to it first, except those whose name starts with a dot.
+def list_files(path: Path) -> tuple[list[Path], list[SkippedFile]]:
+    """All files below `path`, those nearest to it first, except those whose name starts with a dot; and what is no file.
 
     Raises CorpusError if there is no such file or folder.
     """
@@ -172,54 +143,43 @@ def list_files(path: Path) -> FileList:
         raise CorpusError(
             f"There is no corpus at {path}. Specify a folder of documents ({KNOWN_TYPES})."
         )
-    return _walk(path) if path.is_dir() else FileList((path,))
+    return _walk(path) if path.is_dir() else ([path], [])
 
 
-def _walk(root: Path) -> FileList:
+def _walk(root: Path) -> tuple[list[Path], list[SkippedFile]]:
     files: list[Path] = []
     skipped: list[SkippedFile] = []
-    visited: set[str] = set()
-    ancestors = {str(folder) for folder in (root.resolve(), *root.resolve().parents)}
+    # A folder is not entered a second time, by a link, nor one that the corpus lies in.
+    entered = {str(folder) for folder in (root.resolve(), *root.resolve().parents)}
 
     def note(error: OSError) -> None:
         name = _shown(Path(error.filename).relative_to(root))
         skipped.append(SkippedFile(f"{name}/", (error.strerror or str(error)).lower()))
 
+    def is_new(folder: str) -> bool:
+        target = os.path.realpath(folder)
+        known = target in entered
+        entered.add(target)
+        return not known
+
     for folder, subfolders, names in os.walk(root, onerror=note, followlinks=True):
-        visited.add(os.path.realpath(folder))
         subfolders[:] = [
             name
             for name in sorted(subfolders)
-            if not name.startswith(".")
-            and _is_new(Path(folder, name), visited, ancestors)
-            and _is_utf8(name)
+            if not name.startswith(".") and _is_utf8(name) and is_new(os.path.join(folder, name))
         ]
         for name in names:
-            if name.startswith("."):
-                continue
-            if _is_utf8(name):
+            if _is_utf8(name) and not name.startswith("."):
                 files.append(Path(folder, name))
-            else:
+            elif not name.startswith("."):
                 place = Path(folder, name).relative_to(root)
                 skipped.append(SkippedFile(_shown(place), "its name is not UTF-8"))
     files.sort(key=lambda file: (len(file.parts), str(file)))
-    return FileList(tuple(files), tuple(sorted(skipped, key=lambda file: file.name)))
-
-
-def _is_new(folder: Path, visited: set[str], ancestors: set[str]) -> bool:
-    """Whether a folder is to be entered: not a second time, by a link, and not one that the corpus lies in."""
-    target = os.path.realpath(folder)
-    is_new = target not in visited and target not in ancestors
-    visited.add(target)
-    return is_new
+    return files, sorted(skipped, key=lambda file: file.name)
 
 
 def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return name.encode(errors="ignore").decode() == name
 
 
 def _shown(path: Path) -> str:
@@ -227,7 +187,7 @@ def _shown(path: Path) -> str:
     return str(path).encode(errors="replace").decode()
 
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Increment it when the parsers or the index change, so that cached indexes are rebuilt."""
 
 
@@ -243,7 +203,7 @@ def fingerprint(path: str | Path) -> str:
 
     Raises CorpusError if the corpus is missing.
     """
-    files = factbook.data_files() if str(path) == factbook.NAME else list_files(Path(path)).files
+    files = factbook.data_files() if str(path) == factbook.NAME else list_files(Path(path))[0]
     digest = sha256(f"{FORMAT_VERSION}\n{path}\n".encode())
     for file in files:
         try:

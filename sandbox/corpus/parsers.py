@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
+
+from markdown_it import MarkdownIt
 
 from sandbox.corpus.documents import Document, UnreadableFileError, parse_date
 from sandbox.corpus.html import parse_html
-from sandbox.text.sentences import parse_label
+from sandbox.text.labels import join_lines, parse_label, table_lines
 
 MAX_FILE_BYTES = 20 * 1024 * 1024
 STATED_CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([\w-]{2,40})", re.IGNORECASE)
@@ -57,7 +58,10 @@ class SourceFile:
             if not stat.S_ISREG(status.st_mode):
                 raise UnreadableFileError("not a regular file")
             if status.st_size > MAX_FILE_BYTES:
-                raise UnreadableFileError(_size_error(status.st_size))
+                size = (
+                    f"{status.st_size / 1024**2:.1f} MB, at most {MAX_FILE_BYTES >> 20} MB are read"
+                )
+                raise UnreadableFileError(size)
             return self.path.read_bytes()
         except FileNotFoundError as error:
             is_link = self.path.is_symlink()
@@ -82,103 +86,32 @@ class SourceFile:
 HTML_SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 
 
-def _size_error(size_bytes: int) -> str:
-    return (
-        f"{size_bytes / 1024 / 1024:.1f} MB, at most {MAX_FILE_BYTES // 1024 // 1024} MB are read"
-    )
-
-
-MAX_FACT_LABEL_WORDS = 5
 MAX_TITLE_CHARS = 90
-
-HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
 FRONT_MATTER = re.compile(r"\A(---|\+\+\+)[ \t]*\n(.*?)\n\1[ \t]*(?:\n|\Z)", re.DOTALL)
 FRONT_MATTER_FIELD = re.compile(r"^(\w+)[ \t]*[:=][ \t]*(.+?)\s*$", re.MULTILINE)
-BLOCK_MARK = re.compile(r"^\s*(?:#{1,6}|[-*+]|\d{1,3}[.)]|>)\s+")
-RULE_LINE = re.compile(r"^\s*(?:[-*_=]\s*){3,}$|^\s*\|?[\s:|-]+\|[\s:|-]*$")
-FENCE = re.compile(r"^\s*(?:```|~~~)")
-LINK = re.compile(r"!?\[([^\]]{0,300})\]\([^)\s]{0,2000}(?:\s+\"[^\"]{0,300}\")?\)")
-EMPHASIS = re.compile(r"(\*\*|__|\*|`)(?=\S)(.{1,300}?)(?<=\S)\1")
-
-
-def split_front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Split off the `key: value` lines between leading `---` or `+++` marks (keys in lower case)."""
-    text = text.replace("\r\n", "\n")
-    match = FRONT_MATTER.match(text)
-    if not match:
-        return {}, text
-    facts = {
-        key.lower(): value.strip("\"'") for key, value in FRONT_MATTER_FIELD.findall(match.group(2))
-    }
-    return facts, text[match.end() :]
-
-
-def first_heading(text: str) -> str | None:
-    """The text of the first heading of any level."""
-    match = HEADING.search(text)
-    return _without_marks(match.group(1)) if match else None
-
-
-def plain_lines(text: str) -> str:
-    """Markdown as plain lines: one paragraph, heading or list item per line, without its marks.
-
-    Hard-wrapped lines are joined, so that a line end does not cut a sentence.
-
-    """
-    lines: list[str] = []
-    open_paragraph = False
-    for line in text.replace("\r\n", "\n").split("\n"):
-        if not line.strip() or RULE_LINE.match(line) or FENCE.match(line):
-            open_paragraph = False
-            continue
-        marked = BLOCK_MARK.match(line) is not None or line.lstrip().startswith("|")
-        content = " ".join(_without_marks(BLOCK_MARK.sub("", line)).split())
-        is_fact = states_fact(content)
-        if open_paragraph and not marked and not is_fact:
-            lines[-1] += " " + content
-        else:
-            lines.append(content)
-        open_paragraph = not HEADING.match(line) and not is_fact
-    return "\n".join(lines)
-
-
-def states_fact(line: str) -> bool:
-    """Whether a line such as `Capacity 2025: 12 GWh` stands alone, also without a blank line around it."""
-    fact = parse_label(line) if line[:1].isupper() else None
-    return fact is not None and len(fact.label.split()) <= MAX_FACT_LABEL_WORDS
-
-
-def _without_marks(line: str) -> str:
-    return EMPHASIS.sub(r"\2", LINK.sub(r"\1", line)).strip().strip("|")
 
 
 def read_markdown(file: SourceFile) -> list[Document]:
     """Parse Markdown. Title, date and URL from the front matter; else first heading and path, and no date."""
-    facts, body = split_front_matter(file.text())
-    title = facts.get("title") or first_heading(body) or _stem(file)
-    return [Document(title, plain_lines(body), _address(facts) or file.url(), _published(facts))]
+    text = file.text().replace("\r\n", "\n")
+    facts: dict[str, str] = {}
+    if match := FRONT_MATTER.match(text):
+        stated = FRONT_MATTER_FIELD.findall(match[2])
+        facts = {key.lower(): value.strip("\"'") for key, value in stated}
+        text = text[match.end() :]
+    page = parse_html(MarkdownIt().enable("table").render(text))
+    title = facts.get("title") or page.title or _stem(file)
+    return [Document(title, page.text, _address(facts) or file.url(), _published(facts))]
 
 
 def read_text(file: SourceFile) -> list[Document]:
-    """Parse plain text. Lines of a paragraph are joined, except facts on lines of their own."""
-    lines: list[str] = []
-    open_paragraph = False
-    for line in (" ".join(raw.split()) for raw in file.text().splitlines()):
-        is_fact = states_fact(line)
-        if line and open_paragraph and not is_fact:
-            lines[-1] += f" {line}"
-        elif line:
-            lines.append(line)
-        open_paragraph = bool(line) and not is_fact
-    text = "\n".join(lines)
-    return [Document(_first_line(text) or _stem(file), text, file.url())]
-
-
-def _first_line(text: str) -> str:
-    """The first line if it is a title: short, with a capital, and no sentence; else empty."""
-    line, _, rest = text.partition("\n")
-    is_title = rest and line[:1].isupper() and line[-1].isalnum() and len(line) <= MAX_TITLE_CHARS
-    return line if is_title and not states_fact(line) else ""
+    """Parse plain text. Lines of a paragraph are joined, except labelled facts."""
+    lines = [line for part in re.split(r"\n\s*\n", file.text()) for line in join_lines(part)]
+    first = lines[0] if len(lines) > 1 else ""
+    # A short first line that is no sentence and no fact is the title.
+    is_title = first[:1].isupper() and first[-1:].isalnum() and len(first) <= MAX_TITLE_CHARS
+    title = first if is_title and parse_label(first) is None else _stem(file)
+    return [Document(title, "\n".join(lines), file.url())]
 
 
 def read_html(file: SourceFile) -> list[Document]:
@@ -218,13 +151,11 @@ def read_json(file: SourceFile) -> list[Document]:
 
 
 def read_csv(file: SourceFile) -> list[Document]:
-    """Parse CSV with the columns text (required), title, date and url in any case and order; skip rows without text."""
+    """Parse CSV: a document for each row with `text` (and optional title, date and URL); without such a column, a table."""
     rows = _rows(file)
     header = [name.strip().lower() for name in rows[0]] if rows else []
     if "text" not in header:
-        raise UnreadableFileError(
-            f"no text column; its columns are: {', '.join(header)[:80] or 'none'}"
-        )
+        return [Document(_stem(file), "\n".join(table_lines(rows)), file.url())]
     entries = [dict(zip(header, row, strict=False)) for row in rows[1:]]
     return [
         _document(file, entry, number)
@@ -248,14 +179,10 @@ def _rows(file: SourceFile) -> list[list[str]]:
 def _fields(entry: object) -> dict[str, str]:
     if not isinstance(entry, dict):
         raise UnreadableFileError(f"not an object but {type(entry).__name__}")
-    fields = {str(key).lower(): value for key, value in _strings(entry).items()}
+    fields = {str(key).lower(): value for key, value in entry.items() if isinstance(value, str)}
     if not any(fields.get(key, "").strip() for key in TEXT_KEYS):
         raise UnreadableFileError(f"no text under any of the keys {', '.join(TEXT_KEYS)}")
     return fields
-
-
-def _strings(entry: dict[str, Any]) -> dict[str, str]:
-    return {key: value for key, value in entry.items() if isinstance(value, str)}
 
 
 def _document(file: SourceFile, fields: Mapping[str, str], number: int | None) -> Document:

@@ -1,8 +1,8 @@
 """The corpora of a sandbox besides its own: a JSON file with the folder and the owner of each by name.
 
 An installation adds corpora while its sandbox runs; agents name the one that they search. Names are not paths, so that
-no request can make the sandbox read a folder that nobody added, and they end in random digits, so that nobody can guess
-the name of another user's folder.
+no request can make the sandbox read a folder that was not added, and they end in random digits, so that users cannot
+guess the name of another user's folder.
 """
 
 import fcntl

@@ -17,7 +17,7 @@ from sandbox.settings import SandboxSettings
 HEADER = "x-vigil-sandbox"
 DESCRIPTION = (
     "This is the Vigil sandbox, a local stand-in for OpenAI and Tavily. Its model is not a language model: it answers each "
-    "request from the text of the request, by fixed rules. Its search finds only documents of its corpora."
+    "request from labelled figures in its text, and reads no prose. Its search finds only documents of its corpora."
 )
 
 
@@ -26,24 +26,9 @@ def about_routes(settings: SandboxSettings, corpora: Corpora) -> list[Route]:
     corpus = corpora.own
 
     async def about(_: Request) -> Response:
+        own = {"name": settings.corpus, "documents": _documents(corpus)}
         return JSONResponse(
-            {
-                "name": "Vigil sandbox",
-                "what": DESCRIPTION,
-                "models": [MODEL],
-                "corpus": {"name": settings.corpus, "documents": _documents(corpus)},
-                "endpoints": {
-                    "openai": [
-                        "/v1/chat/completions",
-                        "/v1/responses",
-                        "/v1/embeddings",
-                        "/v1/models",
-                    ],
-                    "tavily": ["/search", "/extract", "/research"],
-                    "pages": ["/page"],
-                    "control": settings.control,
-                },
-            }
+            {"name": "Vigil sandbox", "what": DESCRIPTION, "models": [MODEL], "corpus": own}
         )
 
     async def health(_: Request) -> Response:

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from starlette.requests import Request
 
@@ -46,14 +46,6 @@ class Call:
         """The hash of path and body; independent of the order of keys."""
         return hashlib.sha256(f"{self.path}\n{self.text}".encode()).hexdigest()
 
-    def matches(self, *, path: str = "", phase: str = "", contains: str = "") -> bool:
-        """Whether all given conditions hold. `contains` is searched in the strings of the request."""
-        return (
-            (not path or self.path.endswith(path))
-            and (not phase or phase == self.phase)
-            and (not contains or contains in self.text or json.dumps(contains)[1:-1] in self.text)
-        )
-
 
 async def read_body(request: Request) -> dict[str, Any] | None:
     """Parse the body as a JSON object; None if it is not one."""
@@ -80,14 +72,12 @@ OUTPUT_USD: Final = Decimal("4.50")
 """Per million tokens."""
 EMBEDDING_USD: Final = Decimal("0.02")
 """Per million tokens of the embedded texts."""
-OPERATIONS_USD: Final = {
+OPERATION_USD: Final = {
     "search": Decimal("0.008"),
-    "search_advanced": Decimal("0.016"),
     "extract": Decimal("0.008"),
-    "extract_advanced": Decimal("0.016"),
     "research": Decimal("2.00"),
 }
-
+"""Per call of basic depth; an advanced search or extract costs twice as much."""
 _MILLION: Final = 1_000_000
 
 
@@ -104,86 +94,41 @@ def embedding_usd(tokens: int) -> Decimal:
 def operation_usd(kind: str, body: Mapping[str, Any]) -> Decimal:
     """The price of one call of the search service."""
     depth = body.get("search_depth") or body.get("extract_depth")
-    return OPERATIONS_USD[f"{kind}_advanced" if depth == "advanced" else kind]
+    return OPERATION_USD[kind] * (2 if depth == "advanced" and kind != "research" else 1)
 
 
-KINDS: tuple[CallKind, ...] = ("llm", "embedding", "search", "extract", "research")
+KINDS: tuple[CallKind, ...] = get_args(CallKind)
 MAX_HASHES = 200_000
 """Repeated requests are detected among this many different ones."""
 MAX_DETAILED_CALLS = 20_000
 """Number of newest calls in the detail; the counts include all."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeteredCall:
-    """A request and its outcome."""
-
-    received: int
-    """Position among all requests by arrival."""
-    answered: int
-    """Position among all requests by answer."""
-    kind: CallKind
-    phase: str
-    path: str
-    request_hash: str
-    status: int
-    """The status code of the answer."""
-    delivered: bool
-    """False if the client had disconnected before the answer, or the answer was cut off."""
-
-    def as_json(self) -> dict[str, Any]:
-        """As JSON. A call with status 200 is billed, even if the client has disconnected."""
-        facts = {name: getattr(self, name) for name in self.__slots__}
-        return {**facts, "billed": self.status == 200}
-
-
 class Meter:
     """Counts the calls of one running sandbox, from zero."""
 
     def __init__(self) -> None:
-        self._received = 0
-        self._answer_count = 0
         self._billed: Counter[CallKind] = Counter()
         self._repeated: Counter[CallKind] = Counter()
         self._usd = Decimal(0)
         self._billed_hashes: dict[str, None] = {}
-        self._calls: deque[MeteredCall] = deque(maxlen=MAX_DETAILED_CALLS)
-
-    def receive(self) -> int:
-        """Count a received request and return its position."""
-        self._received += 1
-        return self._received
+        self._calls: deque[dict[str, Any]] = deque(maxlen=MAX_DETAILED_CALLS)
 
     def record(
-        self,
-        call: Call,
-        received: int,
-        status: int,
-        *,
-        delivered: bool,
-        usd: Decimal = Decimal(0),
+        self, call: Call, status: int, *, delivered: bool, usd: Decimal = Decimal(0)
     ) -> None:
-        """Record the outcome of a request and its price."""
+        """Record the outcome of a request and its price. With status 200 it is billed, whether it was `delivered` or not."""
+        is_billed, request_hash = status == 200, call.request_hash
         self._usd += usd
-        self._answer_count += 1
-        request_hash = call.request_hash
-        if status == 200:
+        if is_billed:
             self._billed[call.kind] += 1
             self._repeated[call.kind] += request_hash in self._billed_hashes
             self._billed_hashes[request_hash] = None
             if len(self._billed_hashes) > MAX_HASHES:
                 del self._billed_hashes[next(iter(self._billed_hashes))]
+        outcome = {"status": status, "delivered": delivered, "billed": is_billed}
         self._calls.append(
-            MeteredCall(
-                received,
-                self._answer_count,
-                call.kind,
-                call.phase,
-                call.path,
-                request_hash,
-                status,
-                delivered,
-            )
+            {"kind": call.kind, "phase": call.phase, "request_hash": request_hash, **outcome}
         )
 
     def as_json(self, *, detail: bool) -> dict[str, Any]:
@@ -197,4 +142,4 @@ class Meter:
             "total": self._billed.total(),
             "usd": f"{self._usd:f}",
         }
-        return counts | ({"calls": [call.as_json() for call in self._calls]} if detail else {})
+        return counts | ({"calls": list(self._calls)} if detail else {})

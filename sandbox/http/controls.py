@@ -43,19 +43,38 @@ class FaultKind(StrEnum):
     """The model calls a tool with unknown arguments."""
 
 
-class Fault(BaseModel):
-    """A rule: which calls it matches (by path, phase and part of the request), and to how many it applies."""
+CORRUPTIONS = frozenset(
+    {FaultKind.MALFORMED_JSON, FaultKind.UNKNOWN_TOOL, FaultKind.WRONG_ARGUMENTS}
+)
+"""Kinds of faults that corrupt the answer."""
+
+
+class Rule(BaseModel):
+    """Which calls a fault or a script applies to."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    kind: FaultKind
     path: str = ""
     phase: str = ""
     contains: str = ""
+    """Is searched in the strings of the request."""
+
+    def matches(self, call: Call) -> bool:
+        part = self.contains
+        return (
+            call.path.endswith(self.path)
+            and self.phase in ("", call.phase)
+            and (part in call.text or json.dumps(part)[1:-1] in call.text)
+        )
+
+
+class Fault(Rule):
+    """A fault of matching calls, and to how many of them it applies: one, if none of nth, count and always is set."""
+
+    kind: FaultKind
     nth: Annotated[int, Field(ge=1)] | None = None
     """Apply to the nth matching call only."""
     count: Annotated[int, Field(ge=1)] | None = None
-    """Apply to this many matching calls; default 1 if neither `nth` nor `always` is set."""
     always: bool = False
     latency_seconds: Annotated[float, Field(ge=0)] = 0
     status: Annotated[int, Field(ge=400, le=599)] = 500
@@ -72,74 +91,42 @@ class Fault(BaseModel):
         return self
 
     def applies_to(self, match_number: int) -> bool:
-        """Whether the rule applies to its `match_number`th match (from 1)."""
+        """Whether the fault applies to its `match_number`th match (from 1)."""
         if self.nth is not None:
             return match_number == self.nth
         return self.always or match_number <= (self.count or 1)
 
 
-class TokenBucket:
-    """The rate limit of one rule."""
+@dataclass(slots=True)
+class ActiveFault:
+    """A fault of one running sandbox, and the calls that have matched it."""
 
-    def __init__(self, per_minute: float, burst: float) -> None:
-        self._seconds_each = 60 / per_minute
-        self._burst = burst
-        self._left = burst
-        self._at = time.monotonic()
+    rule: Fault
+    matched: int = 0
+    allowed: float = 0.0
+    """Of a rate limit: how many calls it allowed at `allowed_at`."""
+    allowed_at: float = field(default_factory=time.monotonic)
 
-    def take(self) -> float:
-        """Take a token; return the seconds until there is one, 0 if it was taken."""
-        now = time.monotonic()
-        self._left = min(self._left + (now - self._at) / self._seconds_each, self._burst)
-        self._at = now
-        if self._left < 1:
-            return (1 - self._left) * self._seconds_each
-        self._left -= 1
-        return 0.0
+    def of_call(self, call: Call) -> Fault | None:
+        """The fault, if it applies to this call. Counts the match."""
+        if not self.rule.matches(call):
+            return None
+        self.matched += 1
+        if not self.rule.applies_to(self.matched):
+            return None
+        return self._over_limit() if self.rule.kind is FaultKind.RATE_LIMIT else self.rule
 
-
-class FaultRules:
-    """The active fault rules of one running sandbox."""
-
-    def __init__(self) -> None:
-        self._rules: list[Fault] = []
-        self._matches: list[int] = []
-        self._buckets: dict[int, TokenBucket] = {}
-        """By the place of their rule."""
-
-    def add(self, rules: list[Fault]) -> None:
-        """Add rules; each counts its matches from now on."""
-        self._rules += rules
-        self._matches += [0] * len(rules)
-
-    def matching(self, call: Call) -> list[Fault]:
-        """The rules that apply to this call. Counts the matches."""
-        faults: list[Fault] = []
-        for place, rule in enumerate(self._rules):
-            if call.matches(path=rule.path, phase=rule.phase, contains=rule.contains):
-                self._matches[place] += 1
-                if not rule.applies_to(self._matches[place]):
-                    continue
-                if rule.kind is FaultKind.RATE_LIMIT:
-                    faults += self._limit(place, rule)
-                else:
-                    faults.append(rule)
-        return faults
-
-    def _limit(self, place: int, rule: Fault) -> list[Fault]:
-        bucket = self._buckets.setdefault(place, TokenBucket(rule.per_minute, rule.burst))
-        wait = bucket.take()
-        if not wait:
-            return []
+    def _over_limit(self) -> Fault | None:
+        """A refusal with the seconds until the next call is allowed; None for a call that is."""
+        seconds_each, now = 60 / self.rule.per_minute, time.monotonic()
+        grown = (now - self.allowed_at) / seconds_each
+        left = self.rule.burst if self.matched == 1 else min(self.allowed + grown, self.rule.burst)
+        self.allowed, self.allowed_at = (left - 1 if left >= 1 else left), now
+        if left >= 1:
+            return None
+        wait = (1 - left) * seconds_each
         changes = {"kind": FaultKind.STATUS, "status": 429, "retry_after_seconds": wait}
-        return [rule.model_copy(update=changes)]
-
-    def as_json(self) -> list[dict[str, object]]:
-        """Each rule with the number of its matches."""
-        return [
-            {**rule.model_dump(mode="json"), "matched": matched}
-            for rule, matched in zip(self._rules, self._matches, strict=True)
-        ]
+        return self.rule.model_copy(update=changes)
 
 
 class ScriptedCall(BaseModel):
@@ -154,16 +141,14 @@ class ScriptedCall(BaseModel):
         """The call as the model answers it."""
         if isinstance(self.arguments, str):
             return ToolCall(self.name, self.arguments)
-        return ToolCall.with_arguments(self.name, self.arguments)
+        return ToolCall(
+            self.name, json.dumps(self.arguments, ensure_ascii=False, separators=(",", ":"))
+        )
 
 
-class ScriptedAnswer(BaseModel):
+class ScriptedAnswer(Rule):
     """An answer that replaces the model's for the next matching requests."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    phase: str = ""
-    contains: str = ""
     times: Annotated[int, Field(ge=1)] | None = 1
     """None: every match."""
     content: str | dict[str, Any] = ""
@@ -176,39 +161,14 @@ class ScriptedAnswer(BaseModel):
     def answer(self) -> Answer:
         """The scripted answer. Raises RefusedError if the script is an error."""
         if self.status != 200:
-            headers = (
-                {}
-                if self.retry_after_seconds is None
-                else {"retry-after": f"{self.retry_after_seconds:g}"}
-            )
-            raise RefusedError(self.status, error_body(self.error, "scripted", None), headers)
+            body = error_body(self.error, "scripted", None)
+            raise RefusedError(self.status, body, retry_after(self.retry_after_seconds))
         text = self.content if isinstance(self.content, str) else json.dumps(self.content)
         return Answer(text, tuple(call.call() for call in self.tool_calls))
 
 
-class ScriptQueue:
-    """The pending scripts of one running sandbox, in order."""
-
-    def __init__(self) -> None:
-        self._pending: list[tuple[ScriptedAnswer, int | None]] = []
-
-    def add(self, scripts: list[ScriptedAnswer]) -> None:
-        """Append scripts."""
-        self._pending += [(script, script.times) for script in scripts]
-
-    def pop_matching(self, call: Call) -> ScriptedAnswer | None:
-        """Return the first script that matches and count it as used once."""
-        for place, (script, times) in enumerate(self._pending):
-            if call.matches(phase=script.phase, contains=script.contains):
-                if times == 1:
-                    del self._pending[place]
-                elif times is not None:
-                    self._pending[place] = (script, times - 1)
-                return script
-        return None
-
-    def __len__(self) -> int:
-        return len(self._pending)
+def retry_after(seconds: float | None) -> dict[str, str]:
+    return {} if seconds is None else {"retry-after": f"{seconds:g}"}
 
 
 UNKNOWN_TOOL = "noSuchTool"
@@ -232,9 +192,8 @@ def corrupt_answer(answer: Answer, kinds: Iterable[FaultKind], tool_names: Itera
 def _with_broken_json(answer: Answer) -> Answer:
     if answer.calls:
         return Answer(answer.text, tuple(ToolCall(call.name, BROKEN_JSON) for call in answer.calls))
-    return Answer(
-        answer.text[: len(answer.text) // 2] if answer.text.startswith("{") else BROKEN_JSON
-    )
+    is_json = answer.text.startswith("{")
+    return Answer(answer.text[: len(answer.text) // 2] if is_json else BROKEN_JSON)
 
 
 HEADER = "idempotency-key"
@@ -292,22 +251,29 @@ class IdempotencyKeys:
             raise
 
 
-Rule = TypeVar("Rule", bound=BaseModel)
-
-
 @dataclass(slots=True)
 class Controls:
     """The meter and the test controls of one running sandbox."""
 
     meter: Meter = field(default_factory=Meter)
-    faults: FaultRules = field(default_factory=FaultRules)
-    scripts: ScriptQueue = field(default_factory=ScriptQueue)
+    faults: list[ActiveFault] = field(default_factory=list)
+    scripts: list[ScriptedAnswer] = field(default_factory=list)
+    """Those to come, in order."""
     keys: IdempotencyKeys = field(default_factory=IdempotencyKeys)
 
-    def reset(self) -> None:
-        """Reset everything to the state after a start."""
-        self.meter, self.faults = Meter(), FaultRules()
-        self.scripts, self.keys = ScriptQueue(), IdempotencyKeys()
+    def faults_of(self, call: Call) -> list[Fault]:
+        """The faults that apply to this call. Counts the matches."""
+        return [fault for each in self.faults if (fault := each.of_call(call)) is not None]
+
+    def next_script(self, call: Call) -> ScriptedAnswer | None:
+        """The first script that matches. Counts it as used once."""
+        for place, script in enumerate(self.scripts):
+            if script.matches(call):
+                left = script.times and script.times - 1
+                again = [script.model_copy(update={"times": left})] if left != 0 else []
+                self.scripts[place : place + 1] = again
+                return script
+        return None
 
 
 def control_routes(controls: Controls) -> list[Route]:
@@ -319,23 +285,29 @@ def control_routes(controls: Controls) -> list[Route]:
         return JSONResponse({**counts, "replayed": controls.keys.replayed})
 
     async def reset(_: Request) -> Response:
-        controls.reset()
+        controls.meter, controls.keys = Meter(), IdempotencyKeys()
+        controls.faults.clear()
+        controls.scripts.clear()
         return JSONResponse({"reset": True})
 
     async def script(request: Request) -> Response:
-        return await _add_rules(request, ScriptedAnswer, lambda rules: controls.scripts.add(rules))
+        return await _add(request, ScriptedAnswer, controls.scripts.extend)
 
     async def faults(request: Request) -> Response:
-        return await _add_rules(request, Fault, lambda rules: controls.faults.add(rules))
+        return await _add(request, Fault, lambda new: controls.faults.extend(map(ActiveFault, new)))
 
     async def keys(request: Request) -> Response:
         def obey(rules: list[KeyRule]) -> None:
             controls.keys.is_enabled = rules[-1].heeded
 
-        return await _add_rules(request, KeyRule, obey)
+        return await _add(request, KeyRule, obey)
 
     async def state(_: Request) -> Response:
-        return JSONResponse({"faults": controls.faults.as_json(), "scripts": len(controls.scripts)})
+        faults = [
+            {**each.rule.model_dump(mode="json"), "matched": each.matched}
+            for each in controls.faults
+        ]
+        return JSONResponse({"faults": faults, "scripts": len(controls.scripts)})
 
     return [
         Route("/control", state, methods=["GET"]),
@@ -347,18 +319,15 @@ def control_routes(controls: Controls) -> list[Route]:
     ]
 
 
-async def _add_rules(
-    request: Request, rule: type[Rule], add: Callable[[list[Rule]], None]
-) -> Response:
+Body = TypeVar("Body", bound=BaseModel)
+
+
+async def _add(request: Request, form: type[Body], add: Callable[[list[Body]], None]) -> Response:
     """Parse one rule or a list of them and add them; 400 with the errors if any is invalid."""
     body = await request.body()
-    many = body.lstrip().startswith(b"[")
+    whole = body if body.lstrip().startswith(b"[") else b"[%b]" % body
     try:
-        rules = (
-            TypeAdapter(list[rule]).validate_json(body)  # type: ignore[valid-type]  # a type known at run time
-            if many
-            else [rule.model_validate_json(body)]
-        )
+        rules = TypeAdapter(list[form]).validate_json(whole)  # type: ignore[valid-type]  # a type known at run time
     except ValidationError as error:
         return JSONResponse({"error": error.errors(include_url=False, include_context=False)}, 400)
     add(rules)

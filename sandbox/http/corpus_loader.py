@@ -1,4 +1,4 @@
-"""Loads corpora in the background, while the server already accepts requests."""
+"""Loads corpora in the background, while the server already accepts requests, and again when they change."""
 
 import asyncio
 import logging
@@ -25,88 +25,47 @@ def _refusal(status: int, message: str) -> RefusedError:
 
 
 class CorpusLoader:
-    """Loads the index on a thread of its own; requests that need it wait. It is loaded again when the corpus changes."""
+    """Loads an index on a thread of its own; requests that need it wait."""
 
-    def __init__(
-        self,
-        load: Callable[[], SearchIndex],
-        on_failure: Callable[[CorpusError], None],
-        fingerprint: Callable[[], str] | None = None,
-    ) -> None:
-        """`fingerprint` differs when the corpus has changed; None for a corpus that never does."""
+    def __init__(self, load: Callable[[], SearchIndex], fingerprint: Callable[[], str]) -> None:
+        """`fingerprint` differs when the corpus has changed. Both raise CorpusError."""
         self._load = load
-        self._on_failure = on_failure
         self._fingerprint = fingerprint
         self._loaded_from: str | None = None
-        self._checked_at = 0.0
-        self._index: SearchIndex | None = None
-        self._loading: asyncio.Task[None] | None = None
-        self._reloading: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Start to load. Must be called in the server's event loop."""
-        self._loading = asyncio.create_task(self._run())
-
-    async def stop(self) -> None:
-        """Wait until loading ends, then close the index."""
-        if self._reloading:
-            await asyncio.gather(self._reloading, return_exceptions=True)
-        if self._loading:
-            await asyncio.gather(self._loading, return_exceptions=True)
-        if self._index is not None:
-            self._index.close()
-
-    @property
-    def loaded(self) -> SearchIndex | None:
-        """The index if it is loaded, else None."""
-        return self._index
+        self._checked_at = -CHECK_SECONDS
+        self._lock = asyncio.Lock()
+        self.loaded: SearchIndex | None = None
 
     async def index(self) -> SearchIndex:
         """Wait for the index. Use it before the next `await`: then it may have been replaced.
 
-        Raises RefusedError (503) if the corpus cannot be loaded.
+        A corpus that cannot be loaded any more stays as it was. Raises CorpusError if it never could.
         """
-        if self._loading is None:
-            raise _refusal(503, "The sandbox has not been started.")
-        if self._index is not None and self._fingerprint is not None:
-            if self._reloading is None and time.monotonic() - self._checked_at >= CHECK_SECONDS:
-                self._reloading = asyncio.create_task(self._reload_if_changed())
-            if self._reloading is not None:
-                await asyncio.shield(self._reloading)
-        try:
-            await asyncio.shield(self._loading)
-        except CorpusError as error:
-            raise _refusal(503, str(error)) from error
-        assert self._index is not None, "loading ends with an index or an error"
-        return self._index
+        async with self._lock:
+            if self.loaded is None or time.monotonic() - self._checked_at >= CHECK_SECONDS:
+                try:
+                    await self._refresh()
+                except CorpusError as error:
+                    if self.loaded is None:
+                        raise
+                    log.warning("The corpus has changed and cannot be loaded: %s", error)
+            assert self.loaded is not None, "loading ends with an index or an error"
+            return self.loaded
 
-    async def _run(self) -> None:
-        try:
-            if self._fingerprint is not None:
-                self._loaded_from = await asyncio.to_thread(self._fingerprint)
-                self._checked_at = time.monotonic()
-            self._index = await asyncio.to_thread(self._load)
-        except CorpusError as error:
-            self._on_failure(error)
-            raise
+    def close(self) -> None:
+        if self.loaded is not None:
+            self.loaded.close()
 
-    async def _reload_if_changed(self) -> None:
-        """A corpus that cannot be loaded any more stays as it was."""
-        assert self._fingerprint is not None
-        try:
-            fingerprint = await asyncio.to_thread(self._fingerprint)
-            if fingerprint != self._loaded_from:
-                # Noted before: what is changed while it is loaded is loaded the next time.
-                self._loaded_from = fingerprint
-                index = await asyncio.to_thread(self._load)
-                old, self._index = self._index, index
-                if old is not None:
-                    old.close()
-        except (CorpusError, OSError) as error:
-            log.warning("The corpus has changed and cannot be loaded: %s", error)
-        finally:
-            self._checked_at = time.monotonic()
-            self._reloading = None
+    async def _refresh(self) -> None:
+        state = await asyncio.to_thread(self._fingerprint)
+        self._checked_at = time.monotonic()
+        if state != self._loaded_from:
+            # Noted before: what is changed while it is loaded is loaded the next time.
+            self._loaded_from = state if self.loaded else None
+            index = await asyncio.to_thread(self._load)
+            self.close()
+            self._loaded_from = state
+            self.loaded = index
 
 
 class Corpora:
@@ -129,19 +88,10 @@ class Corpora:
 
         Raises RefusedError (400) if there is no corpus of that name, and (503) if it cannot be loaded.
         """
-        if name is None:
-            return await self.own.index()
-        if name not in self._loaders:
-            self._loaders[name] = self._open(name)
-            self._loaders[name].start()
-        loader = self._loaders[name]
         try:
-            return await loader.index()
-        except RefusedError:
-            # The folder may be readable again at the next request.
-            if self._loaders.get(name) is loader:
-                del self._loaders[name]
-            raise
+            return await (self.own if name is None else self._loader(name)).index()
+        except CorpusError as error:
+            raise _refusal(503, str(error)) from error
 
     def find(self, name: str) -> AddedCorpus | None:
         """The corpus of that name; None if there is none. Raises RefusedError (503) if the list cannot be read."""
@@ -150,17 +100,17 @@ class Corpora:
         except CorpusError as error:
             raise _refusal(503, str(error)) from error
 
-    async def stop(self) -> None:
-        """Close the indexes."""
-        await asyncio.gather(*(loader.stop() for loader in (self.own, *self._loaders.values())))
+    def close(self) -> None:
+        for loader in (self.own, *self._loaders.values()):
+            loader.close()
 
-    def _open(self, name: str) -> CorpusLoader:
-        added = self.find(name)
-        if added is None:
-            raise _refusal(
-                400,
-                f"The sandbox has no corpus {name!r}: add it with `vigil agent create --corpus`.",
+    def _loader(self, name: str) -> CorpusLoader:
+        if name not in self._loaders:
+            added = self.find(name)
+            if added is None:
+                message = f"The sandbox has no corpus {name!r}: add it with `vigil agent create --corpus`."
+                raise _refusal(400, message)
+            self._loaders[name] = CorpusLoader(
+                partial(self._load, added.folder), partial(fingerprint, added.folder)
             )
-        return CorpusLoader(
-            partial(self._load, added.folder), lambda _: None, partial(fingerprint, added.folder)
-        )
+        return self._loaders[name]

@@ -3,8 +3,9 @@
 import base64
 import json
 import struct
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
 
@@ -17,8 +18,18 @@ from sandbox.http.streaming import Reply
 from sandbox.text.embeddings import embed
 
 DIMENSIONS = 1536
-"""Default number of dimensions."""
-MAX_TEXTS = 2048
+"""Default number of dimensions, and the most."""
+
+
+class _Body(BaseModel):
+    model: str
+    input: Annotated[
+        list[Annotated[str, Field(min_length=1)]],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        Field(min_length=1, max_length=2048),
+    ]
+    dimensions: Annotated[int, Field(gt=0, le=DIMENSIONS)] = DIMENSIONS
+    encoding_format: str | None = None
 
 
 def embedding_routes(controls: Controls, latency_seconds: float) -> list[Route]:
@@ -28,45 +39,24 @@ def embedding_routes(controls: Controls, latency_seconds: float) -> list[Route]:
 
 
 async def _parse_call(request: Request) -> Call:
-    body = await checked_body(request)
-    texts = body.get("input")
-    if isinstance(texts, str):
-        texts = [texts]
-    if (
-        not isinstance(texts, list)
-        or not 0 < len(texts) <= MAX_TEXTS
-        or not all(map(_is_text, texts))
-    ):
-        raise _bad_request(
-            f"`input` must be a non-empty string or a list of 1 to {MAX_TEXTS} non-empty strings.",
-            "input",
-        )
-    dimensions = body.get("dimensions", DIMENSIONS)
-    if not isinstance(dimensions, int) or not 0 < dimensions <= DIMENSIONS:
-        raise _bad_request(f"`dimensions` must be from 1 to {DIMENSIONS}.", "dimensions")
-    return Call("embedding", request.url.path, {**body, "input": texts, "dimensions": dimensions})
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _bad_request(message: str, param: str) -> RefusedError:
-    return RefusedError(400, error_body(message, INVALID, None, param))
+    try:
+        body = _Body.model_validate(await checked_body(request))
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0])
+        message = f"`{field}` is invalid: {first['msg']}."
+        raise RefusedError(400, error_body(message, INVALID, None, field)) from error
+    return Call("embedding", request.url.path, body.model_dump())
 
 
 async def _respond(call: Call, _: frozenset[FaultKind]) -> Reply:
-    texts, packed = call.body["input"], call.body.get("encoding_format") == "base64"
+    texts, packed = call.body["input"], call.body["encoding_format"] == "base64"
     vectors = [embed(text, call.body["dimensions"]) for text in texts]
     tokens = sum(map(count_tokens, texts))
     answer = {
         "object": "list",
         "data": [
-            {
-                "object": "embedding",
-                "index": index,
-                "embedding": _encode_vector(vector, packed=packed),
-            }
+            {"object": "embedding", "index": index, "embedding": _encode(vector, packed=packed)}
             for index, vector in enumerate(vectors)
         ],
         "model": call.body["model"],
@@ -75,7 +65,7 @@ async def _respond(call: Call, _: frozenset[FaultKind]) -> Reply:
     return Reply((json.dumps(answer).encode(),), usd=embedding_usd(tokens))
 
 
-def _encode_vector(vector: list[float], *, packed: bool) -> Any:
+def _encode(vector: list[float], *, packed: bool) -> Any:
     if not packed:
         return vector
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()

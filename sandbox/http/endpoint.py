@@ -2,20 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 
 from sandbox.http.calls import Call, RefusedError
-from sandbox.http.controls import Controls, Fault, FaultKind
-from sandbox.http.streaming import PiecesResponse, Reply, SendOptions, error_response
-
-CORRUPTIONS = frozenset(
-    {FaultKind.MALFORMED_JSON, FaultKind.UNKNOWN_TOOL, FaultKind.WRONG_ARGUMENTS}
-)
+from sandbox.http.controls import CORRUPTIONS, Controls, Fault, FaultKind, retry_after
+from sandbox.http.streaming import PiecesResponse, Reply, SendOptions
 
 ParseCall = Callable[[Request], Awaitable[Call]]
 """Request to call. Raises RefusedError."""
@@ -37,37 +34,44 @@ class BilledEndpoint:
     pace_seconds: float = 0.0
 
     async def __call__(self, request: Request) -> Response:
-        """Answer the request, with the faults that apply to it."""
-        try:
-            call = await self.parse_call(request)
-            answer = partial(self._answer, request, call)
-            return await self.controls.keys.answer_once(request, call, answer)
-        except RefusedError as error:
-            return error_response(error)
+        return await answer(request, self.parse_call, self.controls, self._reply)
 
-    async def _answer(self, request: Request, call: Call) -> PiecesResponse:
-        meter = self.controls.meter
-        received = meter.receive()
-        faults = self.controls.faults.matching(call)
-        try:
-            await asyncio.sleep(self.latency_seconds + fault_latency_seconds(faults))
-            await apply_error_faults(request, faults, self.error_shape)
-            reply = await self.respond(call, corruptions(faults))
-        except RefusedError as error:
-            is_connected = not await request.is_disconnected()
-            meter.record(call, received, error.status, delivered=is_connected)
-            raise
+    async def _reply(self, request: Request, call: Call) -> PiecesResponse:
+        controls, faults = self.controls, self.controls.faults_of(call)
+        await asyncio.sleep(self.latency_seconds + sum(each.latency_seconds for each in faults))
+        await apply_error_faults(request, faults, self.error_shape)
+        reply = await self.respond(call, corruptions(faults))
         sending = send_options(faults, self.pace_seconds)
-        is_connected = not await request.is_disconnected()
-        meter.record(
-            call, received, 200, delivered=is_connected and not sending.is_cut_off, usd=reply.usd
-        )
+        is_delivered = not sending.is_cut_off and not await request.is_disconnected()
+        controls.meter.record(call, 200, delivered=is_delivered, usd=reply.usd)
         return PiecesResponse(reply, sending)
 
 
-def fault_latency_seconds(faults: Iterable[Fault]) -> float:
-    """The total delay that faults add."""
-    return sum(fault.latency_seconds for fault in faults)
+async def answer(
+    request: Request,
+    parse_call: ParseCall,
+    controls: Controls,
+    reply: Callable[[Request, Call], Awaitable[PiecesResponse]],
+) -> Response:
+    """Answers a request, once for each idempotency key. An error is recorded, unless the request could not be parsed."""
+
+    async def record_errors(call: Call) -> PiecesResponse:
+        meter = controls.meter
+        try:
+            return await reply(request, call)
+        except RefusedError as error:
+            meter.record(call, error.status, delivered=not await request.is_disconnected())
+            raise
+
+    try:
+        call = await parse_call(request)
+        return await controls.keys.answer_once(request, call, partial(record_errors, call))
+    except RefusedError as error:
+        return error_response(error)
+
+
+def error_response(error: RefusedError) -> Response:
+    return JSONResponse(dict(error.body), error.status, dict(error.headers))
 
 
 def corruptions(faults: Iterable[Fault]) -> frozenset[FaultKind]:
@@ -89,27 +93,15 @@ def send_options(faults: Iterable[Fault], pace_seconds: float = 0.0) -> SendOpti
 async def apply_error_faults(
     request: Request, faults: Iterable[Fault], error_shape: ErrorShape
 ) -> None:
-    """Raise RefusedError if a fault asks for an error status or a hang."""
+    """Raise RefusedError if a fault asks for an error status, or a hang: that waits until the client disconnects."""
     for fault in faults:
         if fault.kind is FaultKind.STATUS:
-            raise _status_error(fault, error_shape)
+            message = f"The sandbox was configured to answer with status {fault.status}."
+            headers = retry_after(fault.retry_after_seconds)
+            raise RefusedError(fault.status, error_shape(message), headers)
         if fault.kind is FaultKind.HANG:
-            await _wait_for_disconnect(request, fault.hang_seconds)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(fault.hang_seconds):
+                    while (await request.receive())["type"] != "http.disconnect":
+                        continue
             raise RefusedError(504, error_shape("The sandbox was configured to hang."))
-
-
-def _status_error(fault: Fault, error_shape: ErrorShape) -> RefusedError:
-    wait = fault.retry_after_seconds
-    headers = {} if wait is None else {"retry-after": f"{wait:g}"}
-    body = error_shape(f"The sandbox was configured to answer with status {fault.status}.")
-    return RefusedError(fault.status, body, headers)
-
-
-async def _wait_for_disconnect(request: Request, seconds: float) -> None:
-    """Wait until the client disconnects, at most `seconds`."""
-    try:
-        async with asyncio.timeout(seconds):
-            while (await request.receive())["type"] != "http.disconnect":
-                continue
-    except TimeoutError:
-        return

@@ -18,11 +18,10 @@ from sandbox.http.calls import (
 )
 from sandbox.http.controls import Controls, FaultKind, corrupt_answer
 from sandbox.http.corpus_loader import Corpora
-from sandbox.http.endpoint import BilledEndpoint
+from sandbox.http.endpoint import BilledEndpoint, error_response
 from sandbox.http.openai_format import chunks, completion, error_body, truncate, usage_of
 from sandbox.http.streaming import Reply
-from sandbox.model import ChatRequest, Phase, answer_request, phase_of
-from sandbox.model.configure.types import corpus_search
+from sandbox.model import ChatRequest, answer_request, phase_of
 from sandbox.model.request import Answer
 
 MODEL = "sandbox-reader"
@@ -41,7 +40,6 @@ def openai_routes(
     return [
         Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
         Route("/v1/models", _models, methods=["GET"]),
-        Route("/v1/models/{model}", _model, methods=["GET"]),
     ]
 
 
@@ -69,20 +67,12 @@ async def answer_call(
 
     The body is in the format of chat completions. Raises RefusedError if the script is an error.
     """
-    script = controls.scripts.pop_matching(call)
+    script = controls.next_script(call)
     request = ChatRequest(call.body)
-    answer = script.answer() if script else await _ask_model(corpora, request)
+    answer = script.answer() if script else answer_request(request)
     answer = corrupt_answer(answer, sorted(faults), request.offered_tools)
     answer = truncate(call.body.get("max_completion_tokens"), answer)
     return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
-
-
-async def _ask_model(corpora: Corpora, request: ChatRequest) -> Answer:
-    if phase_of(request) is Phase.CONFIGURATION:
-        return answer_request(
-            request, corpus_search(await corpora.index(request.section("corpus") or None))
-        )
-    return answer_request(request)
 
 
 async def _parse_call(request: Request) -> Call:
@@ -147,25 +137,9 @@ def server_error(message: str) -> Mapping[str, Any]:
 
 
 async def _models(request: Request) -> Response:
-    return _authorized_json(request, {"object": "list", "data": [_model_object(MODEL)]})
-
-
-async def _model(request: Request) -> Response:
-    model = request.path_params["model"]
-    try:
-        check_model(model)
-    except RefusedError as error:
-        return JSONResponse(dict(error.body), error.status)
-    return _authorized_json(request, _model_object(model))
-
-
-def _authorized_json(request: Request, body: dict[str, Any]) -> Response:
     try:
         check_key(request)
     except RefusedError as error:
-        return JSONResponse(dict(error.body), error.status)
-    return JSONResponse(body)
-
-
-def _model_object(model: str) -> dict[str, Any]:
-    return {"id": model, "object": "model", "created": 0, "owned_by": "vigil-sandbox"}
+        return error_response(error)
+    model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "vigil-sandbox"}
+    return JSONResponse({"object": "list", "data": [model]})

@@ -27,7 +27,12 @@ def page_routes(corpora: Corpora) -> list[Route]:
 
     def feed(index: SearchIndex) -> bytes:
         if index not in feeds:
-            feeds[index] = _feed(index.newest(FEED_ENTRIES))
+            documents = index.newest(FEED_ENTRIES)
+            entries = "".join(map(_entry, documents))
+            feeds[index] = (
+                '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
+                f"<title>The corpus of the sandbox</title><id>{FEED_URL}</id>\n{entries}</feed>\n"
+            ).encode()
         return feeds[index]
 
     async def page(request: Request) -> Response:
@@ -62,22 +67,11 @@ def _html(document: Document) -> bytes:
     ).encode()
 
 
-def _feed(documents: list[Document]) -> bytes:
-    entries = "".join(map(_entry, documents))
-    return (
-        '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">\n'
-        f"<title>The corpus of the sandbox</title><id>{FEED_URL}</id>\n{entries}</feed>\n"
-    ).encode()
-
-
 def _entry(document: Document) -> str:
     """Its id changes with the text, so that a changed document is a new entry."""
     digest = sha256(f"{document.title}\n{document.text}".encode()).hexdigest()[:ID_CHARS]
-    updated = (
-        f"<updated>{document.published.isoformat()}T00:00:00Z</updated>"
-        if document.published
-        else ""
-    )
+    day = document.published
+    updated = f"<updated>{day.isoformat()}T00:00:00Z</updated>" if day else ""
     url = escape(document.url)
     return (
         f'<entry><id>{url}#{digest}</id><title>{escape(document.title)}</title><link href="{url}"/>'

@@ -4,7 +4,6 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 from starlette.requests import Request
@@ -15,9 +14,10 @@ from sandbox.http.calls import Call, Meter, RefusedError, tokens_usd
 from sandbox.http.controls import Controls, Fault
 from sandbox.http.corpus_loader import Corpora
 from sandbox.http.endpoint import (
+    answer,
     apply_error_faults,
     corruptions,
-    fault_latency_seconds,
+    error_response,
     send_options,
 )
 from sandbox.http.openai import (
@@ -29,7 +29,7 @@ from sandbox.http.openai import (
     server_error,
 )
 from sandbox.http.openai_format import CREATED, error_body, tool_calls
-from sandbox.http.streaming import PiecesResponse, Reply, error_response
+from sandbox.http.streaming import PiecesResponse, Reply
 from sandbox.model.request import Answer
 
 ITEM_HASH_CHARS = 24
@@ -58,14 +58,10 @@ def response_object(response_id: str, model: str, status: str, **fields: Any) ->
         "created_at": CREATED,
         "status": status,
         "background": True,
-        "store": True,
         "model": model,
         "output": [],
-        "usage": None,
         "error": None,
         "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
         "parallel_tool_calls": True,
         "tool_choice": "auto",
         "tools": [],
@@ -158,12 +154,7 @@ class _Responses:
 
     async def create(self, request: Request) -> Response:
         """Return the id at once. The answer is made and billed in the background."""
-        try:
-            call = await _parse_call(request)
-            begin = partial(self._begin, request, call)
-            return await self._controls.keys.answer_once(request, call, begin)
-        except RefusedError as error:
-            return error_response(error)
+        return await answer(request, _parse_call, self._controls, self._begin)
 
     async def retrieve(self, request: Request) -> Response:
         """Return the response. Not billed: the answer is, when it is made."""
@@ -181,50 +172,41 @@ class _Responses:
         return JSONResponse(response_object(response_id, call.body["model"], "in_progress"))
 
     async def _begin(self, request: Request, call: Call) -> PiecesResponse:
-        meter = self._controls.meter
-        received = meter.receive()
-        faults = self._controls.faults.matching(call)
-        try:
-            await apply_error_faults(request, faults, server_error)
-        except RefusedError as error:
-            is_connected = not await request.is_disconnected()
-            meter.record(call, received, error.status, delivered=is_connected)
-            raise
+        meter, faults = self._controls.meter, self._controls.faults_of(call)
+        await apply_error_faults(request, faults, server_error)
         self._count += 1
         response_id = f"resp_{self._count:06}_{call.request_hash[:24]}"
-        answer = asyncio.create_task(self._complete(response_id, call, faults, meter, received))
-        self._answers[response_id] = (call, answer)
+        completion = asyncio.create_task(self._complete(response_id, call, faults, meter))
+        self._answers[response_id] = (call, completion)
         if len(self._answers) > MAX_RESPONSES:
             self._answers.popitem(last=False)
         queued = response_object(response_id, call.body["model"], "queued")
         return PiecesResponse(Reply((json.dumps(queued).encode(),)), send_options(faults))
 
     async def _complete(
-        self, response_id: str, call: Call, faults: list[Fault], meter: Meter, received: int
+        self, response_id: str, call: Call, faults: list[Fault], meter: Meter
     ) -> dict[str, Any]:
         """The final response. A scripted error gives a failed one."""
         model = call.body["model"]
-        await asyncio.sleep(self._latency_seconds + fault_latency_seconds(faults))
+        await asyncio.sleep(self._latency_seconds + sum(each.latency_seconds for each in faults))
         try:
-            answer, usage = await answer_call(
+            completed, usage = await answer_call(
                 self._corpora, self._controls, call, corruptions(faults)
             )
         except RefusedError as error:
-            meter.record(call, received, error.status, delivered=True)
+            meter.record(call, error.status, delivered=True)
             code = "server_error" if error.status >= 500 else "invalid_prompt"
             failure = {"code": code, "message": error.body["error"]["message"]}
             return response_object(response_id, model, "failed", error=failure)
-        meter.record(call, received, 200, delivered=True, usd=tokens_usd(usage))
-        fields: dict[str, Any] = {
-            "output": output_items(call.request_hash, answer),
-            "usage": responses_usage(usage),
-        }
-        if answer.is_cut:
-            cut = {"reason": "max_output_tokens"}
-            return response_object(
-                response_id, model, "incomplete", incomplete_details=cut, **fields
-            )
-        return response_object(response_id, model, "completed", **fields)
+        meter.record(call, 200, delivered=True, usd=tokens_usd(usage))
+        return response_object(
+            response_id,
+            model,
+            "incomplete" if completed.is_cut else "completed",
+            output=output_items(call.request_hash, completed),
+            usage=responses_usage(usage),
+            incomplete_details={"reason": "max_output_tokens"} if completed.is_cut else None,
+        )
 
 
 async def _parse_call(request: Request) -> Call:

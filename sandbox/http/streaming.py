@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Self
 
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
-
-from sandbox.http.calls import RefusedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +73,3 @@ class PiecesResponse(Response):
 
 def _body(piece: bytes, *, more: bool) -> dict[str, object]:
     return {"type": "http.response.body", "body": piece, "more_body": more}
-
-
-def error_response(error: RefusedError) -> Response:
-    """The response of an error."""
-    return JSONResponse(dict(error.body), error.status, dict(error.headers))

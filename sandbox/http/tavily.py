@@ -4,13 +4,13 @@ import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Final, Literal, TypeVar
 
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sandbox.corpus import Document
 from sandbox.http.calls import (
     Call,
     CallKind,
@@ -26,78 +26,71 @@ from sandbox.http.endpoint import BilledEndpoint, ParseCall, Respond
 from sandbox.http.streaming import Reply
 from sandbox.search import Hit, SearchQuery
 
-MAX_RESULTS = 20
-MAX_URLS = 20
-RANGE_DAYS = {"day": 1, "week": 7, "month": 31, "year": 366}
-RANGE_DAYS |= {name[0]: days for name, days in RANGE_DAYS.items()}
+RANGE_DAYS: Final = {"d": 1, "w": 7, "m": 31, "y": 366}
+"""By the first letter of `time_range`."""
+RESEARCH_SOURCES: Final = 6
+MAX_RESEARCH_RESULTS: Final = 1000
+Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-def parse_search_query(body: Mapping[str, Any], today: date) -> SearchQuery:
-    """Parse a search. Raises RefusedError (400) for an invalid field; fields that only tune the ranking are ignored."""
-    text = body.get("query")
-    if not isinstance(text, str) or not text.strip():
-        raise _bad_request("`query` must be a non-empty string.")
-    max_results = body.get("max_results", 5)
-    if not isinstance(max_results, int) or not 0 <= max_results <= MAX_RESULTS:
-        raise _bad_request(
-            f"`max_results` is {max_results!r}; it must be an integer from 0 to {MAX_RESULTS}."
+class _Body(BaseModel):
+    """Fields of a request; those that only tune the ranking are ignored."""
+
+    corpus: str | None = None
+
+
+class _Search(_Body):
+    query: Text
+    max_results: Annotated[int, Field(ge=0, le=20)] = 5
+    time_range: Literal["day", "week", "month", "year", "d", "w", "m", "y"] | None = None
+    days: int | None = None
+    start_date: date | None = None
+    end_date: date | None = None
+    include_domains: list[str] | None = None
+    exclude_domains: list[str] | None = None
+    include_answer: bool | str | None = False
+    include_raw_content: bool | str | None = False
+
+    def as_query(self) -> SearchQuery:
+        days = RANGE_DAYS[self.time_range[0]] if self.time_range else self.days
+        earliest = self.start_date
+        if days is not None:
+            reach = datetime.now(UTC).date() - timedelta(days=days)
+            earliest = max(earliest, reach) if earliest else reach
+        return SearchQuery(
+            text=self.query,
+            max_results=self.max_results,
+            published_from=earliest,
+            published_to=self.end_date,
+            include_domains=self.include_domains or (),
+            exclude_domains=self.exclude_domains or (),
         )
-    return SearchQuery(
-        text=text,
-        max_results=max_results,
-        published_from=_published_from(body, today),
-        published_to=_day(body, "end_date"),
-        include_domains=_strings(body, "include_domains"),
-        exclude_domains=_strings(body, "exclude_domains"),
-    )
 
 
-def parse_urls(body: Mapping[str, Any]) -> list[str]:
-    """Parse one URL or a list of them. Raises RefusedError (400)."""
-    value = body.get("urls")
-    urls = [value] if isinstance(value, str) else value
-    if not isinstance(urls, list) or not urls or not all(isinstance(url, str) for url in urls):
-        raise _bad_request("`urls` must be an address or a list of addresses.")
-    if len(urls) > MAX_URLS:
-        raise _bad_request(
-            f"`urls` has {len(urls)} addresses; at most {MAX_URLS} are read at once."
-        )
-    return urls
+class _Extract(_Body):
+    urls: Annotated[
+        list[str],
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+        Field(min_length=1, max_length=20),
+    ]
 
 
-def _published_from(body: Mapping[str, Any], today: date) -> date | None:
-    start = _day(body, "start_date")
-    time_range = body.get("time_range")
-    if time_range is not None and time_range not in RANGE_DAYS:
-        raise _bad_request(f"`time_range` is {time_range!r}; it must be day, week, month or year.")
-    days = RANGE_DAYS.get(time_range or "", body.get("days"))
-    if not isinstance(days, int):
-        return start
-    reach = today - timedelta(days=days)
-    return max(start, reach) if start else reach
+class _Research(_Body):
+    input: Text
+    stream: Literal[False] | None = None
 
 
-def _day(body: Mapping[str, Any], name: str) -> date | None:
-    value = body.get(name)
-    if value is None:
-        return None
+Parsed = TypeVar("Parsed", bound=_Body)
+
+
+def _parse(body: Mapping[str, Any], form: type[Parsed]) -> Parsed:
+    """Raises RefusedError (400), naming the first invalid field."""
     try:
-        return date.fromisoformat(str(value))
-    except ValueError:
-        raise _bad_request(f"`{name}` is {value!r}; it must be a day such as 2026-01-31.") from None
-
-
-def _strings(body: Mapping[str, Any], name: str) -> list[str]:
-    value = body.get(name)
-    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _bad_request(message: str) -> RefusedError:
-    return RefusedError(400, {"detail": {"error": message}})
-
-
-RESEARCH_SOURCES = 6
-MAX_RESEARCH_RESULTS = 1000
+        return form.model_validate(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(map(str, first["loc"]))
+        raise RefusedError(400, _error(f"`{field}`: {first['msg']}.")) from error
 
 
 def tavily_routes(corpora: Corpora, controls: Controls, latency_seconds: float) -> list[Route]:
@@ -122,54 +115,37 @@ class _Tavily:
         self._research: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
     async def search(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        query = parse_search_query(call.body, _today())
-        hits = (await self._corpora.index(_corpus_of(call))).search(query)
-        body = {
-            "query": query.text,
-            "follow_up_questions": None,
-            "answer": hits[0].passage if hits and call.body.get("include_answer") else None,
-            "images": [],
-            "results": [
-                _search_result(hit, raw=bool(call.body.get("include_raw_content"))) for hit in hits
-            ],
-            "response_time": 0.0,
-            "request_id": call.request_hash[:32],
-        }
-        return _reply(call, body, faults)
+        asked = _parse(call.body, _Search)
+        hits = (await self._corpora.index(asked.corpus)).search(asked.as_query())
+        results = [_search_result(hit, raw=bool(asked.include_raw_content)) for hit in hits]
+        answer = hits[0].passage if hits and asked.include_answer else None
+        return _reply(call, {"query": asked.query, "answer": answer, "results": results}, faults)
 
     async def extract(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        index = await self._corpora.index(_corpus_of(call))
-        pages = [(url, index.document(url)) for url in parse_urls(call.body)]
+        asked = _parse(call.body, _Extract)
+        index = await self._corpora.index(asked.corpus)
+        pages = [(url, index.document(url)) for url in asked.urls]
+        why = "The corpus of the sandbox has no document at this address."
         body = {
-            "results": [_extract_result(page) for _, page in pages if page],
-            "failed_results": [
-                {"url": url, "error": "The corpus of the sandbox has no document at this address."}
-                for url, page in pages
-                if not page
+            "results": [
+                {"url": page.url, "title": page.title, "raw_content": page.text, "images": []}
+                for _, page in pages
+                if page
             ],
-            "response_time": 0.0,
-            "request_id": call.request_hash[:32],
+            "failed_results": [{"url": url, "error": why} for url, page in pages if not page],
         }
         return _reply(call, body, faults)
 
     async def research(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
         """Do the research at once, but answer `pending` as Tavily does; the result is requested afterwards."""
-        question = call.body.get("input")
-        if not isinstance(question, str) or not question.strip():
-            raise RefusedError(400, _error("`input` must be a non-empty string."))
-        if call.body.get("stream"):
-            raise RefusedError(
-                400,
-                _error("The sandbox does not stream research; send the request without `stream`."),
-            )
-        hits = (await self._corpora.index(_corpus_of(call))).search(
-            SearchQuery(question, RESEARCH_SOURCES)
-        )
+        asked = _parse(call.body, _Research)
+        index = await self._corpora.index(asked.corpus)
+        hits = index.search(SearchQuery(asked.input, RESEARCH_SOURCES))
         task = {"request_id": call.request_hash[:32], "created_at": "1970-01-01T00:00:00Z"}
-        self._research[task["request_id"]] = task | _research_result(question, hits)
+        self._research[task["request_id"]] = task | _research_result(asked.input, hits)
         while len(self._research) > MAX_RESEARCH_RESULTS:
             self._research.popitem(last=False)
-        pending = {"status": "pending", "input": question, "model": "mini", "response_time": 0}
+        pending = {"status": "pending", "input": asked.input, "model": "mini"}
         return _reply(call, task | pending, faults)
 
     async def research_result(self, request: Request) -> Response:
@@ -180,14 +156,6 @@ class _Tavily:
         if not result:
             return JSONResponse(_error("The sandbox has no research task with this id."), 404)
         return JSONResponse(result)
-
-
-def _corpus_of(call: Call) -> str | None:
-    """The corpus that the call names. Raises RefusedError (400) if it is not a text."""
-    corpus = call.body.get("corpus")
-    if corpus is not None and not isinstance(corpus, str):
-        raise _bad_request("`corpus` must be the name of a corpus.")
-    return corpus
 
 
 def _call_parser(kind: CallKind) -> ParseCall:
@@ -215,15 +183,6 @@ def _search_result(hit: Hit, *, raw: bool) -> dict[str, Any]:
     }
 
 
-def _extract_result(document: Document) -> dict[str, Any]:
-    return {
-        "url": document.url,
-        "title": document.title,
-        "raw_content": document.text,
-        "images": [],
-    }
-
-
 def _research_result(question: str, hits: list[Hit]) -> dict[str, Any]:
     sections = [
         f"## {hit.document.title} [{place}]\n\n{hit.passage}"
@@ -239,9 +198,9 @@ def _research_result(question: str, hits: list[Hit]) -> dict[str, Any]:
 
 
 def _reply(call: Call, body: Mapping[str, Any], faults: frozenset[FaultKind]) -> Reply:
-    encoded = json.dumps(body, ensure_ascii=False).encode()
-    broken = FaultKind.MALFORMED_JSON in faults
-    piece = encoded[: len(encoded) // 2] if broken else encoded
+    own = {"response_time": 0.0, "request_id": call.request_hash[:32]}
+    encoded = json.dumps({**own, **body}, ensure_ascii=False).encode()
+    piece = encoded[: len(encoded) // 2] if FaultKind.MALFORMED_JSON in faults else encoded
     return Reply((piece,), usd=operation_usd(call.kind, call.body))
 
 
@@ -251,7 +210,3 @@ def _error(message: str) -> dict[str, Any]:
 
 def _unauthorized() -> dict[str, Any]:
     return _error("Unauthorized: missing or invalid API key.")
-
-
-def _today() -> date:
-    return datetime.now(UTC).date()

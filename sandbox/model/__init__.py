@@ -1,7 +1,6 @@
-"""The rule-based model. It reads a request and answers from it: pure functions from a request to an answer.
+"""The model: pure functions from a request to an answer, which reads labelled figures and lists, and no prose.
 
-The modules know no corpus and no mission; the same request gets the same answer. Only the types that a new agent
-starts with depend on the corpus, through the search function that is passed in.
+The same request gets the same answer. What it knows of the World Factbook's labels is data, in `sheets`.
 """
 
 from sandbox.model.request import ChatRequest

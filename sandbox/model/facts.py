@@ -1,30 +1,15 @@
 """Figures in the properties of nodes, and which of them are comparable."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sandbox.model.graph_view import ViewNode
 from sandbox.text.figures import Amount, is_quantity, parse_amount
-from sandbox.text.sentences import YEAR
+from sandbox.text.labels import YEAR, label_key
 from sandbox.text.tokens import fold, topic_stems
 
-NOT_FIGURES = frozenset(
-    {
-        "…",
-        "summary",
-        "quote",
-        "sourceurl",
-        "publisheddate",
-        "name",
-        "type",
-        "content",
-        "confidence",
-        "title",
-        "url",
-    }
-)
+NOT_FIGURES = frozenset({"…", "has", "summary", "quote", "sourceurl", "publisheddate", "name"})
 MAX_FIGURE_CHARS = 120
-UNTYPED = "Topic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +23,7 @@ class NodeFigure:
 
     @property
     def key(self) -> str:
-        return " ".join(YEAR.sub("", self.label).split()).strip(" ,-:")
+        return label_key(self.label)
 
     @property
     def year(self) -> int:
@@ -47,17 +32,21 @@ class NodeFigure:
 
 
 def figures_of(node: ViewNode) -> list[NodeFigure]:
-    """The figures in a node's properties, also in lists of labels and values."""
-    amounts = ((label, value, parse_amount(value)) for label, value in _pairs(node))
-    return [
-        NodeFigure(node, label, value, size)
-        for label, value, size in amounts
-        if size and is_quantity(label, value) and not _is_unit_alone(label, size.unit)
-    ]
+    """The comparable figures in a node's properties."""
+    figures = []
+    for label, value in node.properties.items():
+        text = str(value)
+        is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+        if fold(label) in NOT_FIGURES or not is_plain or len(text) > MAX_FIGURE_CHARS:
+            continue
+        amount = parse_amount(text)
+        # `bytes` alone says in what something is counted, not what.
+        if amount and is_quantity(label, text) and not _is_unit_alone(label, amount.unit):
+            figures.append(NodeFigure(node, label, text, amount))
+    return figures
 
 
 def _is_unit_alone(label: str, unit: str) -> bool:
-    """Whether a label says only in what something is counted, as in `bytes`: it is not known what is counted."""
     own = topic_stems(label)
     return bool(own) and own <= topic_stems(unit)
 
@@ -79,35 +68,17 @@ def comparisons(nodes: Iterable[ViewNode]) -> list[Comparison]:
     groups: dict[tuple[str, str, str], dict[str, NodeFigure]] = {}
     for figure in (figure for node in nodes for figure in figures_of(node)):
         group = groups.setdefault((fold(figure.key), figure.amount.unit, figure.node.type), {})
-        rival = group.get(figure.node.id)
+        # By name: two nodes of one name may be the same thing.
+        rival = group.get(fold(figure.node.name))
         if rival is None or figure.year > rival.year:
-            group[figure.node.id] = figure
-    _merge_untyped(groups)
-    named = [_once_each(group.values()) for group in groups.values()]
-    wide = [group for group in named if len(group) >= 2]
-    by_year = [
-        sorted(group, key=lambda figure: (-figure.amount.number, figure.node.name))
-        for group in wide
+            group[fold(figure.node.name)] = figure
+    wide = [
+        sorted(group.values(), key=lambda figure: (-figure.amount.number, figure.node.name))
+        for group in groups.values()
+        if len(group) >= 2
     ]
-    return sorted(
-        (Comparison(group[0].key, tuple(group)) for group in by_year),
-        key=lambda figure: (-len(figure.figures), figure.key),
-    )
-
-
-def _once_each(figures: Iterable[NodeFigure]) -> list[NodeFigure]:
-    """The figures of nodes with different names: two nodes of one name may be the same thing."""
-    return list({fold(figure.node.name): figure for figure in figures}.values())
-
-
-def _merge_untyped(groups: dict[tuple[str, str, str], dict[str, NodeFigure]]) -> None:
-    """Merge groups of nodes without a specific type into the one group with the same key and unit."""
-    for key, unit, _ in [group for group in groups if group[2] == UNTYPED]:
-        other_groups = [
-            group for group in groups if group[:2] == (key, unit) and group[2] != UNTYPED
-        ]
-        if len(other_groups) == 1:
-            groups[other_groups[0]].update(groups.pop((key, unit, UNTYPED)))
+    found = (Comparison(group[0].key, tuple(group)) for group in wide)
+    return sorted(found, key=lambda each: (-len(each.figures), each.key))
 
 
 def series(figure: NodeFigure) -> list[NodeFigure]:
@@ -120,18 +91,3 @@ def series(figure: NodeFigure) -> list[NodeFigure]:
         and candidate.amount.unit == figure.amount.unit
     ]
     return sorted(comparable, key=lambda match: match.year)
-
-
-def _pairs(node: ViewNode) -> Iterator[tuple[str, str]]:
-    for key, value in node.properties.items():
-        if isinstance(value, list):
-            for entry in value:
-                if isinstance(entry, dict) and "label" in entry and "value" in entry:
-                    yield str(entry["label"]), str(entry["value"])
-        elif fold(key) not in NOT_FIGURES and _may_be_figure(value):
-            yield key, str(value)
-
-
-def _may_be_figure(value: object) -> bool:
-    is_plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-    return is_plain and len(str(value)) <= MAX_FIGURE_CHARS

@@ -2,10 +2,10 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from sandbox.text.tokens import fold
 
@@ -18,12 +18,8 @@ NODE_LINE = re.compile(
 EDGE_LINE = re.compile(
     rf"^- (?:\[(?:edge:)?(?P<id>{ID})\] )?(?P<source>{STRING}) -(?P<type>[^\s>]+)-> (?P<target>{STRING})"
 )
-NAMES_LINE = re.compile(rf"^- \w+: (?P<names>{STRING}(?:, {STRING})*)$")
-TYPE_LINE = re.compile(r"^- (?P<name>\w+)(?:: (?P<description>.*))?$")
-COUNT = re.compile(r"\((\d+) edges?\)")
-COUNTS = re.compile(r"^As of \S+ (\d+)\+? nodes\b.* (\d+)\+? analyses, (\d+)\+? advice")
 PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*"((?:[^"\\]|\\.)*)"')
-ANCHOR = re.compile(rf"\[(?:node:)?({ID})\] ({STRING})")
+STALE_REGION = re.compile(rf"\[(?:node:)?{ID}\] ({STRING})")
 OWN_TYPES = frozenset({"AgentAnalysis", "AgentAdvice"})
 """The types of agents' conclusions, which are not facts of the graph."""
 
@@ -39,13 +35,28 @@ class ViewNode:
     properties: Mapping[str, Any] = field(default_factory=dict)
     remark: str = ""
 
+    @classmethod
+    def of_result(cls, item: Mapping[str, Any]) -> Self:
+        """A node of a graph query's result."""
+        properties = item.get("properties")
+        known = properties if isinstance(properties, dict) else {}
+        return cls(str(item.get("id")), str(item.get("type")), str(item.get("name")), known)
+
     @property
     def text(self) -> str:
         """All text on the node."""
-        values = " ".join(
-            f"{key} {value}" for key, value in self.properties.items() if key != "sourceUrl"
+        return " ".join(
+            [self.name, self.remark, *(f"{key} {value}" for key, value in self.properties.items())]
         )
-        return f"{self.name} {self.remark} {values}"
+
+    @property
+    def content(self) -> str:
+        return str(self.properties.get("content", ""))
+
+    @property
+    def summary(self) -> str:
+        """The summary; the context has that of an analysis after its name."""
+        return str(self.properties.get("summary") or self.remark).strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,124 +73,48 @@ class GraphView:
     """The nodes and edges of one or more texts; of a repeated node, the form with more properties."""
 
     def __init__(self, *texts: str) -> None:
-        self._lines = [
-            (heading, line) for text in texts for heading, line in _lines_under_headings(text)
-        ]
-
-    @cached_property
-    def nodes(self) -> list[ViewNode]:
-        """The nodes that are no conclusions of agents, in order."""
-        own = {node.id for node in [*self.analyses, *self.advice]}
-        return [
-            node
-            for node in self._nodes_by_id.values()
-            if node.id not in own and node.type not in OWN_TYPES
-        ]
-
-    @cached_property
-    def listed_names(self) -> list[str]:
-        """Names of nodes in lists of names alone."""
-        matches = [NAMES_LINE.match(line) for line in self.lines("nodes by type")]
-        return [
-            _unquoted(name)
-            for match in matches
-            if match
-            for name in re.findall(STRING, match["names"])
-        ]
+        self._lines: list[tuple[str, str]] = []
+        nodes: dict[str, ViewNode] = {}
+        edges: dict[str, ViewEdge] = {}
+        self.analyses: list[ViewNode] = []
+        self.advice: list[ViewNode] = []
+        for text in texts:
+            heading = ""
+            for line in filter(None, map(str.strip, text.splitlines())):
+                if line.startswith("#"):
+                    heading = line.lstrip("# ").lower()
+                    continue
+                self._lines.append((heading, line))
+                if match := EDGE_LINE.match(line):
+                    edge = _edge(match)
+                    edges.setdefault(edge.id, edge)
+                elif node := parse_node(line):
+                    if heading == "analyses" or node.type == "AgentAnalysis":
+                        self.analyses.append(node)
+                    elif heading == "advice" or node.type == "AgentAdvice":
+                        self.advice.append(node)
+                    elif len(node.properties) >= len(
+                        nodes.get(node.id, ViewNode("", "", "")).properties
+                    ):
+                        nodes[node.id] = node
+        self.nodes = list(nodes.values())
+        """The nodes that are no conclusions of agents."""
+        self.edges = list(edges.values())
 
     @cached_property
     def by_name(self) -> Mapping[str, ViewNode]:
-        """Nodes by name in lower case without accents; the first of two with the same name."""
-        by_name: dict[str, ViewNode] = {}
-        for node in self.nodes:
-            by_name.setdefault(fold(node.name), node)
-        return by_name
-
-    @cached_property
-    def edges(self) -> list[ViewEdge]:
-        """The edges, without duplicates."""
-        edges: dict[str, ViewEdge] = {}
-        for _, line in self._lines:
-            if match := EDGE_LINE.match(line):
-                edge = _edge(match)
-                edges.setdefault(edge.id, edge)
-        return list(edges.values())
-
-    @cached_property
-    def analyses(self) -> list[ViewNode]:
-        """The analyses."""
-        return [
-            node
-            for heading, node in self._nodes_with_headings
-            if _is_about(heading, node, "analyses", "AgentAnalysis")
-        ]
-
-    @cached_property
-    def advice(self) -> list[ViewNode]:
-        """The advice."""
-        return [
-            node
-            for heading, node in self._nodes_with_headings
-            if _is_about(heading, node, "advice", "AgentAdvice")
-        ]
-
-    @cached_property
-    def edge_types(self) -> list[str]:
-        """The names of the listed edge types."""
-        matches = [TYPE_LINE.match(line) for line in self.lines("edge types")]
-        return [match["name"] for match in matches if match]
-
-    @cached_property
-    def degrees(self) -> Mapping[str, int]:
-        """Number of edges by node id: as stated, else as shown."""
-        degrees: dict[str, int] = {}
-        for edge in self.edges:
-            for end in (edge.source, edge.target):
-                if node := self.by_name.get(fold(end)):
-                    degrees[node.id] = degrees.get(node.id, 0) + 1
-        for _, node in self._nodes_with_headings:
-            if match := COUNT.search(node.remark):
-                degrees[node.id] = max(degrees.get(node.id, 0), int(match.group(1)))
-        return degrees
-
-    @cached_property
-    def is_partial(self) -> bool:
-        """Whether the graph has more nodes than are shown with properties."""
-        if len(self.listed_names) > sum(bool(node.properties) for node in self.nodes):
-            return True
-        stated = next((match for _, line in self._lines if (match := COUNTS.search(line))), None)
-        described = sum(bool(node.properties) for node in self.nodes)
-        return stated is not None and int(stated[1]) - int(stated[2]) - int(stated[3]) > described
+        """Nodes by folded name; the first of two with the same name."""
+        return {fold(node.name): node for node in reversed(self.nodes)}
 
     def lines(self, heading: str) -> list[str]:
         """The list items below a heading (in lower case)."""
         return [line for above, line in self._lines if above == heading and line.startswith("- ")]
 
-    def stale_nodes(self) -> list[ViewNode]:
-        """The stale nodes, or one node for each stale region."""
-        listed = [parse_node(line) for line in self.lines("stale nodes")]
-        if nodes := [node for node in listed if node]:
-            return nodes
-        matches = [ANCHOR.search(line) for line in self.lines("stale regions")]
-        return [
-            self._nodes_by_id.get(
-                match.group(1), ViewNode(match.group(1), "", _unquoted(match.group(2)))
-            )
-            for match in matches
-            if match
-        ]
-
-    @cached_property
-    def _nodes_with_headings(self) -> list[tuple[str, ViewNode]]:
-        return [(heading, node) for heading, line in self._lines if (node := parse_node(line))]
-
-    @cached_property
-    def _nodes_by_id(self) -> Mapping[str, ViewNode]:
-        nodes: dict[str, ViewNode] = {}
-        for _, node in self._nodes_with_headings:
-            if node.id not in nodes or len(node.properties) > len(nodes[node.id].properties):
-                nodes[node.id] = node
-        return nodes
+    def stale_names(self) -> list[str]:
+        """The names of stale nodes, and one for each stale region."""
+        nodes = [node.name for line in self.lines("stale nodes") if (node := parse_node(line))]
+        regions = map(STALE_REGION.search, self.lines("stale regions"))
+        return [*nodes, *(_unquoted(match[1]) for match in regions if match)]
 
 
 def cite(kind: str, element_id: str) -> str:
@@ -189,18 +124,26 @@ def cite(kind: str, element_id: str) -> str:
 
 def parse_node(line: str) -> ViewNode | None:
     """Parse the node in a line; None if there is none."""
-    match = NODE_LINE.match(line.strip())
+    match = NODE_LINE.match(line)
     if not match:
         return None
-    properties, remark = _split_properties(match["rest"])
-    name = _unquoted(match["name"])
-    return ViewNode(match["id"] or name, match["type"], name, properties, remark)
+    rest, name = match["rest"], _unquoted(match["name"])
+    properties: dict[str, Any] = {}
+    start = rest.find("{")
+    if start >= 0:
+        try:
+            properties, end = json.JSONDecoder().raw_decode(rest[start:])
+            rest = f"{rest[:start]} {rest[start + end :]}"
+        except ValueError:  # truncated properties are parsed as far as possible
+            properties, rest = dict(PAIR.findall(rest)), ""
+    return ViewNode(match["id"] or name, match["type"], name, properties, rest.strip(" :"))
 
 
 def _edge(match: re.Match[str]) -> ViewEdge:
     source, target = _unquoted(match["source"]), _unquoted(match["target"])
-    edge_id = match["id"] or f"{source} {match['type']} {target}"
-    return ViewEdge(edge_id, source, match["type"], target)
+    return ViewEdge(
+        match["id"] or f"{source} {match['type']} {target}", source, match["type"], target
+    )
 
 
 def _unquoted(string: str) -> str:
@@ -209,29 +152,3 @@ def _unquoted(string: str) -> str:
         return str(json.loads(string))
     except ValueError:
         return string.strip('"')
-
-
-def _split_properties(text: str) -> tuple[dict[str, Any], str]:
-    """Split properties from the rest. Truncated properties are parsed as far as possible."""
-    start = text.find("{")
-    if start < 0:
-        return {}, text.strip(" :")
-    try:
-        parsed, end = json.JSONDecoder().raw_decode(text[start:])
-    except ValueError:
-        return dict(PAIR.findall(text)), ""
-    return parsed, f"{text[:start]} {text[start + end :]}".strip(" :")
-
-
-def _is_about(heading: str, node: ViewNode, topic: str, node_type: str) -> bool:
-    return heading == topic or node.type == node_type
-
-
-def _lines_under_headings(text: str) -> Iterator[tuple[str, str]]:
-    heading = ""
-    for raw in text.splitlines():
-        line = raw.strip()
-        if line.startswith("#"):
-            heading = line.lstrip("# ").lower()
-        elif line:
-            yield heading, line

@@ -18,14 +18,8 @@ class ToolCall:
     @classmethod
     def of(cls, name: str, /, **arguments: Any) -> Self:
         """Create a call with arguments as compact JSON; arguments that are None are left out."""
-        return cls.with_arguments(
-            name, {key: value for key, value in arguments.items() if value is not None}
-        )
-
-    @classmethod
-    def with_arguments(cls, name: str, arguments: Mapping[str, Any]) -> Self:
-        """Create a call whose parameter names may be reserved words in Python."""
-        return cls(name, json.dumps(arguments, ensure_ascii=False, separators=(",", ":")))
+        given = {key: value for key, value in arguments.items() if value is not None}
+        return cls(name, json.dumps(given, ensure_ascii=False, separators=(",", ":")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +52,11 @@ class Exchange:
         """The error of the call; empty if there was none."""
         return str(self.result.get("error", "")) if self.result else ""
 
+    def items(self, key: str) -> list[Mapping[str, Any]]:
+        """The objects in a list of the result."""
+        value = (self.result or {}).get(key)
+        return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
 
 class ChatRequest:
     """A read-only view of a request's body. Unknown parts are ignored."""
@@ -72,18 +71,18 @@ class ChatRequest:
         return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
     @cached_property
-    def callable_tools(self) -> frozenset[str]:
-        """Names of the functions that may be called: none with `tool_choice: "none"`."""
-        value = self._body.get("tools")
-        if self._body.get("tool_choice") == "none" or not isinstance(value, list):
-            return frozenset()
-        return frozenset(_function_names(value))
-
-    @cached_property
     def offered_tools(self) -> frozenset[str]:
         """Names of the functions described, callable or not: they decide the phase."""
         value = self._body.get("tools")
-        return frozenset(_function_names(value)) if isinstance(value, list) else frozenset()
+        tools = value if isinstance(value, list) else []
+        functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]
+        return frozenset(str(each.get("name", "")) for each in functions if isinstance(each, dict))
+
+    @property
+    def callable_tools(self) -> frozenset[str]:
+        """Names of the functions that may be called: none with `tool_choice: "none"`."""
+        is_barred = self._body.get("tool_choice") == "none"
+        return frozenset() if is_barred else self.offered_tools
 
     @cached_property
     def schema(self) -> Mapping[str, Any] | None:
@@ -118,6 +117,11 @@ class ChatRequest:
         """The mission section; without one, the last message of the user."""
         return self.section("mission") or self.last_user_text
 
+    @property
+    def refusals(self) -> list[str]:
+        """What was refused and why, as a phase reports it at its end."""
+        return [f"{each.name} was refused: {each.error}" for each in self.exchanges if each.error]
+
     @cached_property
     def rules(self) -> str:
         """The system's messages."""
@@ -125,31 +129,11 @@ class ChatRequest:
             message_text(message) for message in self.messages if message.get("role") == "system"
         )
 
-    def has_parameter(self, tool: str, name: str) -> bool:
-        """Whether the tool is offered with that parameter."""
-        value = self._body.get("tools")
-        functions = (
-            [each.get("function") for each in value if isinstance(each, dict)]
-            if isinstance(value, list)
-            else []
-        )
-        return any(
-            name in ((function.get("parameters") or {}).get("properties") or {})
-            for function in functions
-            if isinstance(function, dict) and function.get("name") == tool
-        )
-
     @cached_property
     def last_user_text(self) -> str:
         """The last message of the user."""
-        return next(
-            (
-                message_text(message)
-                for message in reversed(self.messages)
-                if message.get("role") == "user"
-            ),
-            "",
-        )
+        users = [message for message in self.messages if message.get("role") == "user"]
+        return message_text(users[-1]) if users else ""
 
     @cached_property
     def exchanges(self) -> list[Exchange]:
@@ -166,13 +150,15 @@ class ChatRequest:
             if isinstance(call, dict) and str(call.get("id")) in results
         ]
 
+    @property
+    def finish_call(self) -> tuple[ToolCall, ...]:
+        """The call that ends the work in the same answer as the last writes; none where it is not offered."""
+        return (ToolCall.of("finish"),) if "finish" in self.callable_tools else ()
+
     def results(self, name: str) -> list[Exchange]:
         """The successful calls of one tool."""
-        return [
-            exchange
-            for exchange in self.exchanges
-            if exchange.name == name and exchange.result and not exchange.error
-        ]
+        called = [each for each in self.exchanges if each.name == name]
+        return [each for each in called if each.result and not each.error]
 
     @cached_property
     def _format(self) -> Mapping[str, Any]:
@@ -191,11 +177,6 @@ def message_text(message: Mapping[str, Any]) -> str:
     return content if isinstance(content, str) else ""
 
 
-def _function_names(tools: list[Any]) -> list[str]:
-    functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]
-    return [str(function.get("name", "")) for function in functions if isinstance(function, dict)]
-
-
 def _exchange(call: Mapping[str, Any], result: str) -> Exchange:
     function = call.get("function") or {}
     arguments = _object(function.get("arguments", "")) or {}
@@ -208,8 +189,3 @@ def _object(text: str) -> Mapping[str, Any] | None:
     except (TypeError, ValueError):
         return None
     return parsed if isinstance(parsed, dict) else None
-
-
-def finish_call(request: ChatRequest) -> tuple[ToolCall, ...]:
-    """The call that ends the work in the same answer as the last writes; none where it is not offered."""
-    return (ToolCall.of("finish"),) if "finish" in request.callable_tools else ()

@@ -8,7 +8,6 @@ from sandbox.model.advise import advise
 from sandbox.model.analyze import analyze
 from sandbox.model.check import check
 from sandbox.model.configure import configure
-from sandbox.model.configure.types import Search, no_search
 from sandbox.model.construct import construct
 from sandbox.model.converse import converse
 from sandbox.model.observe import observe
@@ -49,6 +48,7 @@ ANSWER_BY_PHASE: Mapping[Phase, Callable[[ChatRequest], Answer]] = {
     Phase.ANALYSIS_GENERATION: analyze,
     Phase.ADVICE_GENERATION: advise,
     Phase.ENTAILMENT_CHECK: check,
+    Phase.CONFIGURATION: configure,
     Phase.CONVERSATION: converse,
 }
 
@@ -65,9 +65,6 @@ def phase_of(request: ChatRequest) -> Phase:
     return Phase.CONVERSATION if request.schema is None else Phase.CONFIGURATION
 
 
-def answer_request(request: ChatRequest, search: Search = no_search) -> Answer:
-    """Answer a request of any phase. In the configuration phase, `search` searches the corpus."""
-    phase = phase_of(request)
-    if phase is Phase.CONFIGURATION:
-        return configure(request, search)
-    return ANSWER_BY_PHASE[phase](request)
+def answer_request(request: ChatRequest) -> Answer:
+    """Answer a request of any phase."""
+    return ANSWER_BY_PHASE[phase_of(request)](request)

@@ -10,7 +10,9 @@ from datetime import date
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from sandbox.corpus import Corpus, CorpusError, Document, LoadReport, SkippedFile, fingerprint, load
+from pydantic import TypeAdapter
+
+from sandbox.corpus import Corpus, CorpusError, Document, LoadReport, fingerprint, load
 from sandbox.corpus.loader import Progress, no_progress
 from sandbox.search.passages import best_passage
 from sandbox.text.tokens import is_meaningful, words
@@ -131,19 +133,7 @@ class SearchIndex:
     def report(self) -> LoadReport:
         """What of the corpus was read."""
         (stored,) = self._connection.execute("SELECT content FROM report").fetchone()
-        content = json.loads(stored)
-        skipped = tuple(SkippedFile(**each) for each in content.pop("skipped"))
-        foreign = {language: tuple(names) for language, names in content.pop("foreign").items()}
-        english = tuple(content.pop("english"))
-        return LoadReport(**content, skipped=skipped, foreign=foreign, english=english)
-
-    def sample(self, most: int) -> list[Document]:
-        """Documents from all parts of the corpus."""
-        step = max(1, len(self) // most)
-        rows = self._connection.execute(
-            "SELECT id FROM documents WHERE id % ? = 0 ORDER BY id LIMIT ?", (step, most)
-        ).fetchall()
-        return [self._document(row) for (row,) in rows]
+        return TypeAdapter(LoadReport).validate_json(stored)
 
     def close(self) -> None:
         """Close the database connection."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from sandbox.text.sentences import sentences
+from sandbox.text.labels import sentences
 from sandbox.text.tokens import stem, stems, words
 
 MAX_PASSAGE_CHARS = 600

@@ -1,57 +1,27 @@
 """Words, their stems, and which of them carry meaning."""
 
 import re
+import tomllib
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from unicodedata import combining, normalize
-
-
-def word_set(words: str) -> frozenset[str]:
-    """Split a text of words into a set."""
-    return frozenset(words.split())
-
 
 WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
 
-STOP_WORDS = word_set(
-    """
-    a about above after again against ago all almost along already also although always am among
-    amongst amid an and another any anything are around as at away back be became because become
-    becomes been before began being below between both but by can cannot could did do does doing
-    done down due during each either else etc even ever every few for former from further had has
-    have having he hence her here hers herself him himself his how however i if in including indeed
-    instead into is it its itself just last least less like made mainly make makes making many may
-    me meanwhile might more moreover most mostly much must my near nearly neither never nevertheless
-    no nor not note nothing now of off often on once one only onto or other others otherwise our out
-    over own part per perhaps put quite rather same several shall she should since so some still
-    such than that the their theirs them themselves then there therefore these they this those
-    though through throughout thus to today together too toward towards under until unlike up upon
-    us use used uses using various very via was we well were what when where whereas whether which
-    while who whole whom whose why will with within without would yet you your yours
-    """
-)
+WORD_LISTS: Mapping[str, frozenset[str]] = {
+    name: frozenset(words.split())
+    for name, words in tomllib.loads(
+        Path(__file__).with_name("words.toml").read_text("utf-8")
+    ).items()
+}
+STOP_WORDS = WORD_LISTS["stop"]
 """Words without a meaning of their own."""
 
 ACRONYMS = frozenset({"IT", "US", "WHO"})
 """Differ from stop words only by their capitals."""
 
-GENERIC_WORDS = word_set(
-    """
-    affect affecting affects alert analyse analyses analysis analyze area areas assess bear bears
-    best briefing care cares change changes check collect comparable compare connected current
-    currently data depend depending depends detail details develop development developments drive
-    drives driving early effect effects event events examine explore exposed exposure eye fact facts
-    figure figures find finding findings focus follow future general give grow happen happening help
-    identify impact impacts important information insight insights investors investor interest
-    interesting issue issues keep key know knowledge latest learn list long-term look main major map
-    matter matters medium-term mission monitor name names near-term need needs new news notable
-    observe opportunities opportunity overview people picture please potential recent recently
-    relate relates relevant report reported reports research role roles see seek short short-term situation stand
-    stands state status study summarise summarize tell term things think top topic topics track
-    require requires required recommend recommends recommended describe describes described explain
-    explains say says mention mentions mentioned document documents reader readers
-    trend trends understand update updates want watch watching way ways
-    """
-)
+GENERIC_WORDS = WORD_LISTS["generic"]
 """Words common in missions, which do not distinguish topics."""
 
 
@@ -105,3 +75,15 @@ def topic_stems(text: str) -> frozenset[str]:
 def is_significant(word: str) -> bool:
     """Whether a word is meaningful and not common in missions."""
     return is_meaningful(word) and word.lower() not in GENERIC_WORDS
+
+
+def join_with_and(names: Sequence[str]) -> str:
+    """Join names as in `A, B and C`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def shorten(text: str, max_chars: int) -> str:
+    """Cut `text` between words to at most `max_chars` characters, with a mark at the cut."""
+    if len(text) <= max_chars:
+        return text
+    return text[: max_chars - 1].rsplit(" ", 1)[0].rstrip(",;: ") + "…"

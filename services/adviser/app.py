@@ -1,6 +1,7 @@
 """The Adviser's composition root."""
 
 from services.adviser.handler import Advise
+from services.adviser.router import create_router
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer
@@ -20,6 +21,7 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         settings,
         database,
         {StepKind.ADVISE: work},
+        create_router,
         concurrency=CONCURRENCY,
         closing=[model.provider.close],
     )

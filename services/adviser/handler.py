@@ -8,7 +8,7 @@ from uuid import UUID
 from services.adviser.prompts import rules, user_message
 from shared.agents import agents, feedback, memories
 from shared.agents.agents import AgentRow
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.enums import Phase, StepKind
 from shared.graph import context
 from shared.graph.prompt_format import truncate_to_budget
@@ -18,11 +18,12 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import advice_generation
 from shared.llm.entailment import check_entailment, is_on
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
-from shared.workflow import iterations
+from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -39,15 +40,21 @@ class Advise:
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
         scope = GraphScope.of(lease)
-        trip = RoundTrip()
-        loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
-        analyses = trip.ask(context.analyses_query(scope, analysis_ids))
-        owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
-        owner_memories = trip.ask(memories.list_active(lease.agent_id))
-        now = trip.ask(iterations.CLOCK)
-        survey = context.ask_survey(trip, scope, StepKind.ADVISE, token_budget=self.context_tokens)
+        batch = Batch()
+        loaded_agent = batch.add(agents.agent_query(lease.agent_id))
+        analyses = batch.add(context.analyses_query(scope, analysis_ids))
+        owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
+        owner_memories = batch.add(memories.list_active(lease.agent_id))
+        clock = batch.add(agent_clock(lease.agent_id))
+        survey = context.ask_survey(
+            batch,
+            scope,
+            StepKind.ADVISE,
+            token_budget=self.context_tokens,
+            shown=analysis_ids,
+        )
         short_ids = ShortIds(scope)
-        async with self.model.database.connection_after(trip) as connection:
+        async with self.model.database.connection_after(batch) as connection:
             await short_ids.number(connection, [analyses.value, survey.value])
         agent = loaded_agent.value
         graph_context = short_ids.shorten(survey.value)
@@ -55,7 +62,7 @@ class Advise:
             agent.mission,
             short_ids.shorten(analyses.value),
             graph_context,
-            now.value,
+            clock.value.now,
             truncate_to_budget(
                 memories.format_lines(owner_memories.value),
                 scope.budget_bytes(MAX_MEMORIES_TOKENS),

@@ -11,7 +11,7 @@ Decide whether the analyses, with those before them, warrant advice. Nearly alwa
 iteration, and waiting costs less than a wrong recommendation.
 
 Advise only if all of this holds:
-- The analyses answer every question that a careful investor would ask about the recommendation.
+- The analyses answer every question that matters for the recommendation.
 - They agree, or another analysis resolves their disagreement.
 - No important gap or doubt is left.
 - There is a reason to act now.

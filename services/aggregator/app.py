@@ -2,7 +2,7 @@
 
 from services.aggregator.deadlines import Deadlines
 from services.aggregator.handler import Aggregate
-from shared.events.topology import CONSUMERS
+from services.aggregator.router import create_router
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
@@ -17,10 +17,8 @@ def build(settings: Settings) -> MessageConsumer:
     aggregate = Aggregate(database)
     return MessageConsumer(
         "aggregator",
-        handlers=dict.fromkeys(CONSUMERS["aggregator"].subscribes_to, aggregate),
+        create_router(aggregate, concurrency),
         bus=bus,
         database=database,
-        concurrency=concurrency,
-        drain_seconds=settings.drain_seconds,
         background=[Deadlines(database, bus, aggregate, settings.iteration_deadline_seconds).watch],
     )

@@ -10,12 +10,12 @@ from services.aggregator.transitions import (
     IterationRows,
     Transition,
     ask_tick,
-    look,
+    load,
     step_outcome,
 )
 from shared import derived_events
 from shared.database.engine import Database
-from shared.database.statements import PendingResult, RoundTrip
+from shared.database.statements import Batch, PendingResult
 from shared.derived_events import IterationTotals
 from shared.enums import IterationStatus, Stage, StepKind
 from shared.errors import TransientError
@@ -70,16 +70,16 @@ class Aggregate:
     ) -> Sequence[Event]:
         ended_step = None if event is None else event.step_id
         was_moved = False
-        while (rows := await look(self._database, iteration_id, ended_step)) is not None:
-            trip = RoundTrip()
-            transition = ask_tick(trip, rows, tick_of(rows))
+        while (rows := await load(self._database, iteration_id, ended_step)) is not None:
+            batch = Batch()
+            transition = ask_tick(batch, rows, tick_of(rows))
             if was_moved and (event is None or transition.is_written is None):
                 # It makes progress. The events are published by the handler that has moved it.
                 return []
             totals = PendingResult[IterationTotals]()
             if _is_ended(transition.rows):
-                totals = trip.ask(derived_events.iteration_totals(iteration_id))
-            if await self._write(trip, transition):
+                totals = batch.add(derived_events.iteration_totals(iteration_id))
+            if await self._write(batch, transition):
                 if event is not None and _is_after_end(event, rows.iteration):
                     await self._record_retry(rows.iteration)
                 _count_end(transition)
@@ -89,24 +89,22 @@ class Aggregate:
 
     async def _record_retry(self, ended: IterationRow) -> None:
         """Records that a step was retried after the end: it may have ended the failures of the agent."""
-        trip = RoundTrip()
-        trip.ask(attention.lock_agent(ended.agent_id))
-        trip.ask(attention.record_end(ended.agent_id, ended.errors))
-        await self._database.write(trip)
+        batch = Batch()
+        batch.add(attention.lock_agent(ended.agent_id))
+        batch.add(attention.record_end(ended.agent_id, ended.errors))
+        await self._database.write(batch)
 
-    async def _write(self, trip: RoundTrip, transition: Transition) -> bool:
-        """Makes `trip`. False, and nothing is written, if the iteration has moved on since it was seen."""
+    async def _write(self, batch: Batch, transition: Transition) -> bool:
+        """Executes `batch`. False, and nothing is written, if the iteration has moved on since it was seen."""
         if transition.is_written is None:
-            await self._database.look_up(trip)
+            await self._database.read(batch)
             return True
         if not transition.abandons:
-            await self._database.write(trip)
+            await self._database.write(batch)
             return transition.is_written.value
-        async with self._database.direct_transaction(trip) as transaction:
-            if transition.is_written.value:
-                await transaction.connection.execute("commit")
-            else:
-                await transaction.connection.rollback()
+        async with self._database.transaction(batch) as transaction:
+            if not transition.is_written.value:
+                await transaction.rollback()
         return transition.is_written.value
 
 

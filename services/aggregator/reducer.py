@@ -21,13 +21,15 @@ class MissingData:
 class StepOutcome:
     """How a step ended. `error` is None if it completed.
 
-    `missing`: data that an insight lacked. `has_results`: whether a query wrote anything.
+    `missing`: data that an insight lacked. `has_results`: whether a query wrote anything. `unanswered`: requests of a
+    query that what it wrote does not answer.
     """
 
     error: str | None = None
     analysis_ids: tuple[UUID, ...] = ()
     missing: tuple[MissingData, ...] = ()
     has_results: bool = True
+    unanswered: frozenset[UUID] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def repeated_insights(state: State) -> tuple[NewInsight, ...]:
         if query.round == state.round and query.ended is not None
         if query.ended.error is None and query.ended.has_results
         for request_id in query.answers
+        if request_id not in query.ended.unanswered
     }
     request_ids_by_insight: dict[UUID, list[UUID]] = {}
     for insight, missing in _missing_data(state):

@@ -27,7 +27,7 @@ from services.aggregator.reducer import (
 )
 from shared.billing import reservations
 from shared.database.engine import Database
-from shared.database.statements import PendingResult, RoundTrip
+from shared.database.statements import Batch, PendingResult
 from shared.database.tables import InvestigationRequest
 from shared.enums import IterationStatus, RequestState, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
@@ -63,21 +63,21 @@ class IterationRows:
         return tuple(row.id for row in self.steps if row.kind == kind and not steps.step_round(row))
 
 
-async def look(
+async def load(
     database: Database, iteration_id: UUID, ended_step: UUID | None
 ) -> IterationRows | None:
     """Loads the rows without a lock. None if the iteration was deleted, or if other steps of the same kind as
-    `ended_step` are still open: then their ends lead to the next look.
+    `ended_step` are still open: then their ends lead to the next join.
     """
     async with database.connection() as connection:
-        seen = await iterations.look(iteration_id, ended_step).answer(connection)
+        seen = await iterations.load_for_join(iteration_id, ended_step).execute(connection)
         if seen is None:
             return None
         rows = IterationRows(*seen)
         # Most agents have no feedback rounds.
         if not rows.work.feedback_rounds:
             return rows
-        requests = await investigations.list_requests(iteration_id).answer(connection)
+        requests = await investigations.list_requests(iteration_id).execute(connection)
         return replace(rows, requests=requests)
 
 
@@ -143,8 +143,8 @@ def step_outcome(step: StepRow, missing: MissingByStep | None = None) -> StepOut
             return StepOutcome(
                 analysis_ids=tuple(UUID(analysis_id) for analysis_id in result.get("analyses", [])),
                 missing=tuple((missing or {}).get(step.id, ())),
-                has_results=bool(result.get("nodes") or result.get("edges"))
-                and not result.get("not_found"),
+                has_results=bool(result.get("nodes") or result.get("edges")),
+                unanswered=frozenset(map(UUID, result.get("unanswered", ()))),
             )
         case StepStatus.FAILED:
             return StepOutcome(error=step.error or "failed")
@@ -198,13 +198,13 @@ class Transition:
     is_written: PendingResult[bool] | None = None
     """Whether the iteration was still as it was seen. None if there is nothing to write."""
     abandons: bool = False
-    """Whether it abandons steps. Then the trip also writes off what they have reserved, so it must not be committed unless
+    """Whether it abandons steps. Then the batch also writes off what they have reserved, so it must not be committed unless
     `is_written`.
     """
 
 
-def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Transition:
-    """Decides, and adds to `trip` what writes the decision."""
+def ask_tick(batch: Batch, rows: IterationRows, tick: Tick) -> Transition:
+    """Decides, and adds to `batch` what writes the decision."""
     state = build_state(rows)
     next_state, commands = join(state, tick)
     if not commands and next_state.stage == state.stage:
@@ -217,12 +217,12 @@ def ask_tick(trip: RoundTrip, rows: IterationRows, tick: Tick) -> Transition:
     )
     moved = _moved(rows, next_state, commands)
     if moved.ended_at is not None:
-        trip.ask(attention.lock_agent(moved.agent_id))
-    is_written = trip.ask(iterations.move(rows.iteration, moved, step_changes))
+        batch.add(attention.lock_agent(moved.agent_id))
+    is_written = batch.add(iterations.move(rows.iteration, moved, step_changes))
     if step_changes.abandoned:
-        trip.ask(reservations.step_write_off(*[step.id for step in step_changes.abandoned]))
+        batch.add(reservations.step_write_off(*[step.id for step in step_changes.abandoned]))
     if moved.ended_at is not None:
-        trip.ask(attention.record_end(moved.agent_id, moved.errors))
+        batch.add(attention.record_end(moved.agent_id, moved.errors))
     failpoint(Failpoint.STATE_WRITTEN)
     changed_by_id = {step.id: step for step in step_changes.rows}
     steps_in_order = [changed_by_id.pop(step.id, step) for step in rows.steps]

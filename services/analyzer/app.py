@@ -1,6 +1,7 @@
 """The Analyzer's composition root."""
 
 from services.analyzer.handler import Analyze
+from services.analyzer.router import create_router
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer
@@ -22,6 +23,7 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         settings,
         database,
         {StepKind.INSIGHT: work},
+        create_router,
         concurrency=CONCURRENCY,
         closing=[model.provider.close],
     )

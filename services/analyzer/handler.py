@@ -6,7 +6,7 @@ from uuid import UUID
 
 from services.analyzer.prompts import RULES, missing_data, parse_missing_lines, user_message
 from shared.agents import agents, feedback
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import Batch, BoundQuery
 from shared.enums import Phase
 from shared.events.models import Insight
 from shared.graph import context
@@ -15,10 +15,12 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import analysis_generation
 from shared.graph.validation import Validators
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
-from shared.workflow import investigations, iterations
+from shared.workflow import investigations
+from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -35,15 +37,20 @@ class Analyze:
         """The context is built when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
         scope = GraphScope.of(lease)
-        trip = RoundTrip()
-        loaded_agent = trip.ask(agents.agent_query(lease.agent_id))
-        now = trip.ask(iterations.CLOCK)
-        owner_feedback = trip.ask(feedback.list_feedback(lease.agent_id))
-        written = trip.ask(context.written_lines(scope))
-        describe_nodes = context.ask_nodes(trip, scope, insight.relevant_node_ids)
+        batch = Batch()
+        loaded_agent = batch.add(agents.agent_query(lease.agent_id))
+        clock = batch.add(agent_clock(lease.agent_id))
+        owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
+        written = batch.add(context.written_lines(scope))
+        describe_nodes = context.ask_nodes(batch, scope, insight.relevant_node_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
-                self.model.database, connection, scope, step, trip, token_budget=self.context_tokens
+                self.model.database,
+                connection,
+                scope,
+                step,
+                batch,
+                token_budget=self.context_tokens,
             )
             nodes = await describe_nodes(connection)
             short_ids = ShortIds(scope)
@@ -56,7 +63,7 @@ class Analyze:
             nodes,
             survey.text,
             written.value,
-            now.value,
+            clock.value.now,
             objectives,
             shorten=short_ids.shorten,
             owner_feedback=feedback.format_lines(owner_feedback.value),

@@ -16,29 +16,33 @@ from services.api.auth.middleware import (
     cookie_name,
     security_dependencies,
 )
-from services.api.http.host_guard import HostGuard
-from services.api.http.limits import BodyLimit, RateLimit, client_address_key, validate_request
+from services.api.http.guards import (
+    BodyLimit,
+    HostGuard,
+    RateLimit,
+    client_address_key,
+    validate_request,
+)
 from services.api.http.metrics import MetricsMiddleware
 from services.api.http.openapi import add_document_route, openapi_builder, operation_id
 from services.api.http.problem_details import add_problem_handlers
 from services.api.lifespan import ApplicationState
 from services.api.paths import PREFIX, is_public
-from services.api.routers import (
-    accounts,
-    agents,
-    conversation,
-    costs,
-    events,
-    exports,
-    graph,
-    iterations,
-    notifications,
-    operations,
-    provenance,
-)
+from services.api.resources.accounts import api as accounts
+from services.api.resources.agents import api as agents
+from services.api.resources.conclusions import api as conclusions
+from services.api.resources.conversation import api as conversation
+from services.api.resources.costs import api as costs
+from services.api.resources.destinations import api as destinations
+from services.api.resources.events import api as events
+from services.api.resources.graph import api as graph
+from services.api.resources.graph import exports
+from services.api.resources.inbox import api as inbox
+from services.api.resources.iterations import api as iterations
+from services.api.resources.operate import api as operate
+from services.api.resources.sources import api as sources
 from services.api.web.app import WebUi, page_router, web_ui
-from services.api.web.compression import CompressionMiddleware
-from services.api.web.errors import HtmlErrorMiddleware
+from services.api.web.responses import CompressionMiddleware, HtmlErrorMiddleware
 from shared.accounts.authentication import Caller
 from shared.runtime import process
 from shared.runtime.settings import Settings
@@ -78,9 +82,9 @@ def _rate_limit_key(scope: Scope) -> str:
     return client_address_key(scope) if caller is None else str(caller.user_id)
 
 
-PUBLIC_ROUTERS: Final = (operations.about_router, accounts.sign_in_router)
+PUBLIC_ROUTERS: Final = (operate.about_router, accounts.sign_in_router)
 ROUTERS: Final = (
-    operations.providers_router,
+    operate.providers_router,
     accounts.access_router,
     accounts.users_router,
     agents.agents_router,
@@ -88,20 +92,20 @@ ROUTERS: Final = (
     iterations.iterations_router,
     iterations.interactions_router,
     graph.router,
-    provenance.conclusions_router,
-    provenance.verification_router,
+    conclusions.conclusions_router,
+    conclusions.verification_router,
     exports.router,
-    provenance.sources_router,
-    notifications.inbox_router,
+    sources.router,
+    inbox.router,
     conversation.router,
-    provenance.investigations_router,
-    notifications.destinations_router,
+    conclusions.investigations_router,
+    destinations.router,
     costs.calls_router,
     costs.budgets_router,
     costs.costs_router,
     events.router,
-    operations.dead_letters_router,
-    operations.services_router,
+    operate.dead_letters_router,
+    operate.services_router,
 )
 """These routers require a credential."""
 
@@ -149,8 +153,8 @@ def _routes(session_cookie: str) -> Sequence[BaseRoute]:
     """All routes. The applications of a process share them, because FastAPI takes 0.2 s to analyze them."""
     root = APIRouter(generate_unique_id_function=operation_id)
     dependencies = security_dependencies(session_cookie)
-    root.include_router(operations.health_router)
-    root.include_router(operations.metrics_router, dependencies=dependencies)
+    root.include_router(operate.health_router)
+    root.include_router(operate.metrics_router, dependencies=dependencies)
     for router in PUBLIC_ROUTERS:
         root.include_router(router, prefix=PREFIX, dependencies=[Depends(validate_request)])
     for router in ROUTERS:

@@ -13,9 +13,9 @@ from services.api.auth.middleware import AttemptLimiter, RecentlyValidCredential
 from services.api.auth.owner import BootstrapOwner
 from services.api.auth.sign_in_links import SignInLinks
 from services.api.commands.retractions import RetractionWorker
-from services.api.exports import Exports
 from services.api.http.dependencies import BestEffortPublisher
 from services.api.http.metrics import Metrics
+from services.api.resources.graph.exports import Exports
 from services.api.streaming.answer_stream import AnswerStreams
 from services.api.streaming.event_hub import EventHub, OwnerCache
 from services.api.streaming.event_window import ReplayBuffer
@@ -64,6 +64,7 @@ class ApplicationState:
         invitations = SignInLinks(
             settings, database, owner, Mailer(settings.smtp_url, settings.mail_from), places
         )
+        retracting = RetractionWorker(database)
         hub = EventHub(
             settings.nats_url,
             build_nats_credentials(settings, "api"),
@@ -71,6 +72,7 @@ class ApplicationState:
             ReplayBuffer(settings.event_window, settings.event_window_bytes),
             settings.event_listeners,
             settings.event_listeners_per_user,
+            retracting.note_news,
         )
         return cls(
             settings,
@@ -80,7 +82,7 @@ class ApplicationState:
             hub,
             AnswerStreams(database),
             invitations,
-            RetractionWorker(database),
+            retracting,
             GraphVerifier(settings, database),
             places,
         )

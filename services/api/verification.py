@@ -13,9 +13,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 from shared.errors import RetrySoonError
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import PART_ROWS, check_page, find_parts, join_parts
@@ -75,7 +75,7 @@ class GraphVerifier:
 
     async def check(
         self,
-        session: AsyncSession,
+        session: Transaction,
         scope: GraphScope,
         *,
         cursor: str | None,

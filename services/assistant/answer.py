@@ -5,39 +5,100 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 from uuid import UUID
 
+from pydantic import Field
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.assistant import history
 from services.assistant.history import ConversationSummarizer, NewSummary
-from services.assistant.memory_tool import remember_tool
 from services.assistant.prompts.conversation import RULES, PromptSections, user_message
 from services.assistant.streaming_answer import AnswerWriter, Draft
 from shared.agents import agents, conversations, memories
+from shared.agents.memories import TooManyMemoriesError
 from shared.database.tables import Agent, Iteration, Message, Step
-from shared.enums import ADVICE_TYPE, IterationStatus, Phase, StepKind, StepStatus
+from shared.database.transaction import Transaction
+from shared.enums import ADVICE_TYPE, IterationStatus, MemoryKind, Phase, StepKind, StepStatus
 from shared.errors import PermanentError
 from shared.graph import context
 from shared.graph.conclusions import citation_index, citations, queries
 from shared.graph.prompt_format import format_utc, node_line, truncate_text, truncate_to_budget
+from shared.graph.provenance.claims import parse_published
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import query_graph
-from shared.graph.validation import one_line
+from shared.graph.validation import one_line, refuse_unstorable
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import now_line
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.schemas.base import PageRequest
-from shared.tools import Json, Tool
+from shared.tools import Arguments, Json, StateTool, Tool, ToolRefusalError
 from shared.web_search.client import SearchClient
-from shared.web_search.tools import conversation_search
+from shared.web_search.tools import Archive, conversation_search
 from shared.workflow import steps
-from shared.workflow.iterations import StepRow, database_time
+from shared.workflow.agent_clock import AgentClock, agent_clock
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
+
+MIN_QUOTE_CHARS = 3
+
+
+class Remember(Arguments):
+    kind: Literal["wish", "fact"] = Field(
+        description="wish: what the owner wants you to do or to watch; fact: what the owner says is so"
+    )
+    content: str = Field(
+        min_length=3,
+        max_length=memories.MAX_MEMORY_CHARS,
+        description="The wish or fact in one sentence that can be understood without the conversation",
+    )
+    quote: str = Field(
+        min_length=MIN_QUOTE_CHARS,
+        max_length=2_000,
+        description="The owner's own words in this message that say so, letter by letter",
+    )
+
+
+def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool[Remember]:
+    """Stores only what the owner's message contains: the quote is checked against it, so no page or
+    node can inject a memory.
+    """
+
+    async def run(session: Transaction, arguments: Remember) -> Json:
+        if _folded(arguments.quote) not in _folded(question):
+            raise ToolRefusalError(
+                "quote: these words are not in the owner's message. Remember only what the owner says there, and "
+                "quote it exactly."
+            )
+        content = one_line(arguments.content)
+        refuse_unstorable(content, "content")
+        try:
+            memory_id = await memories.remember(
+                session, agent_id, MemoryKind(arguments.kind), content, message_id=question_id
+            )
+        except TooManyMemoriesError as error:
+            raise ToolRefusalError(
+                f"{memories.MAX_ACTIVE} memories are already kept; ask the owner to forget one first"
+                " (`vigil memory forget`)."
+            ) from error
+        return {"remembered": content, "memoryId": str(memory_id)}
+
+    return StateTool(
+        "remember",
+        "Keeps a lasting wish or a fact that the owner tells you in this message, for your plans to come.",
+        Remember,
+        run,
+        needs_savepoint=False,
+    )
+
+
+def _folded(text: str) -> str:
+    return one_line(text).casefold()
+
 
 _PLURALS = {
     StepKind.OBSERVE: "plans",
@@ -48,7 +109,7 @@ _PLURALS = {
 _MAX_ERRORS = 3
 
 
-async def describe_state(session: AsyncSession, agent: Agent) -> str:
+async def describe_state(session: Transaction, agent: Agent) -> str:
     """Describes the time, the running iteration with its plan, the last one that ended, and when the next is due."""
     newest = await session.scalars(
         select(Iteration)
@@ -56,8 +117,10 @@ async def describe_state(session: AsyncSession, agent: Agent) -> str:
         .order_by(Iteration.number.desc())
         .limit(2)
     )
+    clock = await agent_clock(agent.id).execute(session)
     lines = [
-        now_line(await database_time(session)),
+        now_line(clock.now),
+        *_describe_archive(clock),
         f"You are called {agent.name}; an iteration begins every {agent.interval_seconds} s.",
     ]
     for iteration in newest:
@@ -73,7 +136,16 @@ async def describe_state(session: AsyncSession, agent: Agent) -> str:
     return "\n".join(lines)
 
 
-async def _describe_running(session: AsyncSession, iteration: Iteration) -> list[str]:
+def _describe_archive(clock: AgentClock) -> list[str]:
+    if clock.archive_date is None:
+        return []
+    return [
+        f"You work as if each day were {clock.archive_date}: what was published later is not known. Only iterations have"
+        f" real times; the real time is {format_utc(clock.real)}."
+    ]
+
+
+async def _describe_running(session: Transaction, iteration: Iteration) -> list[str]:
     work = await steps.list_steps(session, iteration.id)
     return [
         f"Iteration {iteration.number} runs since {format_utc(iteration.started_at)}"
@@ -82,7 +154,7 @@ async def _describe_running(session: AsyncSession, iteration: Iteration) -> list
     ]
 
 
-async def _describe_ended(session: AsyncSession, iteration: Iteration) -> list[str]:
+async def _describe_ended(session: Transaction, iteration: Iteration) -> list[str]:
     assert iteration.ended_at is not None
     work = await steps.list_steps(session, iteration.id)
     results = [step.result or {} for step in work]
@@ -155,7 +227,7 @@ class AnswerContext:
 
 
 async def load_context(
-    session: AsyncSession,
+    session: Transaction,
     lease: Lease,
     step: StepRow,
     *,
@@ -173,7 +245,7 @@ async def load_context(
     turns = await conversations.list_turns(
         session, agent.id, after=conversation.summarized_turns, before=step.index
     )
-    memory_rows = await memories.list_active(agent.id).answer(session)
+    memory_rows = await memories.list_active(agent.id).execute(session)
     sections = PromptSections(
         mission=agent.mission,
         current_state=await describe_state(session, agent),
@@ -203,7 +275,7 @@ async def load_context(
     )
 
 
-async def _recent_advice(session: AsyncSession, scope: GraphScope) -> str:
+async def _recent_advice(session: Transaction, scope: GraphScope) -> str:
     advice = (
         await queries.list_conclusions(session, scope, ADVICE_TYPE, PageRequest(RECENT_ADVICE))
     ).items
@@ -282,7 +354,7 @@ class AnswerHandler:
             await writer.on_message(f"{text}{BROKE_OFF}", ())
         message_citations = await self._cited(situation, text)
 
-        async def write(session: AsyncSession) -> None:
+        async def write(session: Transaction) -> None:
             draft = writer.draft
             await conversations.store_partial_answer(
                 session,
@@ -315,6 +387,7 @@ class AnswerHandler:
             conversation_search(
                 self.search.of_corpus(situation.agent.corpus),
                 agents.domain_preferences(situation.agent),
+                Archive.of(situation.agent.archive_date, parse_published),
             ),
             remember_tool(situation.agent.id, situation.question_id, situation.question),
         ]
@@ -339,7 +412,7 @@ class AnswerHandler:
         ]
 
 
-async def _finish_turn(step: StepRow, compacted: NewSummary | None, session: AsyncSession) -> None:
+async def _finish_turn(step: StepRow, compacted: NewSummary | None, session: Transaction) -> None:
     if compacted is not None:
         await conversations.store_summary(
             session, compacted.conversation, compacted.summary, compacted.through
@@ -347,6 +420,6 @@ async def _finish_turn(step: StepRow, compacted: NewSummary | None, session: Asy
     await conversations.request_next_answer(session, step)
 
 
-async def start_next_answer(session: AsyncSession, step: StepRow, _: str) -> None:
+async def start_next_answer(session: Transaction, step: StepRow, _: str) -> None:
     """Starts the next answer after one that failed permanently."""
     await conversations.request_next_answer(session, step)

@@ -2,6 +2,7 @@
 
 from services.assistant.answer import AnswerHandler, start_next_answer
 from services.assistant.configure_agent import ConfigureHandler
+from services.assistant.router import create_router
 from shared.agents import configuration
 from shared.enums import StepKind
 from shared.runtime.consumer import MessageConsumer
@@ -31,6 +32,7 @@ def build(settings: Settings) -> MessageConsumer:
         settings,
         database,
         {StepKind.CONFIGURE: ConfigureHandler(model), StepKind.CONVERSE: converse},
+        create_router,
         concurrency=CONCURRENCY,
         closing=[model.provider.close, search.close, reader.close],
         on_failure={

@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
+from psycopg.errors import IntegrityError
 from sqlalchemy import func, update
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.assistant import default_configuration
 from services.assistant.agent_schema import AgentConfiguration, AgentTypes
@@ -23,13 +22,15 @@ from shared.agents import agents, configuration
 from shared.agents.configuration import ConfigurationInput
 from shared.database.tables import Agent
 from shared.database.text import error_text
+from shared.database.transaction import Transaction
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.errors import PermanentError, RetrySoonError
 from shared.graph import system_types, types
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import now_line
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.repair import cut_text
 from shared.llm.structured_output import (
     UnusableAnswerError,
@@ -38,7 +39,8 @@ from shared.llm.structured_output import (
 )
 from shared.runtime.step_runner import StepResult
 from shared.tools import ToolRefusalError
-from shared.workflow.iterations import StepRow, database_time
+from shared.workflow.agent_clock import agent_clock
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
 CONFIGURATION = "agent_configuration"
@@ -90,7 +92,7 @@ class ConfigureHandler:
         if new.built_in:
             result["built_in"] = list(new.built_in)
 
-        async def write(session: AsyncSession) -> None:
+        async def write(session: Transaction) -> None:
             run.complete()
             locked_agent = await agents.lock_agent(session, lease.agent_id)
             if step.id == configuration.newest_step_id(locked_agent):
@@ -101,7 +103,7 @@ class ConfigureHandler:
         return StepResult(result, write=write)
 
 
-async def _message(session: AsyncSession, agent: Agent, request: ConfigurationInput) -> str:
+async def _message(session: Transaction, agent: Agent, request: ConfigurationInput) -> str:
     scope = GraphScope(agent.owner_id, agent.id)
     existing_types: list[types.NodeType | types.EdgeType] = [
         *await types.list_node_types(session, scope),
@@ -120,7 +122,7 @@ async def _message(session: AsyncSession, agent: Agent, request: ConfigurationIn
         existing=existing,
         corpus=agent.corpus,
     )
-    return f"{message}\n\n{now_line(await database_time(session))}"
+    return f"{message}\n\n{now_line((await agent_clock(agent.id).execute(session)).now)}"
 
 
 async def _request_configuration(
@@ -184,15 +186,13 @@ def _fault_message(unusable: Mapping[str, UnusableAnswerError], *, is_ready: boo
 
 
 async def _write_configuration(
-    session: AsyncSession, agent: Agent, configuration_result: NewAgentConfiguration
+    session: Transaction, agent: Agent, configuration_result: NewAgentConfiguration
 ) -> None:
     request = configuration_result.request
     name = agent.name
     if name == request.provisional_name:
         name = await _set_name(session, agent, configuration_result.configuration.name)
-    new = with_preface(
-        configuration_result.configuration.prompts, name=name, mission=request.mission
-    )
+    new = with_preface(configuration_result.configuration.prompts, name=name)
     stay = {
         *request.keep,
         *await configuration.phases_edited_since(session, agent, request.prompts_version),
@@ -201,25 +201,23 @@ async def _write_configuration(
     await configuration.store_prompts(session, agent, changed_prompts, PromptMaker.CONFIGURATION)
     if configuration_result.types is not None:
         await _write_types(session, agent, configuration_result.types)
-    agent.mission = request.mission
-    agent.status = AgentStatus.READY
-    agent.fault = configuration_result.fault
-    agent.updated_at = func.clock_timestamp()
-    await session.flush()
-    await agents.end_backoff(agent.id).answer(session)
+    await session.update(
+        Agent,
+        agent.id,
+        mission=request.mission,
+        status=AgentStatus.READY,
+        fault=configuration_result.fault,
+        updated_at=func.clock_timestamp(),
+    )
+    await agents.end_backoff(agent.id).execute(session)
 
 
-async def _set_name(session: AsyncSession, agent: Agent, preferred: str) -> str:
+async def _set_name(session: Transaction, agent: Agent, preferred: str) -> str:
     """Gives the agent the name `preferred`, or the first free one derived from it."""
     name = await agents.find_free_name(session, agent.owner_id, preferred, excluded_id=agent.id)
     try:
-        async with session.begin_nested():
-            await session.execute(
-                update(Agent)
-                .where(Agent.id == agent.id)
-                .values(name=name)
-                .execution_options(synchronize_session=False)
-            )
+        async with session.savepoint():
+            await session.execute(update(Agent).where(Agent.id == agent.id).values(name=name))
     except IntegrityError as error:
         # Nothing is paid again: the retry takes the responses from the ledger, and sees that the
         # name is taken.
@@ -229,7 +227,7 @@ async def _set_name(session: AsyncSession, agent: Agent, preferred: str) -> str:
     return name
 
 
-async def _write_types(session: AsyncSession, agent: Agent, new_types: AgentTypes) -> None:
+async def _write_types(session: Transaction, agent: Agent, new_types: AgentTypes) -> None:
     """Writes the types. Existing ones, whatever their case, stay as they are, because the graph
     uses them.
 

@@ -17,6 +17,7 @@ from shared.database.tables import Conversation
 from shared.errors import PermanentError
 from shared.graph.prompt_format import byte_length
 from shared.graph.short_ids import ShortIds
+from shared.llm.ledgered_model import read_last_answer
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun
 
@@ -130,7 +131,7 @@ class ConversationSummarizer:
                 {"role": "user", "content": message},
             ),
         )
-        _, answer = await self.run.request_answer(request, is_last=lambda _: True)
+        answer = (await self.run.model.answer(request, read_last_answer)).answer
         if not answer.text.strip():
             raise PermanentError(
                 "empty_answer", "the model's summary of the conversation was empty"

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from services.notifier.channels import MailSender, WebhookSender
 from services.notifier.delivery import Deliver, Sender
 from services.notifier.dispatcher import CONCURRENCY, DeliveryLoop
+from services.notifier.router import create_router
 from shared.enums import DestinationKind
-from shared.events.models import AdviceProduced
 from shared.fetch.transport import CheckedTransport, resolver
 from shared.notifications.smtp import Mailer
 from shared.runtime.connections import create_bus, create_database
@@ -40,11 +40,9 @@ def build(settings: Settings) -> MessageConsumer:
     )
     return MessageConsumer(
         "notifier",
-        handlers={AdviceProduced: loop.wake},
+        create_router(loop.wake),
         bus=create_bus(settings, "notifier"),
         database=database,
-        concurrency=1,
-        drain_seconds=settings.drain_seconds,
         background=[loop.run_forever],
         closing=[webhooks.close],
     )

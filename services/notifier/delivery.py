@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol, assert_never
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.notifier.payload import Parcel, pack
 from services.notifier.retry_schedule import delay_seconds
 from shared.database.engine import Database
 from shared.database.tables import Destination
+from shared.database.transaction import Transaction
 from shared.enums import DeliveryStatus, DestinationKind
 from shared.errors import TransientError
 from shared.failpoints import Failpoint, failpoint
@@ -136,7 +135,7 @@ class Deliver:
             await asyncio.sleep(RECORD_RETRY_SECONDS)
 
     async def _write_result(
-        self, session: AsyncSession, lease: DeliveryLease, verdict: Verdict
+        self, session: Transaction, lease: DeliveryLease, verdict: Verdict
     ) -> str:
         """Returns the outcome for metrics."""
         match verdict:

@@ -56,11 +56,15 @@ class DeliveryLoop:
         try:
             while True:
                 self._wake_event.clear()
-                await log_and_continue(self._dispatch, RETRY_MESSAGE)
-                await log_and_continue(self._claim, RETRY_MESSAGE)
+                await log_and_continue(self._look, RETRY_MESSAGE)
                 await self._wait()
         finally:
             await asyncio.shield(self._drain())
+
+    async def _look(self) -> None:
+        if await self._database.run(deliveries.needs_work()):
+            await log_and_continue(self._dispatch, RETRY_MESSAGE)
+            await log_and_continue(self._claim, RETRY_MESSAGE)
 
     async def _wait(self) -> None:
         try:

@@ -8,9 +8,9 @@ from uuid import UUID
 
 from pydantic import BaseModel
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Agent, Destination, GraphNode, InboxItem
+from shared.database.transaction import Transaction
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, parse_citations, replace_citations
 from shared.graph.scope import GraphScope
@@ -68,7 +68,7 @@ class Parcel:
 
 
 async def pack(
-    session: AsyncSession, lease: DeliveryLease, destination: Destination, public_url: str | None
+    session: Transaction, lease: DeliveryLease, destination: Destination, public_url: str | None
 ) -> Parcel | None:
     """Loads the content of a delivery; None if the inbox item is gone."""
     iteration_id = None
@@ -86,13 +86,13 @@ async def pack(
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
 
 
-async def _test_message(session: AsyncSession, destination: Destination) -> Message:
+async def _test_message(session: Transaction, destination: Destination) -> Message:
     data = TrialData(destination_id=destination.id)
     return Message(type="destination.test", timestamp=await database_time(session), data=data)
 
 
 async def _load_item(
-    session: AsyncSession, item_id: UUID
+    session: Transaction, item_id: UUID
 ) -> tuple[InboxItem, str, GraphNode | None] | None:
     """The inbox item, the name of its agent, and its advice, if it is one; None if it is gone."""
     row = (
@@ -107,7 +107,7 @@ async def _load_item(
 
 
 async def _names_of_cited(
-    session: AsyncSession, item: InboxItem, advice: GraphNode | None
+    session: Transaction, item: InboxItem, advice: GraphNode | None
 ) -> Mapping[UUID, labels.Label]:
     """Labels of what the texts of the item cite, by id."""
     texts = [item.title, item.summary, *({} if advice is None else advice.properties).values()]

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from services.observer.handler import Observe
 from services.observer.outlook import Watch
+from services.observer.router import create_router
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer
@@ -30,6 +31,7 @@ def build(settings: Settings, provider: Provider | None = None) -> MessageConsum
         settings,
         database,
         {StepKind.OBSERVE: work},
+        create_router,
         concurrency=CONCURRENCY,
         closing=[model.provider.close, client.close, reader.close],
     )

@@ -1,10 +1,12 @@
 """Plans one iteration."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from typing import Final
 
 from services.observer.history import PlanHistory, ask_history
-from services.observer.look_up import look_up
 from services.observer.outlook import Outlook, Watch, ask_outlook
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
@@ -23,13 +25,16 @@ from services.observer.prompts import (
 from shared.agents import agents, feedback, memories
 from shared.billing import token_lengths
 from shared.billing.budgets import spending_notices
-from shared.database.statements import RoundTrip
+from shared.database.engine import Database
+from shared.database.statements import Batch
 from shared.enums import Phase, StepKind
 from shared.graph import context, system_types
-from shared.graph.prompt_format import truncate_to_budget
+from shared.graph.context import recent
+from shared.graph.prompt_format import node_line, quote_name, shorten_properties, truncate_to_budget
 from shared.graph.scope import GraphScope
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatRequest
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.repair import Repairs
 from shared.llm.structured_output import (
     UnusableAnswerError,
@@ -38,9 +43,50 @@ from shared.llm.structured_output import (
 )
 from shared.provider_limits.store import search_quota
 from shared.runtime.step_runner import StepResult
-from shared.workflow import investigations, iterations, steps
+from shared.workflow import attention, investigations, iterations, steps
+from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
+
+MAX_NODES: Final = 10
+"""Shown for one name."""
+MAX_NAMES: Final = 300
+"""Shown of one group."""
+NAMES_CHARS: Final = 4_000
+"""Of the names of one group."""
+TOKENS: Final = 3_000
+_GROUP: Final = re.compile(r"(?P<type>[^:]+):\s*(?P<initial>\S)\S{0,2}")
+
+
+async def look_up(database: Database, scope: GraphScope, wanted: Sequence[str]) -> list[str]:
+    """Lines with the nodes whose names contain each of `wanted`, or with the names of a group such as `Company: A`."""
+    lines: list[str] = []
+    for text in wanted:
+        group = _GROUP.fullmatch(text.strip("`\"' "))
+        if group is not None:
+            query = recent.names_in_group(scope, group["type"].strip(), group["initial"], MAX_NAMES)
+            if names := await database.run(query):
+                lines.append(_names_line(text, names))
+                continue
+        nodes = await database.run(recent.nodes_named(scope, text, MAX_NODES))
+        lines += [
+            node_line(None, node.type, node.name, shorten_properties(node.properties))
+            for node in nodes
+        ] or [f"- nothing is named {quote_name(text)}"]
+    return truncate_to_budget(lines, scope.budget_bytes(TOKENS)).splitlines()
+
+
+def _names_line(group: str, names: Sequence[str]) -> str:
+    shown: list[str] = []
+    room = NAMES_CHARS
+    for name in map(quote_name, names):
+        room -= len(name) + 2
+        if room < 0:
+            break
+        shown.append(name)
+    more = len(names) - len(shown)
+    return f"- {group}: {', '.join(shown)}{f', and {more} more: name what you look for' if more else ''}"
+
 
 PLAN = "observer_plan"
 MAX_MEMORIES_TOKENS = 1_000
@@ -57,30 +103,30 @@ class Observe:
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
         scope = GraphScope.of(lease)
-        trip = RoundTrip()
-        loaded_iteration = trip.ask(steps.iteration_query(step))
-        now = trip.ask(iterations.CLOCK)
-        load_history = ask_history(trip, scope)
-        look = self.watch and ask_outlook(trip, self.model.database, scope, self.watch)
+        batch = Batch()
+        loaded_iteration = batch.add(steps.iteration_query(step))
+        clock = batch.add(agent_clock(lease.agent_id))
+        load_history = ask_history(batch, scope)
+        look = self.watch and ask_outlook(batch, self.model.database, scope, self.watch)
         # What only a plan needs is read for a plan alone: most iterations are quiet.
-        needed = trip if self.watch is None else RoundTrip()
-        needed.ask(system_types.ensure_query(lease.agent_id))
-        used_up = needed.ask(search_quota())
-        loaded_agent = needed.ask(agents.agent_query(lease.agent_id))
+        needed = batch if self.watch is None else Batch()
+        needed.add(system_types.ensure_query(lease.agent_id))
+        used_up = needed.add(search_quota())
+        loaded_agent = needed.add(agents.agent_query(lease.agent_id))
         survey = context.ask_survey(
             needed, scope, StepKind.OBSERVE, token_budget=self.context_tokens
         )
-        owner_memories = needed.ask(memories.list_active(lease.agent_id))
-        owner_feedback = needed.ask(feedback.list_feedback(lease.agent_id))
-        async with self.model.database.connection_after(trip) as connection:
+        owner_memories = needed.add(memories.list_active(lease.agent_id))
+        owner_feedback = needed.add(feedback.list_feedback(lease.agent_id))
+        async with self.model.database.connection_after(batch) as connection:
             iteration = loaded_iteration.value
-            past = await load_history(connection, iteration)
+            past = await load_history(connection, iteration, clock.value)
         outlook = await look(past) if look else Outlook(scope)
-        notices = spending_notices(lease.agent_id, now.value.astimezone(UTC).date())
+        notices = spending_notices(lease.agent_id, clock.value.real.astimezone(UTC).date())
         if outlook.is_quiet:
             result = {**ResolvedPlan().counts, **outlook.result, iterations.QUIET: True}
             return StepResult(result, [*outlook.writes(), notices])
-        if needed is not trip:
+        if needed is not batch:
             async with self.model.database.connection_after(needed):
                 pass
         if used_up.value is not None:
@@ -94,7 +140,7 @@ class Observe:
         message = user_message(
             agent.mission,
             survey.value,
-            now.value,
+            clock.value.now,
             memory_lines,
             outlook.lines,
             owner_feedback=feedback.format_lines(owner_feedback.value),
@@ -106,10 +152,14 @@ class Observe:
         plan = await self._plan(run, scope, past, agent.mission, is_folded=is_folded)
         news_writes = await outlook.complete(self.model.database, plan, agent.mission)
         run.complete()
+        waiting = outlook.count_waiting(plan) + past.waiting_requests if plan.is_empty else 0
+        idle = {attention.WAITING: waiting} if waiting else {}
         return StepResult(
-            {**plan.counts, **run.repair_summary, **outlook.result},
+            {**plan.counts, **run.repair_summary, **outlook.result, **idle},
             [
-                investigations.drop_expired(lease.agent_id, iteration.number),
+                investigations.drop_expired(
+                    lease.agent_id, iteration.number, past.repeated_requests
+                ),
                 *news_writes,
                 notices,
                 token_lengths.measuring(lease.agent_id),

@@ -10,10 +10,10 @@ from sqlalchemy import and_, bindparam, func, select
 
 from services.observer.deduplication import CoveringAnalysis
 from shared.database.statements import (
+    Batch,
     BoundQuery,
     CompiledStatement,
     Executor,
-    RoundTrip,
     Row,
     uuid_array,
 )
@@ -31,6 +31,7 @@ from shared.graph.scope import (
     GraphScope,
 )
 from shared.workflow import investigations
+from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import IterationRow
 
 MAX_ITERATIONS: Final = 20
@@ -98,6 +99,8 @@ _UPDATED_AT: Final = CompiledStatement(
 class AskedQuery:
     objective: str
     ended_at: datetime
+    answers: Sequence[str] = ()
+    """Ids of the requests that it was to answer."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +115,23 @@ class PlanHistory:
     """Time at which each request was opened, by its id."""
     started_at: datetime
     """Of the iteration."""
+    now: datetime
+    """The agent's now at that time, from which ages in the world are counted."""
     graph_is_empty: bool = False
     """Whether the agent has no nodes."""
+    repeated_requests: Sequence[UUID] = ()
+    """Open requests for a question that one of `open_requests` is for."""
+
+    @property
+    def waiting_requests(self) -> int:
+        """Number of open requests that no query was for since they were opened."""
+        return sum(
+            not any(
+                str(request_id) in query.answers and query.ended_at >= opened_at
+                for query in self.asked
+            )
+            for request_id, opened_at in self.open_requests.items()
+        )
 
     def asked_before(self, request_ids: Sequence[UUID]) -> list[str]:
         """Objectives that a query for these requests must not repeat.
@@ -129,17 +147,18 @@ class PlanHistory:
 
 
 def ask_history(
-    trip: RoundTrip, scope: GraphScope
-) -> Callable[[Executor, IterationRow], Awaitable[PlanHistory]]:
-    """Asks for the history of the scope's iteration. When `trip` has been made, the returned function makes the rest."""
+    batch: Batch, scope: GraphScope
+) -> Callable[[Executor, IterationRow, AgentClock], Awaitable[PlanHistory]]:
+    """Asks for the history of the scope's iteration. When `batch` has been made, the returned function makes the rest."""
     params = {**scope.sql_params, "of_iteration": scope.iteration_id}
-    requests = trip.ask(investigations.list_open_requests(scope.agent_id))
-    queries = trip.ask(BoundQuery(_ASKED_QUERIES, params, _asked_queries))
-    analyses = trip.ask(BoundQuery(_ANALYSES, params, list))
-    has_nodes = trip.ask(BoundQuery(_HAS_NODES, scope.sql_params, lambda rows: rows[0].has_nodes))
+    requests = batch.add(investigations.list_open_requests(scope.agent_id))
+    queries = batch.add(BoundQuery(_ASKED_QUERIES, params, _asked_queries))
+    analyses = batch.add(BoundQuery(_ANALYSES, params, list))
+    has_nodes = batch.add(BoundQuery(_HAS_NODES, scope.sql_params, lambda rows: rows[0].has_nodes))
 
-    async def load(session: Executor, iteration: IterationRow) -> PlanHistory:
-        today = iteration.started_at.astimezone(UTC).date()
+    async def load(session: Executor, iteration: IterationRow, clock: AgentClock) -> PlanHistory:
+        now = clock.at(iteration.started_at)
+        today = now.astimezone(UTC).date()
         current = [
             row for row in analyses.value if not forecast_fields(row.properties, today)["expired"]
         ]
@@ -148,7 +167,9 @@ def ask_history(
             await _covering_analyses(session, scope, current),
             {request.id: request.opened_at for request in requests.value},
             iteration.started_at,
+            now,
             not has_nodes.value,
+            [each for request in requests.value for each in request.repeated_by],
         )
 
     return load
@@ -156,7 +177,7 @@ def ask_history(
 
 def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
     return [
-        AskedQuery(query.input.get("objective", ""), query.ended_at)
+        AskedQuery(query.input.get("objective", ""), query.ended_at, query.input.get("answers", ()))
         for query in rows
         if not lacks_something(query) or query.started_at - query.ended_at < NOT_FOUND_AGE
     ]
@@ -171,10 +192,10 @@ async def _covering_analyses(
     }
     edge_ids = {edge_id for each in cited.values() for edge_id in each.ids(Kind.EDGE)}
     node_ids = {node_id for each in cited.values() for node_id in each.ids(Kind.NODE)}
-    trip = RoundTrip()
-    edges = trip.ask(_by_ids(_ENDS, scope, edge_ids)) if edge_ids else None
-    nodes = trip.ask(_by_ids(_UPDATED_AT, scope, node_ids)) if node_ids else None
-    await trip.make(session)
+    batch = Batch()
+    edges = batch.add(_by_ids(_ENDS, scope, edge_ids)) if edge_ids else None
+    nodes = batch.add(_by_ids(_UPDATED_AT, scope, node_ids)) if node_ids else None
+    await batch.execute(session)
     updated_at: dict[UUID, datetime] = {}
     ends: dict[UUID, tuple[UUID, UUID]] = {}
     for edge_id, source_id, source_updated_at, target_id, target_updated_at in (

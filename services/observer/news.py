@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -15,7 +15,7 @@ from services.observer.prompts import MAX_TEXT_CHARS, PlannedQuery
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.enums import NewsKind, NewsState, ProbeKind
-from shared.fetch.client import CONCURRENCY, FetchClient, FetchError, Seen
+from shared.fetch.client import CONCURRENCY, UNSEEN, FetchClient, FetchError, Seen
 from shared.fetch.feeds import FeedEntry
 from shared.graph.prompt_format import truncate_text
 from shared.graph.provenance.claims import parse_published
@@ -24,6 +24,7 @@ from shared.graph.validation import one_line
 from shared.llm.repair import cut_text
 from shared.runtime.foreign_text import ForeignTextReader
 from shared.urls import normalize_url
+from shared.workflow.agent_clock import archive_end, is_later
 
 SECONDS: Final = 15.0
 """How long the checks of an iteration may take. What was not reached is checked first the next time."""
@@ -68,7 +69,8 @@ with pages as (
 select watched.url, watched.kind, watched.fetched_at, watched.title, probe.etag, probe.last_modified, probe.digest,
   probe.entries, coalesce(probe.changes, 0) as changes, coalesce(probe.failures, 0) as failures, probe.changed_at,
   probe.checked_at, count(*) over () as total,
-  agent.corpus, greatest(agent.created_at, statement_timestamp() - make_interval(secs => {EXPIRES_AFTER.total_seconds()}))
+  agent.corpus, agent.archive_date,
+  greatest(agent.created_at, statement_timestamp() - make_interval(secs => {EXPIRES_AFTER.total_seconds()}))
     as new_since
 from watched join agents as agent on agent.id = {OWNED_AGENT_ID_SQL}
 left join page_probes as probe on probe.agent_id = {OWNED_AGENT_ID_SQL} and probe.url = watched.url
@@ -200,6 +202,8 @@ class Watching(NamedTuple):
     """The agent's corpus of the sandbox."""
     new_since: datetime | None = None
     """Entries of a feed that is checked for the first time are new if they were published after this."""
+    archive_date: date | None = None
+    """That of the agent, for which nothing that changed or was published later is new."""
 
 
 def watched_query(
@@ -213,7 +217,11 @@ def watched_query(
         if not rows:
             return Watching([], 0)
         pages = [_watched(row) for row in rows]
-        return Watching(pages, rows[0].total, rows[0].corpus, rows[0].new_since)
+        first = rows[0]
+        since, archive_date = first.new_since, first.archive_date
+        if archive_date is not None:
+            since = archive_end(archive_date) - EXPIRES_AFTER
+        return Watching(pages, first.total, first.corpus, since, archive_date)
 
     params = {**scope.sql_params, "most": most, "own_feed": own_feed}
     return BoundQuery(_WATCHED, params, read)
@@ -260,16 +268,19 @@ async def check(
     reader: ForeignTextReader,
     watched: Sequence[Watched],
     new_since: datetime | None = None,
+    archive_date: date | None = None,
 ) -> list[Probe]:
-    """Checks pages and feeds, within SECONDS. Those that were not reached in time are left out. See `Watching.new_since`.
+    """Checks pages and feeds, within SECONDS. Those that were not reached in time are left out. `Watching` has the dates.
 
     Feeds that a page declares for the first time are checked too, so that their next entries are new.
     """
     known = {each.url for each in watched}
-    check_one = partial(_check, client, reader, asyncio.Semaphore(MAX_BODIES))
+    check_one = partial(
+        _check, client, reader, asyncio.Semaphore(MAX_BODIES), new_since, archive_date
+    )
     room = MAX_FEEDS - sum(each.kind == ProbeKind.FEED for each in watched)
     probes: list[Probe] = []
-    pending = {asyncio.create_task(check_one(each, new_since)) for each in watched}
+    pending = {asyncio.create_task(check_one(each)) for each in watched}
     deadline = asyncio.get_running_loop().time() + SECONDS
     try:
         while pending:
@@ -286,7 +297,7 @@ async def check(
                     known.add(url)
                     room -= 1
                     feed = Watched(url, ProbeKind.FEED)
-                    pending.add(asyncio.create_task(check_one(feed, new_since)))
+                    pending.add(asyncio.create_task(check_one(feed)))
     finally:
         for task in pending:
             task.cancel()
@@ -298,18 +309,25 @@ async def _check(
     client: FetchClient,
     reader: ForeignTextReader,
     bodies: asyncio.Semaphore,
-    watched: Watched,
     new_since: datetime | None,
+    archive_date: date | None,
+    watched: Watched,
 ) -> Probe:
     async with bodies:
-        return await _fetch_and_compare(client, reader, watched, new_since)
+        return await _fetch_and_compare(client, reader, new_since, archive_date, watched)
 
 
 async def _fetch_and_compare(
-    client: FetchClient, reader: ForeignTextReader, watched: Watched, new_since: datetime | None
+    client: FetchClient,
+    reader: ForeignTextReader,
+    new_since: datetime | None,
+    archive_date: date | None,
+    watched: Watched,
 ) -> Probe:
+    # An unchanged feed has other new entries once the archive date has moved.
+    seen = watched.seen if archive_date is None else UNSEEN
     try:
-        fetched = await client.fetch(watched.url, watched.seen)
+        fetched = await client.fetch(watched.url, seen)
         if fetched.body is None:
             seen = Seen(
                 fetched.seen.etag or watched.seen.etag,
@@ -318,7 +336,8 @@ async def _fetch_and_compare(
             return Probe(watched, seen, watched.digest, watched.entries)
         if watched.kind == ProbeKind.FEED:
             entries = await reader.feed_entries(fetched.body, fetched.url)
-            return _feed_probe(watched, fetched.seen, entries, new_since)
+            known = [each for each in entries if _is_known_at(each, archive_date)]
+            return _feed_probe(watched, fetched.seen, known, new_since)
         content = await reader.page_content(fetched)
     except FetchError as error:
         reason = " ".join(f"{error.failure}: {error}".split())[:MAX_ERROR_CHARS]
@@ -328,7 +347,16 @@ async def _fetch_and_compare(
         if watched.digest is None
         else content.digest != watched.digest
     )
+    is_changed = is_changed and archive_date is None  # What changes now has changed later.
     return Probe(watched, fetched.seen, content.digest, is_changed=is_changed, feeds=content.feeds)
+
+
+def _is_known_at(entry: FeedEntry, archive_date: date | None) -> bool:
+    """Whether a feed had the entry on the archive date. One without a date may be later."""
+    if archive_date is None:
+        return True
+    published = parse_published(entry.published)
+    return published is not None and not is_later(published, archive_date)
 
 
 def _feed_probe(

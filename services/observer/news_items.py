@@ -49,6 +49,11 @@ class Item:
         return self.state not in (NewsState.OPEN, NewsState.PLANNED)
 
     @property
+    def date(self) -> datetime:
+        """When it was published, as far as known; a feed's date in the future does not count."""
+        return min(self.published or self.found_at, self.found_at)
+
+    @property
     def line(self) -> str:
         """The line in the prompt of the Observer."""
         title = f"{truncate_text(one_line(self.title))}: " if self.title else ""
@@ -91,19 +96,26 @@ class Agenda:
     """The new items among `items`."""
     wakes: int = 0
     """Number of offered items that require a plan: those not offered before, or planned and not read."""
+    waiting: int = 0
+    """Number of open items that are left for later plans."""
 
 
 def agenda(stored: Sequence[StoredItem], new: Sequence[Item], now: datetime) -> Agenda:
-    """Updates the states of items of earlier plans, adds the new items, and selects those to offer."""
+    """Updates the states of items of earlier plans, adds the new items, and selects those to offer.
+
+    Items that were planned and not read come first, then those offered least, then the newest.
+    """
     settled = [(each.item, _settled(each, now)) for each in stored]
-    waiting = {item.url for _, item in settled if not item.is_decided}
-    added = [item for item in new if item.url not in waiting]
+    waiting = {normalize_url(item.url) for _, item in settled if not item.is_decided}
+    added = [item for item in new if normalize_url(item.url) not in waiting]
     expired = _too_many([item for _, item in settled] + added)
     final = [(before, expired.get(item.id, item)) for before, item in settled]
     added = [expired.get(item.id, item) for item in added]
     back = {item.id for before, item in final if before.state == NewsState.PLANNED}
     opened = [item for item in (*(item for _, item in final), *added) if not item.is_decided]
-    opened.sort(key=lambda item: (item.id not in back, item.offers, item.found_at, item.url))
+    opened.sort(key=lambda item: item.url)
+    opened.sort(key=lambda item: item.date, reverse=True)
+    opened.sort(key=lambda item: (item.id not in back, item.offers))
     offered = [
         item
         for kind, most in MAX_OFFERED.items()
@@ -111,7 +123,7 @@ def agenda(stored: Sequence[StoredItem], new: Sequence[Item], now: datetime) -> 
     ]
     changed = [item for before, item in final if item != before]
     wakes = sum(item.offers == 0 or item.id in back for item in offered)
-    return Agenda([*changed, *added], offered, added, wakes)
+    return Agenda([*changed, *added], offered, added, wakes, len(opened) - len(offered))
 
 
 def _settled(stored: StoredItem, now: datetime) -> Item:

@@ -23,7 +23,7 @@ from services.observer.planning import ResolvedPlan
 from services.observer.prompts import search_query
 from services.observer.quiescence import reasons_to_work, shortest_interval, situation_query
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import Batch, BoundQuery
 from shared.enums import NewsKind, NewsState, WorkReason
 from shared.fetch.client import FetchClient
 from shared.graph.scope import GraphScope
@@ -69,6 +69,8 @@ class Outlook:
         """For the prompt."""
         search = ["- a search is due: plan at least one query"] if self.is_search_due else []
         news = [item.line for item in self.agenda.offered]
+        if self.agenda.waiting:
+            news.append(f"- {self.agenda.waiting} more wait and are offered next time")
         return [*news, *(f"- {each}" for each in self.due), *search]
 
     @property
@@ -93,6 +95,10 @@ class Outlook:
             **counts,
             "failures": failures,
         }
+
+    def count_waiting(self, plan: ResolvedPlan) -> int:
+        """The number of offered news items that the plan, which has no query, does not skip."""
+        return len(self.agenda.offered) - len(plan.skipped)
 
     def writes(self, decided: Sequence[Item] = ()) -> Sequence[BoundQuery[None]]:
         """Writes for the transaction that ends the step: results of the checks and decisions of the plan.
@@ -141,17 +147,19 @@ class Outlook:
 
 
 def ask_outlook(
-    trip: RoundTrip, database: Database, scope: GraphScope, watch: Watch
+    batch: Batch, database: Database, scope: GraphScope, watch: Watch
 ) -> Callable[[PlanHistory], Awaitable[Outlook]]:
-    """Adds the needed queries to `trip`. After it was executed, the returned function checks pages and feeds for changes."""
-    known = trip.ask(situation_query(scope))
-    watched = trip.ask(watched_query(scope, watch.pages, watch.client.own_feed))
+    """Adds the needed queries to `batch`. When it was executed, the returned function checks pages and feeds."""
+    known = batch.add(situation_query(scope))
+    watched = batch.add(watched_query(scope, watch.pages, watch.client.own_feed))
 
     async def look(past: PlanHistory) -> Outlook:
         assert scope.iteration_id is not None, "only steps of an iteration plan"
         watching = watched.value
         client = watch.client.of_corpus(watching.corpus)
-        probes = await check(client, watch.reader, watching.pages, watching.new_since)
+        probes = await check(
+            client, watch.reader, watching.pages, watching.new_since, watching.archive_date
+        )
         urls = [entry.url for probe in probes for entry in probe.new_entries]
         read = await database.run(read_pages_query(scope, urls)) if urls else set()
         now = known.value.now

@@ -1,5 +1,6 @@
 """Prompts of the Observer, and the model that parses its answer."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Final
@@ -168,6 +169,8 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
     plan = fit_to_schema(ObserverPlan, value, repairs, salvage=True)
     if not isinstance(plan, dict):
         raise ValueError("it is not a JSON object with the lists queries and insights")
+    for kind, key in (("queries", "objective"), ("insights", "observation")):
+        plan[kind] = _without_nothing(plan[kind], kind, key, repairs)
     queries = [item for item in plan["queries"] if str(item.get("objective") or "").strip()]
     insights = [item for item in plan["insights"] if str(item.get("observation") or "").strip()]
     for kind, remaining, original_items in (
@@ -205,6 +208,29 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
             "skipped": cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs),
         }
     )
+
+
+_NOTHING: Final = re.compile(
+    r"\W*(?:(?:no|none|nothing|nil|null|n\W?a|not applicable|undefined|empty)(?: new| more)?"
+    r"(?: quer(?:y|ies)| insights?| items?| needed| required| to (?:do|plan))*)?\W*",
+    re.IGNORECASE,
+)
+"""A text that says that there is no item."""
+
+
+def _without_nothing(
+    items: Sequence[dict[str, Any]], kind: str, key: str, repairs: Repairs
+) -> list[dict[str, Any]]:
+    """Leaves out items such as "none" or "N/A". An item without a text stays: the model may be asked again."""
+    remaining = [item for item in items if not _says_nothing(str(item.get(key) or "").strip())]
+    if len(remaining) < len(items):
+        repairs.add(f"{kind} said that there are none.")
+    return remaining
+
+
+def _says_nothing(text: str) -> bool:
+    has_words = any(map(str.isalnum, text))
+    return bool(text) and (not has_words or _NOTHING.fullmatch(text) is not None)
 
 
 _KINDS: Final = frozenset({"queries", "insights", "skipped", "plan"})
@@ -254,14 +280,15 @@ def first_query(mission: str) -> PlannedQuery:
 RULES: Final = f"""\
 Plan one iteration of an agent. Others will search, write to the graph and analyze.
 
-Look at what the graph holds, how fresh it is, what it lacks, and what connects across subjects. Plan two to four items:
+Look at what the graph holds, what it lacks, what is stale, and what connects across subjects. Plan two to four items, \
+more only to read news:
 - queries: facts that the mission needs and that the graph lacks or holds only in stale form, or that an open \
 investigation request asks for. One objective each. List in `answers` the ids of the requests that it answers.
 - insights: patterns across several nodes that no analysis covers. Give the names of the nodes in `relevantNodeIds`.
 
-`news` is what is new and was not read yet. Plan a query for each changed page, and for each new document that bears on \
-the mission. Give the address in the objective. List in `skipped` what does not bear on it, with the reason in a few words. \
-The rest is offered again.
+`news` is what is new and was not read yet. Plan queries for the changed pages, and for the new documents that bear on the \
+mission: up to five on one subject in a query, with their addresses in the objective. List in `skipped` what does not bear \
+on it, with the reason. The rest is offered again.
 
 Do not plan what the graph answers, what was asked recently, with or without a result, or what an analysis covers.
 If nothing is worth doing, leave both lists empty.

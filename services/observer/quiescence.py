@@ -21,6 +21,7 @@ from shared.enums import (
     WorkReason,
 )
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.workflow.agent_clock import NOW_SQL
 
 RUN_NOW: Final = "run_now"
 MAX_PAST: Final = 20
@@ -60,7 +61,7 @@ with past as materialized (
   select graph_nodes.name, properties ->> 'horizon' as horizon from graph_nodes, since
   where agent_id = {OWNED_AGENT_ID_SQL} and type in ('{ANALYSIS_TYPE}', '{ADVICE_TYPE}')
     and properties ->> 'horizon' >= cast(cast(since.at at time zone 'utc' as date) as text)
-    and properties ->> 'horizon' < cast(cast(statement_timestamp() at time zone 'utc' as date) as text)
+    and properties ->> 'horizon' < cast(cast({NOW_SQL} at time zone 'utc' as date) as text)
   order by 2, 1 limit {MAX_DUE}
 )
 select statement_timestamp() as now, this.why, this.number,
@@ -68,7 +69,7 @@ select statement_timestamp() as now, this.why, this.number,
   coalesce((select jsonb_agg(due) from due), '[]') as due,
   exists (
     select from evidence, since where agent_id = {OWNED_AGENT_ID_SQL}
-      and valid_to > since.at and valid_to <= statement_timestamp()
+      and valid_to > since.at and valid_to <= {NOW_SQL}
   ) as facts_expired,
   exists (
     select from agents, since where id = {OWNED_AGENT_ID_SQL} and updated_at > since.at

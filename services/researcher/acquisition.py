@@ -1,27 +1,32 @@
 """Knowledge acquisition: from a query to a Markdown document with its sources."""
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Final
+from uuid import UUID
 
-from services.researcher.not_found import find_statements
+from services.researcher.not_found import Statement, find_statements
 from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
-from services.researcher.query_context import QueryContext
 from shared.agents import agents
+from shared.agents.agents import AgentRow
 from shared.database.engine import Database
+from shared.database.tables import Agent
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
 from shared.graph import context
+from shared.graph.context import Survey
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.numbered_pages import NumberedPage, RunPages, fill_in, names_page
 from shared.graph.provenance.sources import known_pages, page_storing
 from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import section_content
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.repair import Repairs, cut_text
 from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.tools import Arguments, Json, Refusal
@@ -29,11 +34,27 @@ from shared.urls import page_key
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 from shared.web_search.tools import (
+    Archive,
     KnownOfPages,
     TavilyExtract,
     knowledge_acquisition,
     refuse_unnamed,
 )
+from shared.workflow.leases import Lease
+
+
+@dataclass(frozen=True)
+class QueryContext:
+    lease: Lease
+    agent: Agent | AgentRow
+    scope: GraphScope
+    query: Query
+    survey: Survey
+    now: datetime
+    node_types: Sequence[str] = ()
+    """Names of the agent's node types that no researcher created, so that they are the same when the step is resumed."""
+    requests: Mapping[UUID, str] = field(default_factory=dict)
+    """Objectives of the investigation requests that the query is to answer, by id, in the order of their numbers."""
 
 
 def allow_named_pages(
@@ -165,12 +186,12 @@ class Acquired:
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
     """Sentences of the pages that bear most on the query."""
-    not_found: Sequence[str] = ()
+    not_found: Sequence[Statement] = ()
     """Statements of the model about data that it did not find."""
     pages: Sequence[NumberedPage] = ()
     """The step's pages, whose sentences the document and evidence cite by number. Only these can be cited."""
     notes: Sequence[str] = ()
-    """What the owner must know of the document."""
+    """Notes for the owner, such as pages that were left out of the document."""
 
 
 _CUT: Final = "The document reached the model's token limit, so its end is missing. VIGIL_MAX_OUTPUT_TOKENS sets the limit."
@@ -190,8 +211,9 @@ async def acquire(
     message = acquisition_message(
         query_context.agent.mission,
         query_context.query,
-        query_context.survey.text,
+        context.without_types(query_context.survey.text),
         query_context.now,
+        [*query_context.requests.values()],
     )
     run = PhaseRun(
         model,
@@ -213,6 +235,7 @@ async def acquire(
             agents.domain_preferences(query_context.agent),
             memory,
             partial(_look_up, model.database, query_context.scope),
+            Archive.of(query_context.agent.archive_date, parse_published),
         ),
         guard=allow_named_pages,
         must_act=True,
@@ -227,12 +250,12 @@ async def acquire(
     not_found = find_statements(document)
     if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
         # The provider refuses what is left out in every request.
-        document = assemble_document(pages, loop.left_out)
+        document = assemble_document(pages, run.left_out)
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
         raise PermanentError("empty_answer", "knowledge acquisition ended without a document")
-    sentences = quotable_sentences(pages, query_context.query.objective, loop.left_out)
+    sentences = quotable_sentences(pages, query_context.query.objective, run.left_out)
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
     return Acquired(document, sources, run.repair_count, sentences, not_found, pages, run.notes)

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from services.researcher.handler import Research
+from services.researcher.router import create_router
 from shared.enums import StepKind
 from shared.llm.provider import Provider
 from shared.runtime.consumer import MessageConsumer
@@ -36,6 +37,7 @@ def build(
         settings,
         database,
         {StepKind.QUERY: work},
+        create_router,
         concurrency=CONCURRENCY,
         closing=[model.provider.close, search.close, reader.close],
     )

@@ -4,15 +4,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
+from pydantic import BaseModel, ConfigDict, Field
 
-from services.researcher.acquisition import Acquired
-from services.researcher.prompts import CONSTRUCTION_RULES, construction_message
-from services.researcher.query_context import QueryContext
-from services.researcher.sentence_facts import SentenceFacts
+from services.researcher.acquisition import Acquired, QueryContext, Sentence
+from services.researcher.prompts import CONSTRUCTION_RULES, construction_message, facts_message
 from shared.billing.embedding_cache import Vector
+from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.graph import context
 from shared.graph.retrieval import EmbeddingSearch
@@ -21,9 +21,101 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import GraphTools
 from shared.llm.embeddings import EmbeddingOutcome, Embeddings
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
+from shared.llm.structured_output import (
+    UnusableAnswerError,
+    request_structured_answer,
+    response_format,
+)
 from shared.llm.tool_loop import ToolLoop
+from shared.llm.toolset import Calls
 from shared.tools import Json
+
+MAX_FACTS: Final = 5
+NAME: Final = "facts"
+"""The name of the structured answer."""
+
+
+class Fact(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    sentence: int = Field(description="The number of the sentence.")
+    name: str = Field(description="The name of the one thing that the sentence is about.")
+    type: str = Field(description="The node type of that thing.")
+
+
+class Facts(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    facts: list[Fact] = Field(max_length=MAX_FACTS)
+
+
+@dataclass(frozen=True)
+class SentenceFacts:
+    """A `Fallback` of graph construction. Needed if nothing was written although there are sentences to quote."""
+
+    query_context: QueryContext
+    sentences: Sequence[Sentence]
+    urls: Sequence[str]
+    """Addresses of the pages, by number."""
+    repair: str = (
+        "Construction had written nothing, so the model chose facts by the numbers of sentences."
+    )
+
+    @classmethod
+    def of(cls, query_context: QueryContext, acquired: Acquired) -> "SentenceFacts | None":
+        """None if there is nothing to choose from."""
+        if not acquired.sentences or not query_context.node_types:
+            return None
+        return cls(query_context, acquired.sentences, [page.url for page in acquired.pages])
+
+    def is_needed(self, loop: ToolLoop) -> bool:
+        return not loop.results_of("addGraphNode") and not loop.results_of("addGraphEdge")
+
+    async def find_calls(self, run: PhaseRun) -> Calls:
+        message = facts_message(
+            self.query_context.agent.mission,
+            self.query_context.query,
+            self._pages(),
+            self.query_context.node_types,
+        )
+        request = run.fresh_request(message, response_format(Facts, NAME))
+        try:
+            facts, _ = await request_structured_answer(run, request, Facts, name=NAME)
+        except UnusableAnswerError:
+            return []
+        return [
+            ("addGraphNode", self._node(fact))
+            for fact in facts.facts
+            if 1 <= fact.sentence <= len(self.sentences) and fact.name.strip()
+            if self._node_type(fact.type) is not None
+            if self._url(self.sentences[fact.sentence - 1]) not in run.left_out
+        ]
+
+    def _pages(self) -> dict[str, list[str]]:
+        """Lines with the sentences and their numbers, by address of their page."""
+        pages: dict[str, list[str]] = {}
+        for number, sentence in enumerate(self.sentences, start=1):
+            pages.setdefault(self._url(sentence), []).append(f"{number}. {sentence.text}")
+        return pages
+
+    def _url(self, sentence: Sentence) -> str:
+        return self.urls[sentence.page - 1]
+
+    def _node(self, fact: Fact) -> Json:
+        sentence = self.sentences[fact.sentence - 1]
+        return {
+            "type": self._node_type(fact.type),
+            "name": fact.name,
+            "properties": {"summary": sentence.text},
+            "sentences": [f"{sentence.page}.{sentence.number}"],
+        }
+
+    def _node_type(self, name: str) -> str | None:
+        """The type of that name in any capitals; None if there is none."""
+        by_name = {known.casefold(): known for known in self.query_context.node_types}
+        return by_name.get(name.strip().casefold())
 
 
 @dataclass(frozen=True)
@@ -35,7 +127,7 @@ class WrittenElements:
     repairs: int = 0
     """Repairs of the model's tool calls by code."""
     notes: Sequence[str] = ()
-    """What the owner must know of the run."""
+    """Notes for the owner, such as pages that were left out of the run."""
 
 
 async def construct(
@@ -48,7 +140,7 @@ async def construct(
     """Runs the construction phase. Also returns the embeddings client of the run; None if embedding search is off."""
     named = context.named_nodes(query_context.scope, acquired.document)
     async with model.database.connection() as connection:
-        known_nodes = await named.answer(connection)
+        known_nodes = await named.execute(connection)
     message = construction_message(
         query_context.agent.mission,
         query_context.query,
@@ -72,7 +164,7 @@ async def construct(
         run,
         tools,
         must_act=True,
-        fallback=SentenceFacts.of(query_context, acquired.sentences),
+        fallback=SentenceFacts.of(query_context, acquired),
         short_names=short_ids,
     )
     await loop.run()
@@ -88,7 +180,7 @@ def _distinct_ids(results: Sequence[Json], key: str) -> list[UUID]:
     return [UUID(element_id) for element_id in dict.fromkeys(result[key] for result in results)]
 
 
-StoreVectors = Callable[[EmbeddingBatch, AsyncSession, Sequence[Vector]], Awaitable[None]]
+StoreVectors = Callable[[EmbeddingBatch, Transaction, Sequence[Vector]], Awaitable[None]]
 
 
 async def embed_nodes(

@@ -1,38 +1,179 @@
 """Answers one query: acquisition, then construction."""
 
-from collections.abc import Sequence
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
+from typing import Any, Final
 from uuid import UUID
 
-from services.researcher.acquisition import Acquired, acquire
+from services.researcher.acquisition import Acquired, QueryContext, acquire
 from services.researcher.construction import WrittenElements, construct, embed_nodes
-from services.researcher.not_found import by_request
-from services.researcher.query_context import QueryContext
+from services.researcher.not_found import Statement, by_request
 from shared.agents import agents
-from shared.database.statements import BoundQuery, RoundTrip
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, Row, uuid_array
 from shared.enums import Phase
 from shared.events.models import Query
 from shared.graph import context, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
-from shared.graph.scope import GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import graph_construction
 from shared.graph.types import NodeType
 from shared.graph.validation import Validators
 from shared.llm.entailment import check_entailment, is_on
-from shared.llm.phase_run import Model, summary
+from shared.llm.ledgered_model import Model, summary
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.urls import normalize_url, urls_in
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
-from shared.workflow import investigations, iterations
+from shared.workflow import investigations
+from shared.workflow.agent_clock import agent_clock
+from shared.workflow.investigations import Answer
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
+from shared.workflow.questions import normalize_letters, split_words
+
+_STEM_CHARS: Final = 5
+_WORDS: Final = re.compile(r"[^\W\d_]+|\d+")
+_UNSPACED: Final = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)
+"""Letters of languages without spaces between words."""
+_GENERAL_WORDS: Final = (
+    "additional all also amount by compared data details each figures for from further how information level list many "
+    "more much new not number of or other overall per recent since size some than to total value when where who why year"
+)
+_GENERAL: Final = frozenset(_GENERAL_WORDS.split())
+"""Words that requests about anything have."""
+
+
+@dataclass
+class RequestOutcomes:
+    answers: dict[UUID, Answer] = field(default_factory=dict)
+    """What answers each request, also if only in part."""
+    lacking: dict[UUID, str] = field(default_factory=dict)
+    """What the document does not have of a request."""
+    not_found: dict[UUID, str | None] = field(default_factory=dict)
+    unanswered: list[UUID] = field(default_factory=list)
+    """Requests that were not found, and those that stay open because nothing that was written bears on them."""
+
+
+def settle_requests(
+    requests: Mapping[UUID, str],
+    mission: str,
+    statements: Sequence[Statement],
+    written: Answer,
+    texts: Mapping[UUID, str],
+) -> RequestOutcomes:
+    """Compares the objectives of the requests with the `texts` of the elements that were `written`, by id.
+
+    A request is answered by the elements that have a word of it beyond the words of the mission; if the document also
+    says what it lacks, in part. It was not found if nothing was written, or if the document says so of this one and not
+    of all requests of the query. Otherwise it stays open.
+    """
+    outcomes = RequestOutcomes(lacking=by_request(statements, requests))
+    lacks_all = len(outcomes.lacking) == len(requests)
+    stems = {element_id: set(_stems(text)) for element_id, text in texts.items()}
+    for request_id, objective in requests.items():
+        own = _distinctive(objective, mission)
+        answer = Answer(
+            [each for each in written.nodes if not own or own & stems.get(each, set())],
+            [each for each in written.edges if not own or own & stems.get(each, set())],
+        )
+        lacks = request_id in outcomes.lacking
+        if any(answer) and (lacks_all or not lacks):
+            outcomes.answers[request_id] = answer
+            continue
+        outcomes.unanswered.append(request_id)
+        if lacks or not any(written):
+            outcomes.not_found[request_id] = outcomes.lacking.get(request_id)
+    return outcomes
+
+
+def _distinctive(objective: str, mission: str) -> set[str]:
+    """The stems of the objective's words that the mission lacks; without any, those of its names, or of all its words.
+
+    A figure, such as a year, only counts if there is nothing else. Empty if the objective says nothing that can be
+    compared.
+    """
+    words = [word for word in split_words(objective) if word.text not in _GENERAL]
+    everything = {stem for word in words for stem in _stems(word.text)}
+    names = {stem for word in words if word.is_name for stem in _stems(word.text)}
+    beyond_mission = everything - set(_stems(mission))
+    for candidates in (beyond_mission, names, everything):
+        if texts := {stem for stem in candidates if not stem.isdigit()}:
+            return texts
+        if candidates:
+            return candidates
+    return set()
+
+
+def _stems(text: str) -> Iterator[str]:
+    """The beginnings of words, which are the same for most of their forms. Of languages without spaces, pairs of letters."""
+    decomposed = unicodedata.normalize("NFD", normalize_letters(text))
+    plain = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
+    for word in _WORDS.findall(plain):
+        if _UNSPACED.search(word):
+            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        else:
+            yield word if word.isdigit() else word[:_STEM_CHARS]
+
+
+_HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+# Evidence that an earlier step stored too keeps the id of that step. Then all that the element has counts.
+_TEXTS: Final = CompiledStatement(f"""
+with written as (
+  select id, 'node' as kind, name, properties from graph_nodes
+  where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))
+  union all
+  select edge.id, 'edge', concat_ws(' ', source.name, edge.type, target.name), edge.properties
+  from graph_edges as edge
+  join graph_nodes as source on source.id = edge.source_id
+  join graph_nodes as target on target.id = edge.target_id
+  where (edge.agent_id = {OWNED_AGENT_ID_SQL}) is true and edge.id = any(cast(:ids as uuid[]))
+)
+select written.id, written.name, written.properties, evidence.claims, evidence.step_id = :of_step as is_own,
+  extract(year from evidence.valid_from) as year,
+  convert_from(substring(convert_to(sources.text, 'UTF8'), first_byte + 1, end_byte - first_byte), 'UTF8') as quote
+from written
+left join evidence on case written.kind when 'node' then evidence.node_id else evidence.edge_id end = written.id
+left join sources on sources.id = evidence.source_id
+""")
+
+
+def written_texts(
+    scope: GraphScope, step_id: UUID, element_ids: Collection[UUID]
+) -> BoundQuery[Mapping[UUID, str]]:
+    """Loads, by id of the node or edge, its name with the values and quotes that the step wrote."""
+
+    def read(rows: list[Row]) -> Mapping[UUID, str]:
+        with_own = {row.id for row in rows if row.is_own}
+        parts: dict[UUID, list[str]] = {}
+        for row in rows:
+            texts = parts.setdefault(row.id, [row.name])
+            if row.id not in with_own:
+                texts += [_words(row.properties), row.quote or ""]
+            elif row.is_own:
+                texts += [_words(row.claims), row.quote, str(row.year or "")]
+        return {element_id: "\n".join(texts) for element_id, texts in parts.items()}
+
+    params = {**scope.sql_params, "of_step": step_id, "ids": uuid_array(element_ids)}
+    return BoundQuery(_TEXTS, params, lambda rows: read(list(rows)))
+
+
+def _words(properties: Mapping[str, Any]) -> str:
+    """The properties as text, with the words of their names apart."""
+    return "\n".join(
+        f"{_HUMP.sub(' ', name)}: {json.dumps(value, ensure_ascii=False)}"
+        for name, value in properties.items()
+    )
 
 
 @dataclass(frozen=True)
@@ -59,7 +200,8 @@ class Research:
             # Evidence can only cite pages, so construction could write nothing.
             nothing = WrittenElements((), ())
             result = _result(acquired, nothing, query_context.query)
-            return StepResult(result, await self._close_requests(step, acquired, nothing))
+            outcome, writes = await self._close_requests(step, query_context, acquired, nothing)
+            return StepResult(result | outcome, writes)
         short_ids = ShortIds(query_context.scope)
         tools = graph_construction(
             query_context.scope,
@@ -79,37 +221,45 @@ class Research:
         )
         result = _result(acquired, written, query_context.query)
         result |= await self._check_evidence(query_context)
-        return StepResult(result, await self._close_requests(step, acquired, written))
+        outcome, writes = await self._close_requests(step, query_context, acquired, written)
+        return StepResult(result | outcome, writes)
 
     async def _close_requests(
-        self, step: StepRow, acquired: Acquired, written: WrittenElements
-    ) -> list[BoundQuery[None]]:
-        """Returns the writes that record the outcome of the query's requests.
-
-        A request is answered by what was written; if the document also says what it lacks, in part. It was not found
-        if nothing was written.
-        """
-        requests = [UUID(request_id) for request_id in step.input.get("answers", [])]
-        if not requests:
-            return []
-        not_found: dict[UUID, str | None] = {}
-        if not (written.nodes or written.edges):
-            not_found = dict.fromkeys(requests)
-        if acquired.not_found:
-            objectives = investigations.objectives_of(step.agent_id, requests)
-            not_found |= by_request(acquired.not_found, await self.model.database.run(objectives))
-        if not (written.nodes or written.edges):
-            return [investigations.mark_not_found(step.agent_id, not_found)]
-        return [
+        self,
+        step: StepRow,
+        query_context: QueryContext,
+        acquired: Acquired,
+        written: WrittenElements,
+    ) -> tuple[Json, list[BoundQuery[None]]]:
+        """Returns what the result says of the query's requests, and the writes that record their outcome."""
+        if not query_context.requests:
+            return {}, []
+        elements = [*written.nodes, *written.edges]
+        texts: Mapping[UUID, str] = {}
+        if elements:
+            if query_context.lease.unit is not None:
+                await query_context.lease.unit.commit()  # the elements may be waiting for it
+            loading = written_texts(query_context.scope, step.id, elements)
+            texts = await self.model.database.run(loading)
+        outcomes = settle_requests(
+            query_context.requests,
+            query_context.agent.mission,
+            acquired.not_found,
+            Answer(written.nodes, written.edges),
+            texts,
+        )
+        writes = [
             investigations.mark_answered(
                 step.agent_id,
-                requests,
+                outcomes.answers,
                 by=step.id,
-                nodes=written.nodes,
-                edges=written.edges,
-                not_found=not_found,
-            )
+                not_found=outcomes.lacking,
+                unanswered=outcomes.unanswered,
+            ),
+            investigations.mark_not_found(step.agent_id, outcomes.not_found),
         ]
+        unanswered = [str(each) for each in outcomes.unanswered]
+        return {"unanswered": unanswered} if unanswered else {}, writes
 
     def _memory(self, agent_id: UUID) -> SearchMemory | None:
         if not self.search_ttl:
@@ -130,17 +280,35 @@ class Research:
 
     async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:
         scope = GraphScope.of(lease)
-        trip = RoundTrip()
-        agent = trip.ask(agents.agent_query(lease.agent_id))
-        node_types = trip.ask(types.node_types_query(scope))
-        now = trip.ask(iterations.CLOCK)
+        batch = Batch()
+        agent = batch.add(agents.agent_query(lease.agent_id))
+        node_types = batch.add(types.node_types_query(scope))
+        clock = batch.add(agent_clock(lease.agent_id))
+        request_ids = [UUID(request_id) for request_id in step.input.get("answers", [])]
+        requests = (
+            batch.add(investigations.objectives_of(lease.agent_id, request_ids))
+            if request_ids
+            else None
+        )
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
-                self.model.database, connection, scope, step, trip, token_budget=self.context_tokens
+                self.model.database,
+                connection,
+                scope,
+                step,
+                batch,
+                token_budget=self.context_tokens,
             )
         own_types = _own_type_names(node_types.value)
         return QueryContext(
-            lease, agent.value, scope, Query(**step.input), survey, now.value, own_types
+            lease,
+            agent.value,
+            scope,
+            Query(**step.input),
+            survey,
+            clock.value.now,
+            own_types,
+            requests.value if requests else {},
         )
 
 
@@ -149,7 +317,7 @@ def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
     result: Json = {"nodes": len(written.nodes), "edges": len(written.edges)}
     result |= summary(acquired.repairs + written.repairs, [*acquired.notes, *written.notes])
     if acquired.not_found:
-        result["not_found"] = acquired.not_found
+        result["not_found"] = list(dict.fromkeys(each.text for each in acquired.not_found))
     pages = {normalize_url(page.url) for page in acquired.pages}
     if read := [url for url in urls_in(query.objective) if normalize_url(url) in pages]:
         result["read"] = read

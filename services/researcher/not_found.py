@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 MAX_STATEMENTS: Final = 5
@@ -15,18 +15,11 @@ _LABEL: Final = re.compile(
     r"(?:(?:still |what (?:i|we|was)\b.{0,60}?)?(?:not|un)[ -]?found|what (?:i|we)\b.{0,60}?\bnot find|nothing found"
     r"|could not (?:be )?f(?:i|ou)nd|did not find|sought in vain|nicht gefunden|non trouvée?s?|introuvables?"
     r"|no (?:se )?encontr\w+|non trovat\w|não encontrad\w+)"
-    r"\b(?P<of>[^:.]{0,60}?)\s*(?::|—|–| -|$)\s*(?P<what>.*)",
+    r"\b(?:\s*[(#]{0,2}(?P<request>\d{1,2})\)?(?=\s*(?:[:—–]|$)))?"
+    r"(?P<of>\s*\([^()]{0,60}\)|\s(?:in|on|at|by|yet|so far|en|dans|auf|nei|em)\b[^:.]{0,60}?)?"
+    r"\s*(?::|—|–| -|$)\s*(?P<what>.*)",
     re.IGNORECASE,
 )
-_NOT: Final = r"(?:\b(?:not|never|unable to|failed to)\b|n['’]t\b)"
-_OWN_WORDS: Final = re.compile(
-    rf"\b(?:i|we)\b.{{0,80}}?{_NOT}.{{0,40}}?\b(?:find|found|locate)"
-    rf"|\b(?:looked|searched|sought|search(?:es)?)\b.{{0,200}}?(?:{_NOT} f(?:i|ou)nd|\b(?:nothing|in vain|without success))"
-    r"|\b(?:nothing|none|no (?:page|source|sentence|passage|information|data|figure|evidence|result|document)s?)\b"
-    r".{0,120}?\b(?:(?:was|were|be|been) found|found for|settles?|states?|gives?)\b",
-    re.IGNORECASE,
-)
-_LAST_WORDS: Final = re.compile(rf"{_NOT}.{{0,30}}?\b(?:found|find|located?)\b", re.IGNORECASE)
 _NOTHING: Final = re.compile(
     r"(?:-|none|nothing|n/?a|nil|no|(?:nothing|none) (?:else|more|further|is missing|was missing|of note)"
     r"|(?:everything|all\b.{0,40}) (?:was |were )?found.*|nichts|rien|nada|niente)?",
@@ -36,13 +29,24 @@ _WORD: Final = re.compile(r"\w{3,}")
 _YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b")
 
 
-def find_statements(document: str) -> list[str]:
-    """Extracts the model's own statements about data that it did not find, without sentences and titles of pages."""
-    statements = (text[:MAX_CHARS] for text in _statements(document) if text)
+class Statement(NamedTuple):
+    text: str
+    request: int | None = None
+    """The number of the request that it is about, if the label has one."""
+
+
+def find_statements(document: str) -> list[Statement]:
+    """Extracts the statements about data that was not found, from lines with the label that the model is asked for.
+
+    A sentence without the label may be a page's, so it does not count, whatever it says.
+    """
+    statements = (
+        Statement(text[:MAX_CHARS], number) for text, number in _statements(document) if text
+    )
     return list(dict.fromkeys(statements))[:MAX_STATEMENTS]
 
 
-def _statements(document: str) -> Iterator[str]:
+def _statements(document: str) -> Iterator[tuple[str, int | None]]:
     lines = document.splitlines()
     own = [
         (place, _MARKS.sub("", line))
@@ -50,20 +54,18 @@ def _statements(document: str) -> Iterator[str]:
         if not _PAGE_LINE.match(line) and not _is_title(lines, place)
     ]
     own = [(place, text) for place, text in own if text]
-    last = max((place for place, line in enumerate(lines) if line.strip()), default=0)
-    is_listed = False
+    is_listed, number = False, None
     for place, text in own:
         label = _LABEL.match(text)
         if label is not None and (label["what"] or not label["of"]):
             # A label alone stands above what it is about.
             is_listed = not label["what"]
-            yield _unless_empty(label["what"])
+            number = int(label["request"]) if label["request"] else None
+            yield _unless_empty(label["what"]), number
         elif is_listed and not lines[place].lstrip().startswith("#"):
-            yield _unless_empty(text)
+            yield _unless_empty(text), number
         else:
             is_listed = False
-            if _OWN_WORDS.search(text) or (place == last and _LAST_WORDS.search(text)):
-                yield _unless_empty(text)
 
 
 def _is_title(lines: list[str], place: int) -> bool:
@@ -77,23 +79,30 @@ def _unless_empty(text: str) -> str:
     return "" if _NOTHING.fullmatch(text.rstrip(" .!")) else text
 
 
-def by_request(statements: Sequence[str], objectives: Mapping[UUID, str]) -> dict[UUID, str]:
-    """Assigns each statement to the requests that share most words with it, or to all if none shares a word.
+def by_request(statements: Sequence[Statement], objectives: Mapping[UUID, str]) -> dict[UUID, str]:
+    """Assigns each statement to the request of its number in `objectives`, from 1.
 
-    A statement about other years than a request names is not about that request.
+    Without a number, it belongs to the requests that share most words with it, or to all if none shares a word, but not to
+    a request that names other years.
     """
     assigned: dict[UUID, list[str]] = {}
     for statement in statements:
-        words = set(_WORD.findall(statement.casefold()))
-        shared = {
-            each: len(words & set(_WORD.findall(objective.casefold())))
-            for each, objective in objectives.items()
-            if not _has_other_years(statement, objective)
-        }
-        for each, count in shared.items():
-            if count == max(shared.values()):
-                assigned.setdefault(each, []).append(statement)
+        for each in _requests_of(statement, objectives):
+            assigned.setdefault(each, []).append(statement.text)
     return {each: " ".join(texts)[:MAX_CHARS] for each, texts in assigned.items()}
+
+
+def _requests_of(statement: Statement, objectives: Mapping[UUID, str]) -> Sequence[UUID]:
+    if statement.request is not None and 1 <= statement.request <= len(objectives):
+        return [list(objectives)[statement.request - 1]]
+    words = set(_WORD.findall(statement.text.casefold()))
+    shared = {
+        each: len(words & set(_WORD.findall(objective.casefold())))
+        for each, objective in objectives.items()
+        if not _has_other_years(statement.text, objective)
+    }
+    most = max(shared.values(), default=0)
+    return [each for each, count in shared.items() if count == most]
 
 
 def _has_other_years(statement: str, objective: str) -> bool:

@@ -1,18 +1,20 @@
 """Prompts of the Researcher's two phases."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
 from shared.events.models import Query
+from shared.graph.validation import one_line
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
+from shared.workflow.questions import question_key
 
 ACQUISITION_RULES: Final = f"""\
-Find out what the objective asks. Search first. Read whole pages only where the passages do not settle it. Use research \
+Find out what the objective asks. Search first. Read whole pages where the passages do not settle it. Use research \
 only where many pages must be weighed. Prefer primary and recent sources. Find a second source for figures that matter.
 
-Then answer with the numbers of the sentences that bear on the objective, and of those that name what a figure is about. \
-Write one line for each page, the best page first:
+Then answer with the numbers of the sentences that bear on the objective, of all sides where pages contradict each other, \
+and of those that name what a figure is about. Write one line for each page, the best page first:
 [2.1] [2.4] [2.6-8]
 Do not type the sentences: their words, titles and addresses are filled in. Add nothing from memory. If the pages do \
 not settle the objective, end with a line `Not found: ` that says what of it is missing; otherwise write no such line.
@@ -34,6 +36,9 @@ value holds.
 {DATA_ONLY}"""
 
 
+_NOT_FOUND_REQUEST: Final = (
+    "End with a line such as `Not found 1: ` for each request that the pages do not settle."
+)
 _LIST_FACTS = f"""\
 Nothing is written into the graph yet. List the sentences above that say something about the query, the most important \
 first. For each give its number, the name of the one thing that it is about, and the node type of that thing, which is one \
@@ -42,27 +47,36 @@ of the types above. If no sentence says anything about the query, answer with an
 
 
 def facts_message(
-    mission: str, query: Query, sentences: Sequence[str], node_types: Sequence[str]
+    mission: str, query: Query, pages: Mapping[str, Sequence[str]], node_types: Sequence[str]
 ) -> str:
-    """Asks for facts by the numbers of the sentences, which begin with 1."""
-    numbered = [f"{number}. {sentence}" for number, sentence in enumerate(sentences, start=1)]
+    """Asks for facts by the numbers of the sentences. `pages` has lines of numbered sentences by address.
+
+    They are in the form of documents, so that a page that the provider refuses can be left out.
+    """
+    blocks = [
+        "\n".join([f"## Page {place}", f"Source: {url}", *lines])
+        for place, (url, lines) in enumerate(pages.items(), start=1)
+    ]
     return "\n\n".join(
         [
             wrap_section("mission", mission),
             wrap_section("query", _describe_query(query)),
             wrap_section("node_types", "\n".join(f"- {name}" for name in node_types)),
-            wrap_section("sentences", "\n".join(numbered)),
+            wrap_section("sentences", "\n\n".join(blocks)),
             _LIST_FACTS,
         ]
     )
 
 
-def acquisition_message(mission: str, query: Query, graph_context: str, now: datetime) -> str:
+def acquisition_message(
+    mission: str, query: Query, graph_context: str, now: datetime, requests: Sequence[str] = ()
+) -> str:
+    """`requests`: what the query is to answer."""
     return "\n\n".join(
         [
             wrap_section("mission", mission),
             wrap_section("graph_context", graph_context),
-            wrap_section("query", _describe_query(query)),
+            wrap_section("query", _describe_query(query, requests)),
             now_line(now),
         ]
     )
@@ -91,6 +105,10 @@ def construction_message(
     )
 
 
-def _describe_query(query: Query) -> str:
-    hints = "\n".join(f"- {hint}" for hint in query.search_hints)
-    return f"Objective: {query.objective}\nReasoning: {query.reasoning}\nSearch hints:\n{hints}"
+def _describe_query(query: Query, requests: Sequence[str] = ()) -> str:
+    """`requests` are listed with their numbers, unless the objective is the only one."""
+    lines = [f"Objective: {query.objective}", f"Reasoning: {query.reasoning}"]
+    if any(question_key(request) != question_key(query.objective) for request in requests):
+        numbered = (f"{number}. {one_line(text)}" for number, text in enumerate(requests, 1))
+        lines += ["Requests that it is to answer:", *numbered, _NOT_FOUND_REQUEST]
+    return "\n".join([*lines, "Search hints:", *(f"- {hint}" for hint in query.search_hints)])

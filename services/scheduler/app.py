@@ -6,9 +6,9 @@ from services.scheduler.dead_letter_retries import Retrier
 from services.scheduler.installation_metrics import InstallationMetrics
 from services.scheduler.pruner import Pruner
 from services.scheduler.reconciler import Reconciler
+from services.scheduler.router import create_router
 from services.scheduler.scheduler import Clock, Ticker
 from services.scheduler.stream_keeper import StreamKeeper
-from shared.events.topology import CONSUMERS
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
@@ -32,11 +32,9 @@ def build(settings: Settings) -> MessageConsumer:
     )
     return MessageConsumer(
         "scheduler",
-        handlers=dict.fromkeys(CONSUMERS["scheduler"].subscribes_to, clock.wake),
+        create_router(clock.wake),
         bus=bus,
         database=database,
-        concurrency=1,
-        drain_seconds=settings.drain_seconds,
         background=[clock.run_ticks, clock.run_reconciler, pruner.run],
         from_connection=[StreamKeeper(bus, settings).run],
         further_metrics=[InstallationMetrics(database, settings.data_directory)],

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared import derived_events
 from shared.database.engine import Database
 from shared.database.tables import Step
+from shared.database.transaction import Transaction
 from shared.events.codec import encode
 from shared.failpoints import Failpoint, failpoint
 from shared.runtime.bus import Bus
@@ -57,7 +56,7 @@ class Retrier:
         log.info("republished a dead letter", dead_letter=str(letter_id), about=message.subject)
 
 
-async def _message(session: AsyncSession, letter_id: UUID) -> _Message | None:
+async def _message(session: Transaction, letter_id: UUID) -> _Message | None:
     dead_letter = await dead_letters.get_retry_request(session, letter_id)
     if dead_letter is None or dead_letter.retry_requested_at is None:
         return None

@@ -15,10 +15,9 @@ from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.scheduler import pruning_sql as sql
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 from shared.enums import RetentionKind
 from shared.errors import TransientError
 from shared.runtime.background import log_and_continue
@@ -304,14 +303,14 @@ class Pruner:
             yield pruned
 
 
-async def _require_lock(session: AsyncSession) -> None:
+async def _require_lock(session: Transaction) -> None:
     """Raises _OtherSchedulerError."""
     if not await session.scalar(sql.TRY_LOCK):
         raise _OtherSchedulerError
 
 
 async def _lock_iterations(
-    session: AsyncSession, kind: RetentionKind, params: Mapping[str, Any]
+    session: Transaction, kind: RetentionKind, params: Mapping[str, Any]
 ) -> _Locked:
     """Locks the next old iterations and their steps, without those that something still needs."""
     rows = (await session.execute(sql.LOCK_ITERATIONS[kind], params)).all()
@@ -331,5 +330,5 @@ async def _lock_iterations(
     return _Locked([row.id for row in free], [row.number for row in free], rows[-1].number)
 
 
-async def _delete(session: AsyncSession, statement: Any, ids: Sequence[UUID]) -> int:
+async def _delete(session: Transaction, statement: Any, ids: Sequence[UUID]) -> int:
     return int((await session.execute(statement, {"ids": ids})).scalar_one())

@@ -333,7 +333,10 @@ select count(*) from gone
     for kind, (table, is_old) in _OLD_ROWS.items()
 }
 
-MEASURE: Final = text("select retained_bytes(:kind)")
+MEASURE: Final = text(
+    "select retained_bytes(:kind)"
+    f" + case when :kind = '{RetentionKind.ITERATIONS}' then news_bytes() else 0 end"
+)
 """The stored bytes of the rows, without indexes and free space; of large tables, by a sample."""
 _TIMES: Final = {
     RetentionKind.TRANSCRIPTS: f"""

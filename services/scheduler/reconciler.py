@@ -7,11 +7,10 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared import derived_events
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip, Row
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, Row
+from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepStatus
 from shared.events.envelope import Event
 from shared.workflow import iterations, steps
@@ -90,7 +89,7 @@ class MissedEvent:
     iteration_id: UUID | None
     number: int
     """Number of this republication, which makes its message ids unique."""
-    load_events: Callable[[AsyncSession], Awaitable[Sequence[Event]]]
+    load_events: Callable[[Transaction], Awaitable[Sequence[Event]]]
     counter: CompiledStatement
 
 
@@ -107,16 +106,16 @@ class Reconciler:
 
     async def find_missed(self, received_ends: Collection[UUID] = ()) -> Sequence[MissedEvent]:
         """Finds missed events. First records the iterations `received_ends`, whose end events were received."""
-        trip = RoundTrip()
+        batch = Batch()
         if received_ends:
-            trip.ask(iterations.note_ends_received(received_ends))
+            batch.add(iterations.note_ends_received(received_ends))
         found = [
-            trip.ask(self._query(_UNCLAIMED, _missed_request)),
-            trip.ask(self._query(_UNRETRIED, _missed_request)),
-            trip.ask(self._query(_UNJOINED, _missed_step_end)),
-            trip.ask(self._query(_UNANNOUNCED, _missed_end)),
+            batch.add(self._query(_UNCLAIMED, _missed_request)),
+            batch.add(self._query(_UNRETRIED, _missed_request)),
+            batch.add(self._query(_UNJOINED, _missed_step_end)),
+            batch.add(self._query(_UNANNOUNCED, _missed_end)),
         ]
-        await self.database.write(trip)
+        await self.database.write(batch)
         return [missed for each in found for missed in each.value]
 
     async def events(self, missed: MissedEvent) -> Sequence[Event]:
@@ -139,7 +138,7 @@ class Reconciler:
 def _missed_request(row: Row) -> MissedEvent:
     step = StepRow(*row[:-1])
 
-    async def load(session: AsyncSession) -> Sequence[Event]:
+    async def load(session: Transaction) -> Sequence[Event]:
         return [await derived_events.step_requested_event(session, step)]
 
     return MissedEvent(step.id, step.iteration_id, row.republish_count + 1, load, _COUNT_STEP)
@@ -154,7 +153,7 @@ def _missed_step_end(row: Row) -> MissedEvent:
 def _missed_end(row: Row) -> MissedEvent:
     iteration = IterationRow(*row[:-1])
 
-    async def load(session: AsyncSession) -> Sequence[Event]:
+    async def load(session: Transaction) -> Sequence[Event]:
         its_steps = await steps.list_steps(session, iteration.id)
         return [await derived_events.iteration_ended_event(session, iteration, its_steps)]
 

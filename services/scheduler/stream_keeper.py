@@ -1,10 +1,16 @@
 """Creates the stream and its consumers again if NATS has lost them, as after its volume was lost."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final
 
-from shared.events.stream_admin import create_missing, find_missing
+from shared.events.stream_admin import (
+    StreamSummary,
+    create_missing,
+    find_missing,
+    summarize_stream,
+)
 from shared.events.topology import Consumer
 from shared.runtime.background import log_and_continue
 from shared.runtime.bus import Bus
@@ -12,6 +18,8 @@ from shared.runtime.logging import logger
 from shared.runtime.settings import Settings
 
 CHECK_SECONDS: Final = 3.0
+FULL_CHECK_SECONDS: Final = 60.0
+"""Each consumer is looked up after so long, also if the stream has as many as at the last check."""
 
 log = logger(__name__)
 
@@ -23,6 +31,9 @@ class StreamKeeper:
         self._bus = bus
         self._settings = settings
         self._missing: Sequence[Consumer] = ()
+        self._complete: StreamSummary | None = None
+        """The stream when it last had all consumers."""
+        self._complete_until = 0.0
 
     async def run(self) -> None:
         """Checks at intervals, until cancelled. Does nothing with permissions of an older version."""
@@ -33,7 +44,12 @@ class StreamKeeper:
 
     async def check(self) -> None:
         """Creates what is missing at two checks in a row: `vigil migrate` deletes a consumer and creates it again."""
+        summary = await summarize_stream(self._bus.jetstream)
+        if summary == self._complete and time.monotonic() < self._complete_until:
+            return
         before, self._missing = self._missing, await find_missing(self._bus.jetstream)
+        if not self._missing:
+            self._complete, self._complete_until = summary, time.monotonic() + FULL_CHECK_SECONDS
         lasting = [consumer for consumer in self._missing if consumer in before]
         if not lasting:
             return

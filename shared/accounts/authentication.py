@@ -7,10 +7,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, bindparam, func, or_, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.accounts.credentials import any_of, session_is_valid
 from shared.database.tables import ApiToken, BrowserSession, User
+from shared.database.transaction import Transaction
 from shared.enums import AccessScope, CredentialKind
 
 USE_UPDATE_INTERVAL: Final = timedelta(minutes=1)
@@ -36,7 +36,7 @@ class Caller:
         return AccessScope.OPERATOR in self.scopes
 
 
-async def authenticate(session: AsyncSession, kind: CredentialKind, digest: bytes) -> Caller | None:
+async def authenticate(session: Transaction, kind: CredentialKind, digest: bytes) -> Caller | None:
     """Returns the caller with this credential; None if no valid credential has the digest. One index lookup."""
     row = (await session.execute(_SELECT_BY_DIGEST[kind], {"digest": digest})).one_or_none()
     if row is None:
@@ -48,7 +48,7 @@ async def authenticate(session: AsyncSession, kind: CredentialKind, digest: byte
 
 
 async def find_valid_digests(
-    session: AsyncSession, kind: CredentialKind, digests: Collection[bytes]
+    session: Transaction, kind: CredentialKind, digests: Collection[bytes]
 ) -> set[bytes]:
     """Returns the subset of `digests` whose credentials are valid now."""
     credential = _table(kind)
@@ -60,18 +60,17 @@ async def find_valid_digests(
     return set(valid_digests)
 
 
-async def record_use(session: AsyncSession, caller: Caller) -> None:
+async def record_use(session: Transaction, caller: Caller) -> None:
     """Sets the time of last use of the caller's credential."""
     credential = _table(caller.kind)
     await session.execute(
         update(credential)
         .where(credential.id == caller.credential_id, _is_use_update_due(credential))
         .values(last_used_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
     )
 
 
-async def is_still_valid(session: AsyncSession, caller: Caller) -> bool:
+async def is_still_valid(session: Transaction, caller: Caller) -> bool:
     """Whether the credential is still valid: not revoked, not expired, and its user not disabled."""
     credential = _table(caller.kind)
     own = credential.id == caller.credential_id

@@ -22,44 +22,37 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.accounts.secrets import hash_secret, new_secret, new_token
 from shared.agents import agents
 from shared.database import ids
 from shared.database.tables import Agent, ApiToken, BrowserSession, SignInLink, User
+from shared.database.transaction import Transaction
 from shared.enums import AccessScope
 
 
-async def ensure_owner(session: AsyncSession, name: str) -> UUID:
+async def ensure_owner(session: Transaction, name: str) -> UUID:
     """Returns the id of the installation's owner, an operator. Creates the user if there is none of that name."""
     owner_id = await agents.ensure_user(session, name)
     await session.execute(
-        update(User)
-        .where(User.id == owner_id, ~User.operator)
-        .values(operator=True)
-        .execution_options(synchronize_session=False)
+        update(User).where(User.id == owner_id, ~User.operator).values(operator=True)
     )
     return owner_id
 
 
 async def create_user(
-    session: AsyncSession, *, name: str, email: str | None, operator: bool
+    session: Transaction, *, name: str, email: str | None, operator: bool
 ) -> User:
-    """Raises IntegrityError if another user has the name or, ignoring case, the mail address."""
-    user = User(id=uuid4(), name=name, email=email, operator=operator)
-    session.add(user)
-    await session.flush()
-    await session.refresh(user)
-    return user
+    """Inserts a user. Raises UniqueViolation if another has the name or, ignoring case, the mail address."""
+    return await session.insert(User, id=uuid4(), name=name, email=email, operator=operator)
 
 
-async def find_user(session: AsyncSession, reference: str) -> User | None:
+async def find_user(session: Transaction, reference: str) -> User | None:
     """Returns the user with this name, id or mail address."""
     return await session.scalar(select(User).where(_matches_user(reference)))
 
 
-async def find_active_references(session: AsyncSession, references: Collection[str]) -> set[str]:
+async def find_active_references(session: Transaction, references: Collection[str]) -> set[str]:
     """Returns the subset of `references` (names, ids, mail addresses) that belong to users who are not disabled."""
     names, addresses = list(references), [reference.lower() for reference in references]
     users = await session.execute(
@@ -80,20 +73,19 @@ async def find_active_references(session: AsyncSession, references: Collection[s
     }
 
 
-async def set_disabled(session: AsyncSession, user_id: UUID, *, disabled: bool) -> None:
+async def set_disabled(session: Transaction, user_id: UUID, *, disabled: bool) -> None:
     """Disables or enables the user. While it is disabled its tokens are refused. Disabling ends its sessions."""
     await session.execute(
         update(User)
         .where(User.id == user_id, User.disabled_at.is_(None) == disabled)
         .values(disabled_at=func.clock_timestamp() if disabled else None)
-        .execution_options(synchronize_session=False)
     )
     if disabled:
         for table in (SignInLink, BrowserSession):
             await session.execute(delete(table).where(table.user_id == user_id))
 
 
-async def delete_user(session: AsyncSession, user_id: UUID) -> None:
+async def delete_user(session: Transaction, user_id: UUID) -> None:
     """Deletes the user with its agents, even those in the middle of an iteration, and its credentials."""
     owned = await session.scalars(
         select(Agent.id).where(Agent.owner_id == user_id).order_by(Agent.id)
@@ -118,7 +110,7 @@ OWN_TOKEN_NAME: Final = "this installation's own"
 
 
 async def create_token(
-    session: AsyncSession,
+    session: Transaction,
     user_id: UUID,
     *,
     name: str,
@@ -127,7 +119,8 @@ async def create_token(
 ) -> tuple[ApiToken, str]:
     """Returns the row and the token, which is not stored. With `lifetime` None it never expires."""
     token = new_token()
-    row = ApiToken(
+    row = await session.insert(
+        ApiToken,
         id=uuid4(),
         user_id=user_id,
         name=name,
@@ -135,13 +128,10 @@ async def create_token(
         scopes=_scope_values(scopes),
         expires_at=None if lifetime is None else _after(lifetime),
     )
-    session.add(row)
-    await session.flush()
-    await session.refresh(row)
     return row, token
 
 
-async def store_own_token(session: AsyncSession, owner_id: UUID, token: str) -> None:
+async def store_own_token(session: Transaction, owner_id: UUID, token: str) -> None:
     """Stores the token that the installation's own commands use as its owner. It replaces the previous one."""
     own = {"digest": hash_secret(token), "scopes": _scope_values(AccessScope), "expires_at": None}
     await session.execute(
@@ -151,7 +141,7 @@ async def store_own_token(session: AsyncSession, owner_id: UUID, token: str) -> 
     )
 
 
-async def revoke_token(session: AsyncSession, user_id: UUID, token_id: UUID) -> bool:
+async def revoke_token(session: Transaction, user_id: UUID, token_id: UUID) -> bool:
     """Deletes a token of the user. Returns whether it existed."""
     revoked = await session.execute(
         delete(ApiToken)
@@ -187,7 +177,7 @@ def link_url(base: str, secret: str) -> str:
     return f"{base}{LINK_PATH}?secret={secret}"
 
 
-async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink, str]:
+async def create_link(session: Transaction, user_id: UUID) -> tuple[SignInLink, str]:
     """Creates a sign-in link. Returns the row and the secret, which is not stored."""
     # Locks the user, so that concurrent requests cannot exceed the limit together.
     await session.execute(select(User.id).where(User.id == user_id).with_for_update(key_share=True))
@@ -199,28 +189,26 @@ async def create_link(session: AsyncSession, user_id: UUID) -> tuple[SignInLink,
     )
     expired = SignInLink.expires_at <= func.clock_timestamp()
     await session.execute(
-        delete(SignInLink)
-        .where(SignInLink.user_id == user_id, or_(expired, SignInLink.id.in_(replaced)))
-        .execution_options(synchronize_session=False)
+        delete(SignInLink).where(
+            SignInLink.user_id == user_id, or_(expired, SignInLink.id.in_(replaced))
+        )
     )
     secret = new_secret()
-    row = SignInLink(
+    row = await session.insert(
+        SignInLink,
         id=uuid4(),
         user_id=user_id,
         digest=hash_secret(secret),
         expires_at=func.clock_timestamp() + LINK_LIFETIME,
     )
-    session.add(row)
-    await session.flush()
-    await session.refresh(row)
     return row, secret
 
 
-async def delete_link(session: AsyncSession, link_id: UUID) -> None:
+async def delete_link(session: Transaction, link_id: UUID) -> None:
     await session.execute(delete(SignInLink).where(SignInLink.id == link_id))
 
 
-async def open_session(session: AsyncSession, link_secret: str, browser: str) -> str | None:
+async def open_session(session: Transaction, link_secret: str, browser: str) -> str | None:
     """Consumes the link, starts a session and returns its secret. None if the link is used, expired or unknown."""
     deletion = delete(SignInLink).where(
         SignInLink.digest == hash_secret(link_secret),
@@ -234,26 +222,21 @@ async def open_session(session: AsyncSession, link_secret: str, browser: str) ->
         delete(BrowserSession).where(BrowserSession.user_id == user_id, ~session_is_valid())
     )
     await session.execute(
-        update(User)
-        .where(User.id == user_id)
-        .values(signed_in_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
+        update(User).where(User.id == user_id).values(signed_in_at=func.clock_timestamp())
     )
     secret = new_secret()
-    session.add(
-        BrowserSession(
-            id=uuid4(),
-            user_id=user_id,
-            digest=hash_secret(secret),
-            browser=browser[:MAX_BROWSER_CHARS],
-            ends_at=func.clock_timestamp() + MAX_SESSION_LIFETIME,
-        )
+    await session.insert(
+        BrowserSession,
+        id=uuid4(),
+        user_id=user_id,
+        digest=hash_secret(secret),
+        browser=browser[:MAX_BROWSER_CHARS],
+        ends_at=func.clock_timestamp() + MAX_SESSION_LIFETIME,
     )
-    await session.flush()
     return secret
 
 
-async def find_valid_links(session: AsyncSession, digests: Collection[bytes]) -> set[bytes]:
+async def find_valid_links(session: Transaction, digests: Collection[bytes]) -> set[bytes]:
     """Returns the subset of `digests` whose links are valid now."""
     valid_digests = await session.scalars(
         select(SignInLink.digest).where(
@@ -268,7 +251,7 @@ def any_of(digests: Collection[bytes]) -> CollectionAggregate[bool]:
     return any_(bindparam(None, list(digests), ARRAY(LargeBinary)))
 
 
-async def end_session(session: AsyncSession, user_id: UUID, session_id: UUID) -> bool:
+async def end_session(session: Transaction, user_id: UUID, session_id: UUID) -> bool:
     """Ends a session of the user. Returns whether it existed."""
     result = await session.execute(
         delete(BrowserSession)
@@ -278,7 +261,7 @@ async def end_session(session: AsyncSession, user_id: UUID, session_id: UUID) ->
     return result.first() is not None
 
 
-async def has_never_signed_in(session: AsyncSession, user_id: UUID) -> bool:
+async def has_never_signed_in(session: Transaction, user_id: UUID) -> bool:
     """Whether the user has never signed in with a browser."""
     never_signed_in = select(User.id).where(User.id == user_id, User.signed_in_at.is_(None))
     return (await session.scalar(never_signed_in)) is not None

@@ -1,20 +1,21 @@
 """Agents and their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from decimal import Decimal
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid4
 
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import func, or_, select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
+from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import DeletedError
@@ -23,7 +24,7 @@ from shared.workflow.iterations import DueAgent
 
 _SELECT: Final = CompiledStatement("""
 select mission, models, advice_from_one_analysis, entailment_usd_per_day, entailment_share,
-  preferred_domains, barred_domains, corpus,
+  preferred_domains, barred_domains, corpus, archive_date,
   conversation_system_prompt, observer_system_prompt, knowledge_acquisition_system_prompt, graph_construction_system_prompt,
   analysis_generation_system_prompt, advice_generation_system_prompt
 from agents where id = :of_agent
@@ -64,6 +65,7 @@ class AgentRow(NamedTuple):
     preferred_domains: Sequence[str]
     barred_domains: Sequence[str]
     corpus: str | None
+    archive_date: date | None
     conversation_system_prompt: str
     observer_system_prompt: str
     knowledge_acquisition_system_prompt: str
@@ -72,7 +74,7 @@ class AgentRow(NamedTuple):
     advice_generation_system_prompt: str
 
 
-async def ensure_user(session: AsyncSession, name: str) -> UUID:
+async def ensure_user(session: Transaction, name: str) -> UUID:
     """Returns the id of the user with this name. Creates the user if there is none."""
     await session.execute(
         insert(User).values(id=uuid4(), name=name).on_conflict_do_nothing(index_elements=["name"])
@@ -81,13 +83,20 @@ async def ensure_user(session: AsyncSession, name: str) -> UUID:
 
 
 async def create_agent(
-    session: AsyncSession, owner_id: UUID, *, name: str, mission: str, interval_seconds: int
+    session: Transaction,
+    owner_id: UUID,
+    *,
+    name: str,
+    mission: str,
+    interval_seconds: int,
+    **settings: Any,
 ) -> Agent:
     """Creates an agent, which is not configured yet. Its first run is due as soon as it is configured.
 
-    Raises IntegrityError if the owner has another agent of that name.
+    `settings` are other columns of it. Raises UniqueViolation if the owner has another agent of that name.
     """
-    agent = Agent(
+    return await session.insert(
+        Agent,
         id=uuid4(),
         owner_id=owner_id,
         name=name,
@@ -95,21 +104,17 @@ async def create_agent(
         status=AgentStatus.CONFIGURING,
         interval_seconds=interval_seconds,
         **{f"{phase}_system_prompt": "" for phase in PROMPTED_PHASES},
+        **settings,
     )
-    session.add(agent)
-    await session.flush()
-    await session.refresh(agent)
-    return agent
 
 
-async def lock_agent(session: AsyncSession, agent_id: UUID) -> Agent:
+async def lock_agent(session: Transaction, agent_id: UUID) -> Agent:
     """Returns the agent and locks its row until the transaction ends. Raises DeletedError if it was deleted."""
     agent = await session.scalar(
         select(Agent)
         .where(Agent.id == agent_id)
         # Not the key: transactions that write rows referring to the agent hold a lock on it.
         .with_for_update(key_share=True)
-        .execution_options(populate_existing=True)
     )
     return _existing(agent, agent_id)
 
@@ -129,7 +134,7 @@ def end_backoff(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_END_BACKOFF, {"of_agent": agent_id}, lambda _: None)
 
 
-async def delete_agent(session: AsyncSession, agent_id: UUID) -> None:
+async def delete_agent(session: Transaction, agent_id: UUID) -> None:
     """Deletes the agent and all its data, even in the middle of an iteration.
 
     First locks the rows in the order in which workers lock them. A cascade alone would use another order and could
@@ -153,7 +158,7 @@ async def delete_agent(session: AsyncSession, agent_id: UUID) -> None:
     await reservations.forget_agent(session, agent_id, reserved)
 
 
-async def get_agent(session: AsyncSession, agent_id: UUID) -> Agent:
+async def get_agent(session: Transaction, agent_id: UUID) -> Agent:
     """Raises DeletedError if the agent was deleted."""
     return _existing(await session.get(Agent, agent_id), agent_id)
 
@@ -211,7 +216,7 @@ def validate_name(text: str) -> str:
 
 
 async def find_free_name(
-    session: AsyncSession, owner_id: UUID, preferred: str, *, excluded_id: UUID | None = None
+    session: Transaction, owner_id: UUID, preferred: str, *, excluded_id: UUID | None = None
 ) -> str:
     """Returns the first of `names_after(preferred)` that no agent of the owner has, except agent `excluded_id`.
 

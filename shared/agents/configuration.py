@@ -7,12 +7,12 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents
 from shared.database import ids
 from shared.database.tables import Agent, PromptVersion, Step
 from shared.database.text import error_text, refuse_nul
+from shared.database.transaction import Transaction
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker, StepKind
 from shared.workflow import iterations
 from shared.workflow.iterations import StepRow
@@ -33,7 +33,7 @@ class ConfigurationInput(BaseModel):
 
 
 async def request_configuration(
-    session: AsyncSession, agent: Agent, step_input: ConfigurationInput
+    session: Transaction, agent: Agent, step_input: ConfigurationInput
 ) -> Step:
     """Creates and requests the step that configures `agent`. It replaces earlier requests that have not ended.
 
@@ -46,16 +46,18 @@ async def request_configuration(
         await iterations.database_time(session),
         step_input.model_dump(mode="json"),
     )
-    agent.configurations_ordered += 1
-    if agent.status != AgentStatus.READY:
-        agent.status = AgentStatus.CONFIGURING
-    agent.fault = None
-    session.add(step)
-    await session.flush()
-    return step
+    is_ready = agent.status == AgentStatus.READY
+    await session.update(
+        Agent,
+        agent.id,
+        configurations_ordered=agent.configurations_ordered + 1,
+        status=AgentStatus.READY if is_ready else AgentStatus.CONFIGURING,
+        fault=None,
+    )
+    return await session.insert(Step, **step)
 
 
-async def provisional_name(session: AsyncSession, agent: Agent) -> str | None:
+async def provisional_name(session: Transaction, agent: Agent) -> str | None:
     """Returns the generated name of an agent that was never ready; None if the name is final."""
     last = newest_step_id(agent)
     if last is None or agent.status == AgentStatus.READY:
@@ -72,18 +74,19 @@ def newest_step_id(agent: Agent) -> UUID | None:
     return ids.step_id(agent.id, StepKind.CONFIGURE, agent.configurations_ordered - 1)
 
 
-async def record_failure(session: AsyncSession, step: StepRow, error: str) -> None:
+async def record_failure(session: Transaction, step: StepRow, error: str) -> None:
     """Records that the configuration failed permanently, unless a newer one was requested."""
     agent = await agents.lock_agent(session, step.agent_id)
     if step.id != newest_step_id(agent):
         return
     if agent.status == AgentStatus.READY:
+        status = AgentStatus.READY
         message = f"New prompts could not be written, so the agent keeps its current ones: {error}."
     else:
-        agent.status = AgentStatus.FAILED
+        status = AgentStatus.FAILED
         message = f"The agent could not be configured from its mission: {error}."
-    agent.fault = error_text(f"{message} After fixing the cause, run: vigil agent configure")
-    await session.flush()
+    fault = error_text(f"{message} After fixing the cause, run: vigil agent configure")
+    await session.update(Agent, agent.id, status=status, fault=fault)
 
 
 MAX_PROMPT_CHARS: Final = 20_000
@@ -106,7 +109,7 @@ def prompts_by_phase(agent: Agent) -> dict[Phase, str]:
     return {phase: prompt for phase, prompt in prompts.items() if prompt}
 
 
-async def phases_edited_since(session: AsyncSession, agent: Agent, version: int) -> set[Phase]:
+async def phases_edited_since(session: Transaction, agent: Agent, version: int) -> set[Phase]:
     """Returns the phases whose prompts the owner edited after `version`."""
     phases = await session.scalars(
         select(PromptVersion.phase).where(
@@ -119,7 +122,7 @@ async def phases_edited_since(session: AsyncSession, agent: Agent, version: int)
 
 
 async def store_prompts(
-    session: AsyncSession, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
+    session: Transaction, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
 ) -> None:
     """Stores `prompts` as the agent's, with a new version of those that changed.
 
@@ -129,23 +132,28 @@ async def store_prompts(
     changes = {phase: prompt for phase, prompt in prompts.items() if current.get(phase) != prompt}
     if not changes:
         return
-    if current and agent.prompts_version == 0:
+    version = agent.prompts_version
+    if current and version == 0:
         # These prompts are older than the version history, so they become its first version.
-        await _insert_version(session, agent, current, PromptMaker.CONFIGURATION)
-    await _insert_version(session, agent, changes, made_by)
-    for phase, prompt in changes.items():
-        setattr(agent, f"{phase}_system_prompt", prompt)
-    await session.flush()
+        version += 1
+        await _insert_version(session, agent, version, current, PromptMaker.CONFIGURATION)
+    version += 1
+    columns = {f"{phase}_system_prompt": prompt for phase, prompt in changes.items()}
+    await session.update(Agent, agent.id, prompts_version=version, **columns)
+    await _insert_version(session, agent, version, changes, made_by)
 
 
 async def _insert_version(
-    session: AsyncSession, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
+    session: Transaction,
+    agent: Agent,
+    version: int,
+    prompts: Mapping[Phase, str],
+    made_by: PromptMaker,
 ) -> None:
-    agent.prompts_version += 1
     rows = [
         {
             "agent_id": agent.id,
-            "version": agent.prompts_version,
+            "version": version,
             "phase": phase,
             "prompt": prompt,
             "made_by": made_by,

@@ -8,10 +8,10 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.tables import Agent, Conversation, Message, Step
+from shared.database.transaction import Transaction
 from shared.enums import Role, StepKind, StepStatus
 from shared.workflow import iterations
 from shared.workflow.iterations import StepRow
@@ -36,7 +36,7 @@ class TooManyOpenTurns:
 
 
 async def add_question(
-    session: AsyncSession, agent_id: UUID, content: str
+    session: Transaction, agent_id: UUID, content: str
 ) -> Step | TooManyOpenTurns | None:
     """Stores a question, an empty answer, and the step that generates the answer. None if the agent was deleted.
 
@@ -55,29 +55,23 @@ async def add_question(
     now = await iterations.database_time(session)
     question_id, answer_id = ids.question_id(agent_id, turn), ids.answer_id(agent_id, turn)
     position = {"conversation_id": conversation_id, "turn": turn}
-    session.add_all(
-        [
-            Message(id=question_id, role=Role.USER, content=content, created_at=now, **position),
-            Message(
-                id=answer_id,
-                role=Role.AGENT,
-                content="",
-                # Lists are in order of time, and an answer comes after its question.
-                created_at=now + timedelta(microseconds=1),
-                **position,
-            ),
-        ]
-    )
+    question = {"id": question_id, "role": Role.USER, "content": content, "created_at": now}
+    answer = {
+        "id": answer_id,
+        "role": Role.AGENT,
+        "content": "",
+        # Lists are in order of time, and an answer comes after its question.
+        "created_at": now + timedelta(microseconds=1),
+    }
+    await session.insert_all(Message, [question | position, answer | position])
     step_input = {"question_id": str(question_id), "answer_id": str(answer_id)}
     step = iterations.step_without_iteration(agent_id, StepKind.CONVERSE, turn, now, step_input)
     if open_turns:
-        step.status, step.requested_at, step.first_requested_at = StepStatus.PLANNED, None, None
-    session.add(step)
-    await session.flush()
-    return step
+        step |= {"status": StepStatus.PLANNED, "requested_at": None, "first_requested_at": None}
+    return await session.insert(Step, **step)
 
 
-async def request_next_answer(session: AsyncSession, step: StepRow) -> None:
+async def request_next_answer(session: Transaction, step: StepRow) -> None:
     """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
     # Serialized with `add_question`, which could otherwise plan a step behind one that ends at the same time.
     is_own = Conversation.agent_id == step.agent_id
@@ -96,11 +90,10 @@ async def request_next_answer(session: AsyncSession, step: StepRow) -> None:
             update(Step)
             .where(Step.id == next_id, Step.status == StepStatus.PLANNED)
             .values(iterations.requested_columns(func.clock_timestamp()))
-            .execution_options(synchronize_session=False)
         )
 
 
-async def find_requested_answer(session: AsyncSession, step: Step | StepRow) -> Step | None:
+async def find_requested_answer(session: Transaction, step: Step | StepRow) -> Step | None:
     """Returns the step that `request_next_answer` requested, if any."""
     pending_answers = Step.status == StepStatus.PENDING, Step.id != step.id
     return await session.scalar(
@@ -111,14 +104,14 @@ async def find_requested_answer(session: AsyncSession, step: Step | StepRow) -> 
     )
 
 
-async def get_conversation(session: AsyncSession, agent_id: UUID) -> Conversation:
+async def get_conversation(session: Transaction, agent_id: UUID) -> Conversation:
     """Returns the agent's conversation, which must exist."""
     query = select(Conversation).where(Conversation.agent_id == agent_id)
-    return (await session.scalars(query.execution_options(populate_existing=True))).one()
+    return (await session.scalars(query)).one()
 
 
 async def list_turns(
-    session: AsyncSession, agent_id: UUID, *, after: int, before: int, limit: int = 200
+    session: Transaction, agent_id: UUID, *, after: int, before: int, limit: int = 200
 ) -> list[Turn]:
     """Returns the turns between two numbers, both excluded, in order. At most `limit`, the last ones."""
     numbers = range(max(after + 1, before - limit), before)
@@ -127,15 +120,13 @@ async def list_turns(
         for number in numbers
         for message_id in (ids.question_id, ids.answer_id)
     ]
-    messages = await session.scalars(
-        select(Message).where(Message.id.in_(message_ids)).execution_options(populate_existing=True)
-    )
+    messages = await session.scalars(select(Message).where(Message.id.in_(message_ids)))
     by_id = {message.id: message for message in messages}
     return [_turn(by_id, agent_id, number) for number in numbers]
 
 
 async def store_partial_answer(
-    session: AsyncSession,
+    session: Transaction,
     answer_id: UUID,
     *,
     draft: int,
@@ -148,7 +139,7 @@ async def store_partial_answer(
 
 
 async def complete_answer(
-    session: AsyncSession, answer_id: UUID, citations: Sequence[dict[str, Any]]
+    session: Transaction, answer_id: UUID, citations: Sequence[dict[str, Any]]
 ) -> None:
     """Marks the answer as complete and stores its citations. A repeated call keeps the first completion time."""
     at = func.coalesce(Message.completed_at, func.clock_timestamp())
@@ -158,7 +149,7 @@ async def complete_answer(
 
 
 async def store_summary(
-    session: AsyncSession, conversation: Conversation, summary: str, through: int
+    session: Transaction, conversation: Conversation, summary: str, through: int
 ) -> None:
     """Replaces the summary that `conversation` was loaded with, unless a newer one was stored meanwhile."""
     await session.execute(
@@ -168,11 +159,10 @@ async def store_summary(
             Conversation.summarized_turns == conversation.summarized_turns,
         )
         .values(summary=summary, summarized_turns=through)
-        .execution_options(synchronize_session=False)
     )
 
 
-async def _next_turn(session: AsyncSession, agent_id: UUID) -> tuple[UUID, int]:
+async def _next_turn(session: Transaction, agent_id: UUID) -> tuple[UUID, int]:
     """Locks the conversation and adds a turn. Returns the conversation's id and the number of the turn."""
     await session.execute(
         insert(Conversation)
@@ -184,13 +174,12 @@ async def _next_turn(session: AsyncSession, agent_id: UUID) -> tuple[UUID, int]:
         .where(Conversation.agent_id == agent_id)
         .values(turns=Conversation.turns + 1)
         .returning(Conversation.id, Conversation.turns)
-        .execution_options(synchronize_session=False)
     )
     conversation_id, turn = updated.one()
     return conversation_id, turn
 
 
-async def _count_answer_steps(session: AsyncSession, agent_id: UUID, *statuses: StepStatus) -> int:
+async def _count_answer_steps(session: Transaction, agent_id: UUID, *statuses: StepStatus) -> int:
     query = select(func.count()).where(*_answer_steps(agent_id), Step.status.in_(statuses))
     return await session.scalar(query) or 0
 
@@ -200,8 +189,7 @@ def _answer_steps(agent_id: UUID) -> tuple[ColumnElement[bool], ...]:
 
 
 def _update_message(message_id: UUID, values: dict[str, Any]) -> Any:
-    statement = update(Message).where(Message.id == message_id).values(values)
-    return statement.execution_options(synchronize_session=False)
+    return update(Message).where(Message.id == message_id).values(values)
 
 
 def _turn(messages: dict[UUID, Message], agent_id: UUID, number: int) -> Turn:

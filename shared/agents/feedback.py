@@ -7,11 +7,12 @@ from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import bindparam, func, or_, select
+from sqlalchemy import bindparam, func, or_, select, text
 
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import InboxItem
 from shared.enums import InboxKind
+from shared.workflow.agent_clock import NOW_SQL
 
 MAX_FEEDBACK_CHARS: Final = 500
 MAX_SHOWN: Final = 10
@@ -28,7 +29,7 @@ _NEWEST: Final = CompiledStatement(
         InboxItem.outcome,
         InboxItem.useful,
         InboxItem.feedback,
-        InboxItem.answered_at,
+        func.least(InboxItem.answered_at, text(NOW_SQL)).label("answered_at"),
     )
     .where(
         InboxItem.agent_id == bindparam("of_agent"),

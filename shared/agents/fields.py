@@ -1,5 +1,6 @@
 """Validated field types of an agent, used by the API and by imports."""
 
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Final
 
@@ -49,6 +50,23 @@ Models = dict[
 CORPUS_NAME: Final = r"[a-z0-9][a-z0-9-]{0,79}"
 Corpus = Annotated[str, Field(pattern=f"^{CORPUS_NAME}$")]
 """The name under which a corpus of documents was added to the sandbox."""
+FIRST_ARCHIVE_DATE: Final = date(1900, 1, 1)
+
+
+def validate_archive_date(day: date) -> date:
+    """Raises ValueError if the day is in the future, or before FIRST_ARCHIVE_DATE."""
+    today = datetime.now(UTC).date()
+    if day > today:
+        raise ValueError(
+            f"an archive date cannot be in the future: {day} is later than today, {today} (UTC)"
+        )
+    if day < FIRST_ARCHIVE_DATE:
+        raise ValueError(f"an archive date is {FIRST_ARCHIVE_DATE} or later; this one is {day}")
+    return day
+
+
+ArchiveDate = Annotated[date, AfterValidator(validate_archive_date)]
+"""The date that an agent takes for today."""
 Domains = Annotated[
     list[Annotated[str, Field(max_length=MAX_DOMAIN_CHARS), AfterValidator(normalize_domain)]],
     Field(max_length=MAX_DOMAINS),

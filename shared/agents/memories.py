@@ -6,11 +6,11 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import bindparam, func, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Executor
 from shared.database.tables import Memory
+from shared.database.transaction import Transaction
 from shared.enums import MemoryKind
 from shared.errors import VigilError
 
@@ -76,14 +76,13 @@ async def remember(
     return memory_id
 
 
-async def forget(session: AsyncSession, agent_id: UUID, memory_id: UUID) -> bool:
+async def forget(session: Transaction, agent_id: UUID, memory_id: UUID) -> bool:
     """Deactivates a memory and returns whether the agent has it. The row stays, with the first time of forgetting."""
     forgotten_id = await session.scalar(
         update(Memory)
         .where(Memory.id == memory_id, Memory.agent_id == agent_id)
         .values(forgotten_at=func.coalesce(Memory.forgotten_at, func.clock_timestamp()))
         .returning(Memory.id)
-        .execution_options(synchronize_session=False)
     )
     return forgotten_id is not None
 

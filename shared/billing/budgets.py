@@ -10,15 +10,11 @@ from enum import StrEnum
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Date, cast, func, select, text, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.billing.reservations import INSTALLATION
+from shared.billing.reservations import INSTALLATION, TODAY
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import Agent, InboxItem, InstallationBudget
-from shared.enums import InboxKind, Phase
+from shared.database.transaction import Transaction
+from shared.enums import InboxKind, Phase, StepStatus
 from shared.errors import PermanentError, RetrySoonError
 
 
@@ -120,15 +116,15 @@ class Caps:
     calls_per_day: int | None = None
 
 
-async def today(session: AsyncSession) -> date:
+async def today(transaction: Transaction) -> date:
     """Returns the current day (UTC) by the database's clock."""
-    now = func.timezone("UTC", func.statement_timestamp())
-    return (await session.execute(select(cast(now, Date)))).scalar_one()
+    day: date = await _TODAY.value(transaction)
+    return day
 
 
-async def load_status(session: AsyncSession, scope: UUID, day: date) -> BudgetStatus:
+async def load_status(transaction: Transaction, scope: UUID, day: date) -> BudgetStatus:
     """Status of the agent with the id `scope`, or of the INSTALLATION."""
-    row = (await session.execute(_STATUS, {"scope": scope, "day": day})).one()
+    row = await _STATUS.row(transaction, {"of_scope": scope, "of_day": day})
     usd, calls = (
         CapUsage(None if cap is None else Decimal(cap), Decimal(spent), Decimal(reserved))
         for cap, spent, reserved in (row[:3], row[3:])
@@ -137,17 +133,17 @@ async def load_status(session: AsyncSession, scope: UUID, day: date) -> BudgetSt
 
 
 async def check_caps(
-    session: AsyncSession, agent_id: UUID, usd: Decimal, *, day: date | None = None
+    transaction: Transaction, agent_id: UUID, usd: Decimal, *, day: date | None = None
 ) -> ExceededCap | None:
     """Returns the cap that does not allow a call of up to `usd` now; None if it is allowed."""
-    day = day or await today(session)
-    agent = await load_status(session, agent_id, day)
-    installation = await load_status(session, INSTALLATION, day)
+    day = day or await today(transaction)
+    agent = await load_status(transaction, agent_id, day)
+    installation = await load_status(transaction, INSTALLATION, day)
     return find_exceeded_cap(agent, installation, usd=usd, calls=1, day=day)
 
 
 async def allows_in_phase(
-    session: AsyncSession,
+    transaction: Transaction,
     agent_id: UUID,
     phase: Phase,
     cap_usd: Decimal,
@@ -161,41 +157,47 @@ async def allows_in_phase(
     ends, so that what it allows is reserved before another call is judged. The caps of the agent and the installation apply
     besides.
     """
-    await session.execute(
-        text("select pg_advisory_xact_lock(hashtextextended(:name, 0))"),
-        {"name": f"budget {phase} {agent_id}"},
-    )
+    await _LOCK_PHASE.run(transaction, {"name": f"budget {phase} {agent_id}"})
     params = {
-        "agent": agent_id,
-        "phase": phase,
-        "call": call_id,
+        "of_agent": agent_id,
+        "of_phase": phase,
+        "of_call": call_id,
         "cap": cap_usd,
         "max_cost": max_cost_usd,
     }
-    return bool((await session.execute(_ALLOWS_IN_PHASE, params)).scalar_one())
+    return bool(await _ALLOWS_IN_PHASE.value(transaction, params))
 
 
-_ALLOWS_IN_PHASE: Final = text("""
-select exists (select from calls where id = :call and answered_at is not null)
+_TODAY: Final = CompiledStatement(f"select {TODAY}")
+_LOCK_PHASE: Final = CompiledStatement(
+    "select pg_advisory_xact_lock(hashtextextended(cast(:name as text), 0))"
+)
+_ALLOWS_IN_PHASE: Final = CompiledStatement("""
+select exists (select from calls where id = :of_call and answered_at is not null)
   or coalesce(sum(coalesce(cost_usd, 0) + assumed_usd
       -- A call that is resumed by its reference needs no other reservation.
-      + case when id = :call and provider_ref is not null then 0 else coalesce(reserved_usd, 0) end), 0)
+      + case when id = :of_call and provider_ref is not null then 0 else coalesce(reserved_usd, 0) end), 0)
     + cast(:max_cost as numeric) <= cast(:cap as numeric)
 from calls
-where agent_id = :agent and phase = :phase
+where agent_id = :of_agent and phase = :of_phase
   and started_at >= date_trunc('day', statement_timestamp() at time zone 'UTC') at time zone 'UTC'
 """)
-_STATUS: Final = text(f"""
-select usd_per_day, coalesce(spent_usd, 0), coalesce(reserved_usd, 0),
-  calls_per_day, coalesce(spent_calls, 0), coalesce(reserved_calls, 0)
-from (values (1)) as once
+_STATUS: Final = CompiledStatement(f"""
+select usd_per_day, coalesce(spent_usd, 0) + running.usd, coalesce(reserved_usd, 0) - running.usd,
+  calls_per_day, coalesce(spent_calls, 0) + running.calls, coalesce(reserved_calls, 0) - running.calls
+from (
+  -- The budgets show it as reserved until these steps end.
+  select coalesce(sum(spent_usd), 0) as usd, coalesce(sum(spent_calls), 0) as calls from steps
+  where status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}') and reserved_on = :of_day
+    and (agent_id = :of_scope or :of_scope = '{INSTALLATION}')
+) as running
 left join (
   select budget_usd_per_day as usd_per_day, budget_calls_per_day as calls_per_day
-  from agents where id = :scope
+  from agents where id = :of_scope
   union all
-  select usd_per_day, calls_per_day from installation_budget where :scope = '{INSTALLATION}'
+  select usd_per_day, calls_per_day from installation_budget where :of_scope = '{INSTALLATION}'
 ) as caps on true
-left join budget_days on scope = :scope and day = :day
+left join budget_days on scope = :of_scope and day = :of_day
 """)
 
 _SHOWN: Final = Decimal("0.0001")
@@ -258,6 +260,8 @@ RETRY_SECONDS: Final = 1.0
 # Any fixed number. Suspending an agent takes this advisory lock in shared mode and changing a cap in exclusive mode, so
 # that a cap that was raised meanwhile suspends no agent.
 _CAPS_LOCK: Final = 0x7669_6275
+_SHARE_CAPS_LOCK: Final = CompiledStatement(f"select pg_advisory_xact_lock_shared({_CAPS_LOCK})")
+_LOCK_CAPS: Final = CompiledStatement(f"select pg_advisory_xact_lock({_CAPS_LOCK})")
 
 
 class BudgetUsedUpError(PermanentError):
@@ -268,58 +272,57 @@ class BudgetUsedUpError(PermanentError):
 
 
 async def suspend_or_retry(
-    session: AsyncSession, agent_id: UUID, usd: Decimal, *, day: date | None = None
+    transaction: Transaction, agent_id: UUID, usd: Decimal, *, day: date | None = None
 ) -> BudgetUsedUpError | RetrySoonError:
-    """Returns the error to raise, once `session` is committed, for a call of up to `usd` that no cap allowed.
+    """Returns the error to raise, once `transaction` is committed, for a call of up to `usd` that no cap allowed.
 
     BudgetUsedUpError if the budget is used up for the day. Then the agent is suspended until the day ends, and its owner
     gets a notice. RetrySoonError if the call may be allowed soon.
     """
-    await session.execute(text("select pg_advisory_xact_lock_shared(:key)"), {"key": _CAPS_LOCK})
-    day = day or await today(session)
-    exceeded = await check_caps(session, agent_id, usd, day=day)
+    await _SHARE_CAPS_LOCK.run(transaction)
+    day = day or await today(transaction)
+    exceeded = await check_caps(transaction, agent_id, usd, day=day)
     if exceeded is None or exceeded.is_temporary:
         return RetrySoonError(
             "running calls may use up the rest of the budget, so no other call can start now",
             retry_in_seconds=RETRY_SECONDS,
         )
-    await _suspend(session, agent_id, exceeded)
+    await _suspend(transaction, agent_id, exceeded)
     return BudgetUsedUpError(explain_exceeded_cap(exceeded))
 
 
-async def lock_caps(session: AsyncSession) -> None:
+async def lock_caps(transaction: Transaction) -> None:
     """Locks the caps before a change. No agent is suspended until the transaction ends."""
-    await session.execute(text("select pg_advisory_xact_lock(:key)"), {"key": _CAPS_LOCK})
+    await _LOCK_CAPS.run(transaction)
 
 
-async def resume_agents(session: AsyncSession, agent_id: UUID | None = None) -> None:
+async def resume_agents(transaction: Transaction, agent_id: UUID | None = None) -> None:
     """Resumes the suspended agent, or all of them, if its own and the installation's budget have something left today."""
-    params = {"agent": agent_id, "day": await today(session), "installation": INSTALLATION}
-    await session.execute(_RESUME, params)
+    await _RESUME.run(transaction, {"of_agent": agent_id, "of_day": await today(transaction)})
 
 
-async def _suspend(session: AsyncSession, agent_id: UUID, exceeded: ExceededCap) -> None:
-    suspend = (
-        update(Agent)
-        .where(Agent.id == agent_id)
-        .values(suspended_until=end_of_day(exceeded.day))
-        .returning(Agent.owner_id, Agent.name)
-        .execution_options(synchronize_session=False)
-    )
-    for owner_id, name in await session.execute(suspend):
-        # Without a conflict target: naming one would need the right to read the inbox.
-        await session.execute(
-            insert(InboxItem)
-            .values(
-                id=ids.notice_id(agent_id, exceeded.cause, exceeded.day),
-                owner_id=owner_id,
-                agent_id=agent_id,
-                kind=InboxKind.NOTICE,
-                title=notice_title(name, exceeded),
-                summary=explain_exceeded_cap(exceeded),
-            )
-            .on_conflict_do_nothing()
-        )
+_SUSPEND: Final = CompiledStatement(
+    "update agents set suspended_until = :until where id = :of_agent returning owner_id, name"
+)
+# Without a conflict target: naming one would need the right to read the inbox.
+_NOTE_SUSPENSION: Final = CompiledStatement(f"""
+insert into inbox_items (id, owner_id, agent_id, kind, title, summary)
+values (:id, :owner_id, :agent_id, '{InboxKind.NOTICE}', :title, :summary)
+on conflict do nothing
+""")
+
+
+async def _suspend(transaction: Transaction, agent_id: UUID, exceeded: ExceededCap) -> None:
+    params = {"of_agent": agent_id, "until": end_of_day(exceeded.day)}
+    for owner_id, name in await _SUSPEND.rows(transaction, params):
+        notice = {
+            "id": ids.notice_id(agent_id, exceeded.cause, exceeded.day),
+            "owner_id": owner_id,
+            "agent_id": agent_id,
+            "title": notice_title(name, exceeded),
+            "summary": explain_exceeded_cap(exceeded),
+        }
+        await _NOTE_SUSPENSION.run(transaction, notice)
 
 
 NOTED_SHARES: Final[Mapping[str, Sequence[int]]] = {"day": (50, 80), "month": (50, 80, 100)}
@@ -366,7 +369,7 @@ def spending_notices(agent_id: UUID, today: date) -> BoundQuery[None]:
     return BoundQuery(_NOTE_SPENDING, params, lambda _: None)
 
 
-_RESUME: Final = text("""
+_RESUME: Final = CompiledStatement(f"""
 with room as (
   select agents.id,
     (coalesce(own.spent_usd + own.reserved_usd, 0) < agents.budget_usd_per_day) is not false
@@ -376,34 +379,33 @@ with room as (
     as is_there
   from agents
   left join installation_budget as whole on true
-  left join budget_days as own on own.scope = agents.id and own.day = :day
-  left join budget_days as all_of on all_of.scope = :installation and all_of.day = :day
+  left join budget_days as own on own.scope = agents.id and own.day = :of_day
+  left join budget_days as all_of on all_of.scope = '{INSTALLATION}' and all_of.day = :of_day
   where agents.suspended_until is not null
-    and (cast(:agent as uuid) is null or agents.id = cast(:agent as uuid))
+    and (cast(:of_agent as uuid) is null or agents.id = cast(:of_agent as uuid))
 )
 update agents set suspended_until = null from room where agents.id = room.id and room.is_there
 """)
 
 
-async def cap_agent(session: AsyncSession, agent_id: UUID, caps: Caps) -> None:
+_CAP_AGENT: Final = CompiledStatement("""
+update agents set budget_usd_per_day = :usd_per_day, budget_calls_per_day = :calls_per_day where id = :of_agent
+""")
+_CAP_INSTALLATION: Final = CompiledStatement("""
+insert into installation_budget (id, usd_per_day, calls_per_day) values (1, :usd_per_day, :calls_per_day)
+on conflict (id) do update set usd_per_day = excluded.usd_per_day, calls_per_day = excluded.calls_per_day
+""")
+
+
+async def cap_agent(transaction: Transaction, agent_id: UUID, caps: Caps) -> None:
     """Sets an agent's caps. Resumes the agent if it is suspended and has budget again."""
-    await lock_caps(session)
-    await session.execute(
-        update(Agent)
-        .where(Agent.id == agent_id)
-        .values(budget_usd_per_day=caps.usd_per_day, budget_calls_per_day=caps.calls_per_day)
-        .execution_options(synchronize_session=False)
-    )
-    await resume_agents(session, agent_id)
+    await lock_caps(transaction)
+    await _CAP_AGENT.run(transaction, {"of_agent": agent_id, **vars(caps)})
+    await resume_agents(transaction, agent_id)
 
 
-async def cap_installation(session: AsyncSession, caps: Caps) -> None:
+async def cap_installation(transaction: Transaction, caps: Caps) -> None:
     """Sets the installation's caps. Resumes the suspended agents that have budget again."""
-    await lock_caps(session)
-    values = {"usd_per_day": caps.usd_per_day, "calls_per_day": caps.calls_per_day}
-    await session.execute(
-        insert(InstallationBudget)
-        .values(id=1, **values)
-        .on_conflict_do_update(index_elements=[InstallationBudget.id], set_=values)
-    )
-    await resume_agents(session)
+    await lock_caps(transaction)
+    await _CAP_INSTALLATION.run(transaction, vars(caps))
+    await resume_agents(transaction)

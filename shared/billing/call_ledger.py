@@ -2,32 +2,34 @@
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
 import orjson
 
 from shared.billing import reservations
-from shared.billing.reservations import Attempt
+from shared.billing.reservations import Attempt, Closing
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import (
     STRICT,
+    Batch,
     BoundQuery,
     CompiledStatement,
     Executor,
-    RoundTrip,
+    PendingResult,
+    Row,
     json_text,
     uuid_array,
 )
-from shared.database.unit_of_work import FollowUp
-from shared.enums import CallKind, Phase
+from shared.enums import CallKind, Phase, StepStatus
 from shared.errors import TransientError
 
 
@@ -132,7 +134,7 @@ NO_PARTS: Final = PartTokens()
 
 @dataclass(frozen=True)
 class CallAnswer:
-    """An answer as the ledger stores it. `content` is JSON. The cost is None if it is unknown."""
+    """An answer as the ledger stores it. `content` is JSON. The cost is None if it is unknown, and booked at its maximum."""
 
     content: dict[str, Any]
     input_tokens: int | None = None
@@ -143,6 +145,13 @@ class CallAnswer:
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     parts: PartTokens = NO_PARTS
+    assumed_usd: Decimal = Decimal(0)
+    """Estimated cost, in place of `cost_usd`, of an answer whose usage the server did not report."""
+
+    @property
+    def spent_usd(self) -> Decimal | None:
+        """What is booked; None for the reserved maximum."""
+        return None if self.cost_usd is None else self.cost_usd + self.assumed_usd
 
 
 class StepIds(Protocol):
@@ -172,10 +181,12 @@ def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequ
     }
 
 
-async def open_call(session: Executor, row: NewRow) -> CallRecord:
+async def open_call(transaction: Executor, row: NewRow) -> CallRecord:
     """Inserts the call, or loads it if it exists. A call that has `answered_at` must not be sent again."""
     params = {**row, "request": json_text(row["request"])}
-    record = await _OPEN.row(session, params) or await _SELECT.row(session, {"of_call": row["id"]})
+    record = await _OPEN.row(transaction, params) or await _SELECT.row(
+        transaction, {"of_call": row["id"]}
+    )
     return CallRecord(*record)
 
 
@@ -186,15 +197,15 @@ order by answered_at nulls last limit 1
 """)
 
 
-async def find_started(session: Executor, call_ids: Sequence[UUID]) -> UUID | None:
+async def find_started(transaction: Executor, call_ids: Sequence[UUID]) -> UUID | None:
     """The one of these calls that has an answer, or a reference with which its answer is collected."""
-    found: UUID | None = await _SELECT_BEGUN.value(session, {"ids": uuid_array(call_ids)})
+    found: UUID | None = await _SELECT_BEGUN.value(transaction, {"ids": uuid_array(call_ids)})
     return found
 
 
-async def record_reference(session: Executor, call_id: UUID, reference: str) -> None:
+async def record_reference(transaction: Executor, call_id: UUID, reference: str) -> None:
     """Records the provider's reference of the call, so that a resumed step polls it instead of sending again."""
-    await _REFERENCE.run(session, {"of_call": call_id, "reference": reference})
+    await _REFERENCE.run(transaction, {"of_call": call_id, "reference": reference})
 
 
 async def report_progress(database: Database, call_id: UUID, received_chars: int) -> None:
@@ -203,8 +214,8 @@ async def report_progress(database: Database, call_id: UUID, received_chars: int
     If PostgreSQL is unavailable, skips this report: the next one supersedes it, and the answer continues.
     """
     with suppress(TransientError):
-        async with database.transaction() as session:
-            await _PROGRESS.run(session, {"of_call": call_id, "received_chars": received_chars})
+        async with database.transaction() as transaction:
+            await _PROGRESS.run(transaction, {"of_call": call_id, "received_chars": received_chars})
 
 
 def answer_queries(call_id: UUID, answer: CallAnswer) -> Sequence[BoundQuery[None]]:
@@ -241,85 +252,127 @@ OpenedCalls = tuple[Sequence[CallRecord], Sequence[Attempt]]
 """The calls' current records, and the attempts that were reserved now."""
 
 
-def open_calls(
-    trip: RoundTrip, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
-) -> Callable[[Executor], Awaitable[OpenedCalls]]:
-    """Inserts the missing calls, and reserves the maximum cost of one attempt for all that were never sent.
+NEXT_CALLS: Final = 8
+"""A step reserves for so many calls at a time, with those that it opens, while half of each cap is free."""
+NEXT_COSTS: Final = 2
+"""It reserves so many times the maximum cost of those: an answer seldom costs more than a small part of its maximum, and
+the rest serves the next calls.
+"""
 
-    If a cap does not allow it, nothing is reserved. Only the worker that holds the step's lease may call this, because no
-    one else writes calls of the step. Call the returned function after the round trip: it returns the calls.
+
+@dataclass
+class Holding:
+    """What a step holds for its next calls, as far as its worker knows: what the last payment has left."""
+
+    usd: Decimal = Decimal(0)
+    calls: int = 0
+
+
+@dataclass(frozen=True)
+class PaidAnswer:
+    """An answer, and what its attempt is closed with."""
+
+    closing: Closing
+    answer: CallAnswer
+
+
+def paid_answer(attempt: Attempt, answer: CallAnswer, *, is_billed: bool) -> PaidAnswer:
+    """Settles the attempt, or releases its reservation if it was not billed."""
+    closing = (
+        reservations.settled(attempt, answer.cost_usd, answer.assumed_usd)
+        if is_billed
+        else reservations.released(attempt)
+    )
+    return PaidAnswer(closing, answer)
+
+
+def pay(
+    batch: Batch,
+    step: StepIds,
+    answers: Sequence[PaidAnswer] = (),
+    rows: Sequence[NewRow] = (),
+    max_costs: MaxCosts = MappingProxyType({}),
+    *,
+    holding: Holding | None = None,
+) -> PendingResult[OpenedCalls]:
+    """Records answers to calls of a step with their costs, and opens the calls `rows` with their reservations.
+
+    The step holds what it has reserved for its next calls. A call that is opened takes its maximum cost from that; a call
+    that is answered returns it, less its cost. Only if the rest does not suffice, more is reserved from the budgets: for
+    several calls, or near a cap for those that are opened. If a cap does not allow that, nothing is reserved. Budgets are
+    locked only then, and when the step stops running, by the trigger `settle_step`.
+
+    Of a later answer to the same call, only new events are added, and an attempt that was closed before has no effect. A
+    call that was opened before is loaded. Only the worker that holds the step's lease may call this, because no one else
+    writes calls of the step.
     """
-    openings = [{**row, "usd": max_costs[row["id"]]} for row in rows]
-    opened_on = trip.ask_merged(_pay, _Payment(openings=openings))
 
-    async def finish(session: Executor) -> OpenedCalls:
-        day = opened_on.value
-        if day is None:
-            return await _open_each(session, agent_id, rows, max_costs)
+    holding = holding or Holding()
+
+    def read(paid_rows: Sequence[Row]) -> OpenedCalls:
+        (paid,) = paid_rows
+        holding.usd, holding.calls = paid.usd, paid.calls
         calls = [
             CallRecord(
                 row["id"],
                 row["model"],
                 attempts=1,
                 reserved_usd=max_costs[row["id"]],
-                reserved_on=day,
+                reserved_on=paid.day,
             )
             for row in rows
         ]
-        return calls, [Attempt(call.id, agent_id, 1, day, max_costs[call.id]) for call in calls]
+        return calls, [
+            Attempt(call.id, step.agent_id, 1, paid.day, max_costs[call.id]) for call in calls
+        ]
 
-    return finish
+    async def pay_separately(transaction: Executor) -> OpenedCalls:
+        for answer in answers:
+            for query in answer_queries(answer.closing["call"], answer.answer):
+                await query.execute(transaction)
+            await reservations.closing_query(answer.closing).execute(transaction)
+        calls = [await open_call(transaction, row) for row in rows]
+        unsent = {call.id: max_costs[call.id] for call in calls if was_never_sent(call)}
+        if not unsent:
+            return calls, ()
+        holding.usd, holding.calls = Decimal(0), 0
+        await reservations.release_hold(step.step_id).execute(transaction)
+        return calls, await reservations.reserve(transaction, step.agent_id, unsent) or ()
 
-
-def answer_paid_call(
-    trip: RoundTrip, attempt: Attempt, answer: CallAnswer, *, is_billed: bool
-) -> FollowUp:
-    """Records the first answer and books the attempt's cost, or releases the reservation if it was not billed.
-
-    Of a later answer to the same call, only new events are added; an attempt that was settled before has no effect.
-    """
-    closing = (
-        reservations.settled(attempt, answer.cost_usd)
-        if is_billed
-        else reservations.released(attempt)
-    )
-    row = {**closing, **_answer_values(answer), "events": answer.events}
-    answered_on = trip.ask_merged(_pay, _Payment(closings=[row]))
-
-    async def finish(session: Executor) -> None:
-        if answered_on.value is None:
-            # One of the two was done before, so do each on its own.
-            for query in answer_queries(attempt.call_id, answer):
-                await query.answer(session)
-            await reservations.closing_query(closing).answer(session)
-
-    return finish
-
-
-@dataclass(frozen=True)
-class _Payment:
-    """Answers to paid calls, and calls that are to be sent: a part of `_PAY`."""
-
-    closings: Sequence[Mapping[str, Any]] = ()
-    openings: Sequence[Mapping[str, Any]] = ()
-
-
-def _pay(payments: Sequence[_Payment]) -> BoundQuery[Sequence[date]]:
-    """Settles each answer, and opens each call with its reservation, with one change to each day of a budget.
-
-    For `RoundTrip.ask_merged`. Its result is the day of the reservations, for each payment.
-    """
-    closings = [row for payment in payments for row in payment.closings]
-    openings = [row for payment in payments for row in payment.openings]
-    params = {
-        "closings": json_text(closings),
-        "closed_ids": uuid_array(row["call"] for row in closings),
+    closings = [answer.closing for answer in answers]
+    needed_usd = sum((max_costs[row["id"]] for row in rows), Decimal(0))
+    spent_usd = sum((closing["spent_usd"] for closing in closings), Decimal(0))
+    spent_calls = sum(closing["spent_calls"] for closing in closings)
+    more_usd = sum((closing["held_usd"] for closing in closings), -spent_usd) - needed_usd
+    more_calls = len(closings) - spent_calls - len(rows)
+    params: dict[str, Any] = {
+        "of_step": step.step_id,
+        "of_agent": step.agent_id,
+        "closings": json_text(
+            [
+                {**each.closing, **_answer_values(each.answer), "events": each.answer.events}
+                for each in answers
+            ]
+        ),
+        "closed_ids": uuid_array(closing["call"] for closing in closings),
+        "closed_on": max((closing["day"] for closing in closings), default=None),
         "closings_count": len(closings),
-        "openings": json_text(openings),
-        "openings_count": len(openings),
+        "openings": json_text([{**row, "usd": max_costs[row["id"]]} for row in rows]),
+        "openings_count": len(rows),
+        "spent_usd": spent_usd,
+        "spent_calls": spent_calls,
+        "more_usd": more_usd,
+        "more_calls": more_calls,
         STRICT: False,
     }
-    return BoundQuery(_PAY, params, lambda rows: [rows[0].day] * len(payments))
+    statement = _PAY
+    if holding.usd + more_usd < 0 or holding.calls + more_calls < 0:
+        statement = _PAY_AND_RESERVE
+        params |= {
+            "next_usd": (NEXT_COSTS - 1) * needed_usd,
+            "next_calls": max(NEXT_CALLS - len(rows), 0),
+        }
+    return batch.add(BoundQuery(statement, params, read), fallback=pay_separately)
 
 
 @dataclass(frozen=True)
@@ -337,7 +390,7 @@ class Failure:
 
 
 async def fail_attempt(
-    session: Executor, attempt: Attempt, epoch: int, failure: Failure
+    transaction: Executor, attempt: Attempt, epoch: int, failure: Failure
 ) -> dict[str, Any] | None:
     """Records a failed attempt and books its cost. The call may be sent again.
 
@@ -351,21 +404,12 @@ async def fail_attempt(
     }
     closing = reservations.failed(attempt, failure.cost_usd)
     params = {**closing, "failure": json.dumps([record])}
-    return record if await _FAIL.rows(session, params) else None
+    return record if await _FAIL.rows(transaction, params) else None
 
 
 def was_never_sent(call: CallRecord) -> bool:
     """Whether the call has neither an answer nor an attempt."""
     return call.answered_at is None and call.attempts == 0
-
-
-async def _open_each(
-    session: Executor, agent_id: UUID, rows: Sequence[NewRow], max_costs: MaxCosts
-) -> OpenedCalls:
-    calls = [await open_call(session, row) for row in rows]
-    unsent = {call.id: max_costs[call.id] for call in calls if was_never_sent(call)}
-    reserved = await reservations.reserve(session, agent_id, unsent) if unsent else None
-    return calls, reserved or ()
 
 
 _APPEND_FAILURE: Final = f"""
@@ -378,25 +422,8 @@ with {reservations.close_cte(_APPEND_FAILURE)},
 select id from closed
 """)
 
-_PAYMENT_CHANGES: Final = f"""
-select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closing
-union all
-select agent_id, {reservations.TODAY}, 0, 0, usd, 1 from opening
-"""
 # The array of ids leads to the rows by their key. Without it PostgreSQL would join all calls with the parameter.
-_PAY: Final = CompiledStatement(f"""
-with closing as materialized (
-  select * from jsonb_to_recordset(cast(:closings as jsonb)) as closing (
-    call uuid, number integer, agent uuid, day date, held_usd numeric, spent_usd numeric,
-    spent_calls integer, assumed_usd numeric, answer jsonb, input_tokens integer,
-    output_tokens integer, cached_tokens integer, reasoning_tokens integer, system_tokens integer,
-    tools_tokens integer, context_tokens integer, results_tokens integer, cost_usd numeric, events jsonb)
-),
-opening as materialized (
-  select * from jsonb_to_recordset(cast(:openings as jsonb)) as opening (
-    id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
-    phase text, model text, request_hash text, request jsonb, usd numeric)
-),
+_PAYMENT_SQL: Final = f"""
 closed as (
   update calls
   set answer = closing.answer, input_tokens = closing.input_tokens,
@@ -407,8 +434,12 @@ closed as (
     events = calls.events || closing.events, answered_at = clock_timestamp(),
     reserved_usd = null, reserved_on = null,
     assumed_usd = calls.assumed_usd + closing.assumed_usd
-  from closing
-  where calls.id = any(cast(:closed_ids as uuid[])) and calls.id = closing.call and calls.attempts = closing.number
+  from held, jsonb_to_recordset(cast(:closings as jsonb)) as closing (
+    call uuid, number integer, day date, assumed_usd numeric, answer jsonb, input_tokens integer,
+    output_tokens integer, cached_tokens integer, reasoning_tokens integer, system_tokens integer,
+    tools_tokens integer, context_tokens integer, results_tokens integer, cost_usd numeric, events jsonb)
+  where calls.id = any(cast(:closed_ids as uuid[])) and calls.id = closing.call
+    and calls.attempts = closing.number and closing.day = held.day
     and {reservations.IS_RESERVED} and calls.answered_at is null
   returning 1
 ),
@@ -416,14 +447,64 @@ opened as (
   insert into calls (id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model,
     request_hash, request, attempts, reserved_usd, reserved_on, sent_at)
   select id, agent_id, iteration_id, step_id, interaction_id, kind, phase, model, request_hash,
-    request, 1, usd, {reservations.TODAY}, clock_timestamp()
-  from opening
+    request, 1, opening.usd, held.day, clock_timestamp()
+  from held, jsonb_to_recordset(cast(:openings as jsonb)) as opening (
+    id uuid, agent_id uuid, iteration_id uuid, step_id uuid, interaction_id uuid, kind text,
+    phase text, model text, request_hash text, request jsonb, usd numeric)
+  where held.day = {reservations.TODAY}
   on conflict do nothing
   returning 1
 ),
-{reservations.budget_ctes(_PAYMENT_CHANGES)}
-select {reservations.TODAY} as day,
-  case when (select count(*) from closed) < :closings_count
-    or (select count(*) from opened) < :openings_count or {reservations.IS_EXCEEDED}
+paid as (
+  update steps
+  set reserved_on = held.day, reserved_usd = held.usd, reserved_calls = held.calls,
+    spent_usd = steps.spent_usd + :spent_usd, spent_calls = steps.spent_calls + :spent_calls
+  from held where steps.id = :of_step and held.usd >= 0 and held.calls >= 0
+  returning steps.reserved_on as day, steps.reserved_usd as usd, steps.reserved_calls as calls
+)
+"""
+_IS_INCOMPLETE: Final = """
+(select count(*) from closed) < :closings_count or (select count(*) from opened) < :openings_count
+  or not exists (select from paid)
+"""
+_IS_FORBIDDEN: Final = f":openings_count > 0 and {reservations.is_above_caps(':of_agent')}"
+"""A cap that was lowered meanwhile forbids to open a call, also if the step holds enough."""
+_HELD: Final = f"""
+select coalesce(reserved_on, cast(:closed_on as date), {reservations.TODAY}) as day,
+  reserved_usd + :more_usd as usd, reserved_calls + :more_calls as calls
+from steps where id = :of_step and (status = '{StepStatus.RUNNING}') is true
+"""
+_PAY: Final = CompiledStatement(f"""
+with held as materialized ({_HELD}),
+{_PAYMENT_SQL}
+select day, usd, calls, case when {_IS_INCOMPLETE}
+    or ({_IS_FORBIDDEN})
     then case when :strict then forbid_commit() else true end end as is_undone
+from (values (1)) as once left join paid on true
+""")
+_IS_SCARCE: Final = reservations.is_above_caps(
+    ":of_agent", usd_sql=":next_usd", calls_sql=":next_calls", share=2
+)
+_ADDED_CHANGES: Final = """
+select cast(:of_agent as uuid) as agent, day, 0 as spent_usd, 0 as spent_calls, usd as reserved_usd,
+  calls as reserved_calls
+from added
+"""
+_PAY_AND_RESERVE: Final = CompiledStatement(f"""
+with rest as materialized ({_HELD}),
+added as materialized (
+  select day, greatest(case when is_scarce then 0 else :next_usd end - usd, 0) as usd,
+    greatest(case when is_scarce then 0 else :next_calls end - calls, 0) as calls
+  from rest, (select {_IS_SCARCE} as is_scarce) as caps where usd < 0 or calls < 0
+),
+held as materialized (
+  select rest.day, rest.usd + coalesce(added.usd, 0) as usd, rest.calls + coalesce(added.calls, 0) as calls
+  from rest left join added on true
+),
+{_PAYMENT_SQL},
+{reservations.budget_ctes(_ADDED_CHANGES)}
+select paid.day, usd, calls, case when {_IS_INCOMPLETE} or {reservations.IS_EXCEEDED}
+    or (not exists (select from added) and {_IS_FORBIDDEN})
+    then case when :strict then forbid_commit() else true end end as is_undone
+from (values (1)) as once left join paid on true
 """)

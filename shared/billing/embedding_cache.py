@@ -55,11 +55,15 @@ limit 1
 
 
 async def find_vectors(
-    session: Executor, agent_id: UUID, request: EmbeddingRequest, *, owner_id: UUID | None = None
+    transaction: Executor,
+    agent_id: UUID,
+    request: EmbeddingRequest,
+    *,
+    owner_id: UUID | None = None,
 ) -> list[Vector] | None:
     """Returns the vectors that any step of the agent received for the same request; None if there are none, or if the
     agent has another owner than the given one.
     """
     params = {"agent_id": agent_id, "owner_id": owner_id, "hash": request.as_call().hash}
-    answer = await _ANSWER.value(session, params)
+    answer = await _ANSWER.value(transaction, params)
     return None if answer is None else decode_vectors(answer)

@@ -1,5 +1,8 @@
 """Reservations: the maximum cost of a call is reserved before it is sent, and its actual cost is booked afterwards.
 
+A step reserves for its next calls together: see `call_ledger.pay`. What is reserved on a day is the sum of what its steps
+hold, spent and not spent, and of the calls in progress. A call can always be closed on its own, too.
+
 To avoid deadlocks, every transaction locks an agent's budget rows before the installation's, and an older day's before a
 newer day's. It does so at its end, because every paid call needs the lock on the installation's row.
 """
@@ -11,18 +14,16 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database.statements import (
     STRICT,
     BoundQuery,
     CompiledStatement,
     Executor,
     Row,
-    attempt_query,
+    attempt,
     uuid_array,
 )
+from shared.database.transaction import Transaction
 
 INSTALLATION: Final = UUID(int=0)
 """The budget scope of the whole installation."""
@@ -42,7 +43,7 @@ def budget_ctes(changes_sql: str) -> str:
 change as materialized (
   select scope, day, sum(spent_usd) as spent_usd, sum(spent_calls) as spent_calls,
     sum(reserved_usd) as reserved_usd, sum(reserved_calls) as reserved_calls,
-    bool_or(reserved_calls > 0) as is_reservation
+    bool_or(reserved_calls > 0 or reserved_usd > 0) as is_reservation
   from (select unnest(array[agent, {_INSTALLATION_SQL}]) as scope, part.* from ({changes_sql}) as part) as part
   group by 1, 2
 ),
@@ -65,13 +66,32 @@ IS_EXCEEDED: Final = f"""
 exists (
   select from changed join change using (scope, day)
   left join agents on agents.id = scope
-  left join installation_budget on scope = {_INSTALLATION_SQL}
+  left join installation_budget on installation_budget.id = 1 and scope = {_INSTALLATION_SQL}
   where is_reservation and (agents.id is null and scope <> {_INSTALLATION_SQL}
     or (usd <= coalesce(budget_usd_per_day, usd_per_day)
       and calls <= coalesce(budget_calls_per_day, calls_per_day)) is false)
 )
 """
 """Condition: a cap does not allow the reservations of `budget_ctes`, or the agent does not exist."""
+
+
+def is_above_caps(
+    agent_sql: str, *, usd_sql: str = "0", calls_sql: str = "0", share: int = 1
+) -> str:
+    """Condition: with so much more, today's spending and reservations exceed a `share`-th of a cap."""
+    return f"""
+exists (
+  select from budget_days
+  left join agents on agents.id = scope
+  left join installation_budget on installation_budget.id = 1 and scope = {_INSTALLATION_SQL}
+  where day = {TODAY} and scope in (cast({agent_sql} as uuid), {_INSTALLATION_SQL})
+    and ((spent_usd + reserved_usd + {usd_sql}) * {share} <= coalesce(budget_usd_per_day, usd_per_day)
+      and (spent_calls + reserved_calls + {calls_sql}) * {share} <= coalesce(budget_calls_per_day, calls_per_day)
+    ) is false
+)
+"""
+
+
 CLOSED_CHANGES: Final = """
 select agent, day, spent_usd, spent_calls, -held_usd as reserved_usd, -1 as reserved_calls from closed
 """
@@ -96,9 +116,11 @@ Closing = Mapping[str, Any]
 """What is booked when an attempt is over: parameters of `close_cte`."""
 
 
-def settled(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
-    """Closes an answered call: its cost is spent, or the reserved maximum if that is unknown (None)."""
-    return failed(attempt, None) if cost_usd is None else _closing(attempt, cost_usd)
+def settled(attempt: Attempt, cost_usd: Decimal | None, assumed_usd: Decimal = _ZERO) -> Closing:
+    """Closes an answered call: its cost and what is assumed are spent, or the reserved maximum if the cost is None."""
+    if cost_usd is None:
+        return failed(attempt, None)
+    return _closing(attempt, cost_usd + assumed_usd, assumed_usd=assumed_usd)
 
 
 def failed(attempt: Attempt, cost_usd: Decimal | None) -> Closing:
@@ -112,8 +134,13 @@ def released(attempt: Attempt) -> Closing:
     return _closing(attempt, _ZERO, spent_calls=0)
 
 
+def release_hold(step_id: UUID) -> BoundQuery[None]:
+    """Books what the answered calls of a step have cost, and releases the rest of what it holds."""
+    return BoundQuery(_RELEASE_HOLD, {"of_step": step_id}, lambda _: None)
+
+
 async def reserve(
-    session: Executor,
+    transaction: Executor,
     agent_id: UUID,
     max_costs: Mapping[UUID, Decimal],
     *,
@@ -129,20 +156,15 @@ async def reserve(
         "ids": list(max_costs),
         "max_costs": list(max_costs.values()),
     }
-    rows = await attempt_query(session, BoundQuery(_RESERVE, params, list))
+    rows = await attempt(transaction, BoundQuery(_RESERVE, params, list))
     if rows is None:
         return None
     return [Attempt(row.id, agent_id, row.attempts, row.day, max_costs[row.id]) for row in rows]
 
 
-async def settle(session: Executor, attempt: Attempt, cost_usd: Decimal | None) -> None:
-    """Books an answered call as spent; see `settled`. Does nothing if the attempt was settled or written off before."""
-    await closing_query(settled(attempt, cost_usd)).answer(session)
-
-
-async def release(session: Executor, attempt: Attempt) -> None:
+async def release(transaction: Executor, attempt: Attempt) -> None:
     """Releases the reservation of a call that certainly was not billed."""
-    await closing_query(released(attempt)).answer(session)
+    await closing_query(released(attempt)).execute(transaction)
 
 
 def closing_query(closing: Closing) -> BoundQuery[bool]:
@@ -150,9 +172,9 @@ def closing_query(closing: Closing) -> BoundQuery[bool]:
     return BoundQuery(_CLOSE, closing, bool)
 
 
-async def write_off_call(session: Executor, call_id: UUID) -> None:
+async def write_off_call(transaction: Executor, call_id: UUID) -> None:
     """Books the reserved maximum of a call as spent, because its actual cost may never be known."""
-    await _write_off(_WRITE_OFF_CALL, [call_id]).answer(session)
+    await _write_off(_WRITE_OFF_CALL, [call_id]).execute(transaction)
 
 
 def step_write_off(*step_ids: UUID) -> BoundQuery[Sequence[Row]]:
@@ -164,19 +186,21 @@ def step_write_off(*step_ids: UUID) -> BoundQuery[Sequence[Row]]:
     return _write_off(_WRITE_OFF_STEPS, step_ids)
 
 
-async def load_reserved(session: AsyncSession, agent_id: UUID) -> Sequence[Mapping[str, Any]]:
-    """Returns what is reserved for an agent, by day. No worker may be working on its steps."""
-    rows = await session.execute(_SELECT_RESERVED, {"agent": agent_id})
-    return [dict(row) for row in rows.mappings()]
+async def load_reserved(transaction: Transaction, agent_id: UUID) -> Sequence[Mapping[str, Any]]:
+    """Returns what is reserved for an agent, by day, and what of it counts as spent when the agent is deleted. No worker
+    may be working on its steps.
+    """
+    rows = await _SELECT_RESERVED.rows(transaction, {"of_agent": agent_id})
+    return [row._asdict() for row in rows]
 
 
 async def forget_agent(
-    session: AsyncSession, agent_id: UUID, reserved: Sequence[Mapping[str, Any]]
+    transaction: Transaction, agent_id: UUID, reserved: Sequence[Mapping[str, Any]]
 ) -> None:
     """Deletes the budget rows of a deleted agent. Books what was `reserved` for it as spent by the installation."""
-    await session.execute(_DELETE_DAYS, {"agent": agent_id})
+    await _DELETE_DAYS.run(transaction, {"of_agent": agent_id})
     for of_day in reserved:
-        await session.execute(_SPEND_RESERVED, of_day)
+        await _SPEND_RESERVED.run(transaction, of_day)
 
 
 def _write_off(statement: CompiledStatement, ids: Collection[UUID]) -> BoundQuery[Sequence[Row]]:
@@ -262,14 +286,25 @@ select id, case when :strict then forbid_commit() end as is_undone from held
 _WRITE_OFF_CALL: Final = _write_off_statement("id")
 _WRITE_OFF_STEPS: Final = _write_off_statement("step_id")
 
-_SELECT_RESERVED: Final = text("""
-select reserved_on as day, sum(reserved_usd) as usd, count(*) as calls from calls
-where agent_id = :agent and reserved_on is not null group by reserved_on order by reserved_on
+# The trigger `settle_step` changes the budgets.
+_RELEASE_HOLD: Final = CompiledStatement(
+    "update steps set reserved_on = null where id = :of_step and reserved_on is not null"
+)
+_SELECT_RESERVED: Final = CompiledStatement("""
+select day, sum(spent_usd) as spent_usd, sum(spent_calls) as spent_calls,
+  sum(spent_usd + held_usd) as reserved_usd, sum(spent_calls + held_calls) as reserved_calls
+from (
+  select reserved_on, reserved_usd, 1, 0, 0 from calls where agent_id = :of_agent and reserved_on is not null
+  union all
+  select reserved_on, spent_usd, spent_calls, reserved_usd, reserved_calls from steps
+  where agent_id = :of_agent and reserved_on is not null
+) as open (day, spent_usd, spent_calls, held_usd, held_calls)
+group by day order by day
 """)
-_SPEND_RESERVED: Final = text(f"""
+_SPEND_RESERVED: Final = CompiledStatement(f"""
 update budget_days
-set spent_usd = spent_usd + :usd, spent_calls = spent_calls + :calls,
-  reserved_usd = reserved_usd - :usd, reserved_calls = reserved_calls - :calls
+set spent_usd = spent_usd + :spent_usd, spent_calls = spent_calls + :spent_calls,
+  reserved_usd = reserved_usd - :reserved_usd, reserved_calls = reserved_calls - :reserved_calls
 where scope = {_INSTALLATION_SQL} and day = :day
 """)
-_DELETE_DAYS: Final = text("delete from budget_days where scope = :agent")
+_DELETE_DAYS: Final = CompiledStatement("delete from budget_days where scope = :of_agent")

@@ -41,6 +41,10 @@ class ResumableCall:
     """
     report_progress: Callable[[int], Awaitable[None]] | None = None
     """Called every few seconds with the number of characters of a streamed answer received so far."""
+    waited_seconds: float = 0.0
+    """How long the step that makes the call has waited for a provider."""
+    time_limit: asyncio.Timeout | None = None
+    """The time limit of the phase that makes the call. It stands still while the call waits for its turn."""
 
     async def resume_or_start(
         self, order: Callable[[str], Awaitable[str]], collect: Callable[[str], Awaitable[T]]

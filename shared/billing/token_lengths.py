@@ -1,5 +1,6 @@
 """How long a token is, by what model servers count: budgets of contexts are in tokens, and each model has its own."""
 
+from math import ceil
 from typing import Final
 from uuid import UUID
 
@@ -29,6 +30,11 @@ where agents.id = :of_agent and measured.calls >= {_MIN_CALLS}
   and measured.ratio between {_LIMITS[0]} and {_LIMITS[1]}
   and abs(measured.ratio / bytes_per_token - 1) > {_MIN_CHANGE}
 """)
+
+
+def estimate_tokens(size_bytes: int, bytes_per_token: float) -> int:
+    """The tokens of a JSON text of this size, for servers that report none."""
+    return ceil(size_bytes / bytes_per_token)
 
 
 def measuring(agent_id: UUID) -> BoundQuery[None]:

@@ -1,73 +1,24 @@
-"""The connection pools of a process, its transactions and reads, and URL helpers."""
+"""The connection pool of a process, its transactions and reads, and URL helpers."""
 
 import asyncio
 import select
-import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
-from uuid import UUID
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
-from sqlalchemy import Engine, QueuePool, event, make_url, text
-from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import DBAPIError, InterfaceError, InvalidatePoolError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolTimeoutError
-from sqlalchemy.ext.asyncio import AsyncSession, async_sessionmaker, create_async_engine
-from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection
+from sqlalchemy import make_url
 
-from shared.database.group_commit import GroupCommit, RejectedError
 from shared.database.pipelined import PipelinedConnection
-from shared.database.statements import (
-    BoundQuery,
-    CompiledStatement,
-    Executor,
-    RoundTrip,
-    Transaction,
-    commit_together,
-)
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, Executor
+from shared.database.transaction import Transaction
 from shared.errors import RetrySoonError
 
 if TYPE_CHECKING:
     from shared.database.signing import JournalSigner
 
 T = TypeVar("T")
-
-PING_AFTER_IDLE_SECONDS: Final = 5.0
-_IDLE_SINCE: Final = "vigil_resting_since"
-
-
-def ping_stale_connections(engine: Engine) -> None:
-    """Pings pooled connections on checkout if they were idle for long or have unread input.
-
-    A connection that turns out dead is discarded, and with it every pooled connection of the same age.
-    """
-
-    @event.listens_for(engine, "checkin")
-    def note_checkin(connection: DBAPIConnection | None, entry: ConnectionPoolEntry) -> None:
-        entry.info[_IDLE_SINCE] = time.monotonic()
-
-    @event.listens_for(engine, "checkout")
-    def ping_if_stale(
-        connection: DBAPIConnection, entry: ConnectionPoolEntry, _: PoolProxiedConnection
-    ) -> None:
-        since = entry.info.get(_IDLE_SINCE)
-        if since is None:  # a new connection
-            return
-        if time.monotonic() - since < PING_AFTER_IDLE_SECONDS and _is_quiet(connection):
-            return
-        dialect = engine.dialect
-        try:
-            dialect.do_ping(connection)
-        except dialect.loaded_dbapi.Error as error:
-            raise InvalidatePoolError from error
-
-
-def _is_quiet(connection: Any) -> bool:
-    """Whether the server has sent nothing unread; False if the connection is closed."""
-    driver = connection.driver_connection
-    return not driver.closed and not _is_readable(driver.fileno())
 
 
 def _is_readable(fileno: int) -> bool:
@@ -93,11 +44,13 @@ _SERVER_SETTINGS: Final = {
     "timezone": "UTC",
     "statement_timeout": f"{STATEMENT_TIMEOUT_SECONDS}s",
     "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_TIMEOUT_SECONDS}s",
+    # Most statements look up few rows by an index, in its order. While a table is small, PostgreSQL would rather read all
+    # of it, or of an index, and sort; it keeps such a plan until it analyses the table again, and by then the table may
+    # have grown a hundredfold.
+    "enable_seqscan": "off",
+    "random_page_cost": "1.1",
+    "jit": "off",
 }
-# The statements without SQLAlchemy look up few rows by an index, in its order. While a table is small, PostgreSQL would
-# rather read all of it, or of an index, and sort; it keeps such a plan until it analyses the table again, and by then the
-# table may have grown a hundredfold.
-_DIRECT_SETTINGS: Final = {"enable_seqscan": "off", "random_page_cost": "1.1", "jit": "off"}
 
 
 def _as_options(settings: Mapping[str, str]) -> str:
@@ -114,6 +67,9 @@ _CLOSE_JOURNAL: Final = CompiledStatement(
 _SIGN_JOURNAL: Final = CompiledStatement(
     "select sign_graph_journal(cast(:agent as uuid), cast(:seq as bigint), cast(:signature as bytea))"
 )
+_PING: Final = BoundQuery[None](CompiledStatement("select 1"), {}, lambda _: None)
+MAX_IDLE_SECONDS: Final = 30.0
+"""Connections that are not used for so long are closed: each takes 2 to 12 MiB of PostgreSQL's memory."""
 
 
 class Database:
@@ -129,91 +85,76 @@ class Database:
     ) -> None:
         """`url` is any PostgreSQL URL; `name` is shown in pg_stat_activity, and in the journals of graphs.
 
-        There are at most `pool_size` connections without SQLAlchemy, and as many with it, in a rush twice as many. With a
-        `signer`, what a transaction adds to the journals of graphs is signed before the commit, in two more round trips.
+        There are at most `max_connections`, twice `pool_size`. With a `signer`, what a transaction adds to the journals of
+        graphs is signed before the commit, in two more round trips.
         """
         self.signer: Final = signer
-        self.max_connections: Final = 3 * pool_size
-        options = {
-            "connect_timeout": CONNECT_TIMEOUT_SECONDS,
-            **KEEPALIVE_OPTIONS,
-            "application_name": f"vigil-{name}",
-        }
-        self._engine = create_async_engine(
-            driver_url(url),
-            pool_size=pool_size,
-            max_overflow=pool_size,
-            connect_args={**options, "options": _as_options(_SERVER_SETTINGS)},
-        )
-        ping_stale_connections(self._engine.sync_engine)
-        self._sessions = async_sessionmaker(self._engine, expire_on_commit=False)
-        self._direct: AsyncConnectionPool[PipelinedConnection] = AsyncConnectionPool(
+        self.max_connections: Final = 2 * pool_size
+        self._pool: AsyncConnectionPool[PipelinedConnection] = AsyncConnectionPool(
             with_login(url, role=None, password=None),
             kwargs={
-                **options,
-                "options": _as_options(_SERVER_SETTINGS | _DIRECT_SETTINGS),
+                "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+                **KEEPALIVE_OPTIONS,
+                "application_name": f"vigil-{name}",
+                "options": _as_options(_SERVER_SETTINGS),
                 "autocommit": True,
                 "prepare_threshold": None,
             },
             connection_class=PipelinedConnection,
             min_size=0,
-            max_size=pool_size,
+            max_size=self.max_connections,
+            max_idle=MAX_IDLE_SECONDS,
             timeout=CONNECT_TIMEOUT_SECONDS,
             open=False,
         )
-        self._group_commit = GroupCommit(self._write_alone, self._write_group)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """A session that commits when the block ends and rolls back when it raises.
+    async def transaction(self, batch: Batch | None = None) -> AsyncIterator[Transaction]:
+        """A transaction that commits when the block ends and rolls back when it raises.
+
+        It begins in the round trip of `batch`, if there is one, otherwise with its first statement.
 
         Raises RetrySoonError, which uses up no attempt, if PostgreSQL is unavailable or asks for a retry, and
         CancelledError if the task was cancelled meanwhile.
         """
-        async with self._session() as session:
-            yield session
-            await session.flush()
-            await self.sign(session)
+        async with self.begin(batch) as transaction:
+            yield transaction
+            await transaction.flush()
+            if transaction.is_begun:
+                await self.sign(transaction)
+            await transaction.commit()
 
     @asynccontextmanager
-    async def _session(self) -> AsyncIterator[AsyncSession]:
-        cancellations = _pending_cancellations()
-        try:
-            async with self._sessions.begin() as session:
-                yield session
-        except PoolTimeoutError as error:
-            raise _unavailable(str(error), cancellations) from error
-        except (OperationalError, InterfaceError) as error:
-            raise _unavailable(_reason(error), cancellations) from error
-        except DBAPIError as error:
-            if error.connection_invalidated:
-                raise _unavailable(_reason(error), cancellations) from error
-            raise
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            # Raised by statements that bypass SQLAlchemy: see `shared.database.statements`.
-            raise _unavailable(_first_line(error), cancellations) from error
-
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[AsyncSession]:
+    async def snapshot(self) -> AsyncIterator[Transaction]:
         """Like `transaction`, but read-only and with a consistent snapshot (REPEATABLE READ)."""
-        async with self._session() as session:
-            await session.connection(
-                execution_options={
-                    "isolation_level": "REPEATABLE READ",
-                    "postgresql_readonly": True,
-                }
-            )
-            yield session
+        async with self.begin(is_snapshot=True) as transaction:
+            yield transaction
+            await transaction.commit()
+
+    @asynccontextmanager
+    async def begin(
+        self, batch: Batch | None = None, *, is_snapshot: bool = False
+    ) -> AsyncIterator[Transaction]:
+        """Like `transaction`, but the block itself commits."""
+        async with self.connection() as connection:
+            try:
+                if batch is not None:
+                    await batch.execute(connection, begins=True)
+                yield Transaction(connection, is_begun=batch is not None, is_snapshot=is_snapshot)
+            except Exception:
+                if not connection.closed:
+                    await connection.rollback()
+                raise
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[PipelinedConnection]:
-        """A connection without SQLAlchemy and outside of a transaction, for compiled statements.
+        """A connection outside of a transaction, for compiled statements.
 
         Raises RetrySoonError if PostgreSQL is unavailable, or if a table was migrated meanwhile.
         """
         cancellations = _pending_cancellations()
-        if self._direct.closed:
-            await self._direct.open()
+        if self._pool.closed:
+            await self._pool.open()
         try:
             # Not the pool's context manager, which would send a COMMIT without a transaction.
             connection = await self._take_connection()
@@ -228,7 +169,7 @@ class Database:
                 await connection.close()
                 raise
             finally:
-                await self._direct.putconn(connection)
+                await self._pool.putconn(connection)
         except psycopg.errors.FeatureNotSupported as error:
             if _STALE_PLAN not in str(error):
                 raise
@@ -244,87 +185,47 @@ class Database:
         that fails a check of the pool itself, it waits for a second or longer.
         """
         while True:
-            connection = await self._direct.getconn()
+            connection = await self._pool.getconn()
             if not connection.closed and not _is_readable(connection.fileno()):
                 return connection
             await connection.close()
-            await self._direct.putconn(connection)
+            await self._pool.putconn(connection)
 
     async def run(self, query: BoundQuery[T]) -> T:
-        """Run one statement, which is a transaction of its own: one round trip, without SQLAlchemy.
+        """Runs one statement, which is a transaction of its own, in one round trip.
 
         Raises RetrySoonError if PostgreSQL is unavailable.
         """
         async with self.connection() as connection:
-            return await query.answer(connection)
+            return await query.execute(connection)
 
-    async def look_up(self, trip: RoundTrip) -> None:
-        """Make `trip`, whose statements only read, outside of a transaction of the caller. Raises like `run`."""
+    async def read(self, batch: Batch) -> None:
+        """Executes `batch`, whose statements only read, outside of a transaction of the caller. Raises like `run`."""
         async with self.connection() as connection:
-            await trip.make(connection)
+            await batch.execute(connection)
 
-    async def write(self, trip: RoundTrip, agent_id: UUID | None = None) -> None:
-        """Make `trip` in a transaction without SQLAlchemy, which takes this one round trip.
+    async def write(self, batch: Batch) -> None:
+        """Executes `batch` in a transaction of its own, in one round trip.
 
-        With the `agent_id` of a trip that locks rows of this agent only, and changes no graph, it may be committed together
-        with trips of other agents: the journal of a graph names one step for each transaction. Raises UndoneError if a
-        statement forbids to commit, and otherwise like `connection`.
-        """
-        if agent_id is None:
-            await self._write_alone(trip)
-        else:
-            await self._group_commit.write(agent_id, trip)
-
-    async def _write_alone(self, trip: RoundTrip) -> None:
-        async with self.connection() as connection:
-            try:
-                await trip.make(connection, begins=True, commits=True)
-            except Exception:
-                await connection.rollback()
-                raise
-
-    async def _write_group(self, trips: Sequence[RoundTrip]) -> None:
-        """Makes the trips in one transaction. Raises RejectedError if nothing was written, otherwise like `connection`."""
-        async with self.connection() as connection:
-            try:
-                await commit_together(connection, trips)
-            except Exception as error:
-                if connection.closed:  # Then the outcome is unknown.
-                    raise
-                await connection.rollback()
-                raise RejectedError from error
-
-    @asynccontextmanager
-    async def direct_transaction(self, trip: RoundTrip) -> AsyncIterator[Transaction]:
-        """A transaction without SQLAlchemy that begins in the round trip of `trip`. The block ends it; if it raises, the
-        transaction is rolled back. Raises like `connection`.
+        Raises UndoneError if a statement forbids to commit, and otherwise like `connection`.
         """
         async with self.connection() as connection:
             try:
-                await trip.make(connection, begins=True)
-                yield Transaction(connection)
+                await batch.execute(connection, begins=True, commits=True)
             except Exception:
                 await connection.rollback()
                 raise
 
     @asynccontextmanager
-    async def connection_after(self, trip: RoundTrip) -> AsyncIterator[PipelinedConnection]:
-        """A connection on which `trip` was made; in a transaction, if what it adds to journals of graphs is signed."""
+    async def connection_after(self, batch: Batch) -> AsyncIterator[Executor]:
+        """A connection on which `batch` was executed; in a transaction, if what it adds to journals of graphs is signed."""
         if self.signer is None:
             async with self.connection() as connection:
-                await trip.make(connection)
+                await batch.execute(connection)
                 yield connection
         else:
-            async with self.writing(trip) as connection:
-                yield connection
-
-    @asynccontextmanager
-    async def writing(self, trip: RoundTrip) -> AsyncIterator[PipelinedConnection]:
-        """The same on its bare connection, committed when the block ends."""
-        async with self.direct_transaction(trip) as transaction:
-            yield transaction.connection
-            await self.sign(transaction.connection)
-            await transaction.connection.execute("commit")
+            async with self.transaction(batch) as transaction:
+                yield transaction
 
     async def sign(self, transaction: Executor) -> None:
         """Sign what the transaction adds to the journals of graphs, if there is a signer. Right before the commit."""
@@ -339,24 +240,20 @@ class Database:
 
     async def ping(self) -> None:
         """Raises RetrySoonError unless PostgreSQL answers."""
-        async with self.transaction() as session:
-            await session.execute(text("select 1"))
+        await self.run(_PING)
 
     def pool_use(self) -> dict[str, int]:
-        """Number of busy and idle connections of the pools, and of tasks that are waiting for one without SQLAlchemy."""
-        pool = self._engine.pool
-        assert isinstance(pool, QueuePool)
-        direct = self._direct.get_stats()
-        idle = direct.get("pool_available", 0)
+        """Number of busy and idle connections, and of tasks that are waiting for one."""
+        stats = self._pool.get_stats()
+        idle = stats.get("pool_available", 0)
         return {
-            "busy": pool.checkedout() + direct.get("pool_size", 0) - idle,
-            "idle": pool.checkedin() + idle,
-            "waiting": direct.get("requests_waiting", 0),
+            "busy": stats.get("pool_size", 0) - idle,
+            "idle": idle,
+            "waiting": stats.get("requests_waiting", 0),
         }
 
     async def close(self) -> None:
-        await self._direct.close()
-        await self._engine.dispose()
+        await self._pool.close()
 
 
 def driver_url(url: str) -> str:
@@ -385,8 +282,7 @@ def with_login(url: str, *, role: str | None, password: str | None) -> str:
 
 def _unavailable(reason: str, cancellations: int) -> BaseException:
     """The error to raise from a transaction that began when the task had `cancellations` pending cancellations."""
-    # SQLAlchemy finishes a commit even if its task is cancelled meanwhile, and if the commit fails, it raises only that
-    # error. A caller that retries errors would then never see the cancellation.
+    # An error that comes after a cancellation hides it. A caller that retries errors would then never see it.
     if _pending_cancellations() > cancellations:
         return asyncio.CancelledError()
     return RetrySoonError(f"PostgreSQL: {reason}")
@@ -401,10 +297,6 @@ def _pending_cancellations() -> int:
     """Pending cancellation requests of the current task."""
     task = asyncio.current_task()
     return 0 if task is None else task.cancelling()
-
-
-def _reason(error: DBAPIError) -> str:
-    return _first_line(error.orig or error)
 
 
 def _first_line(error: BaseException) -> str:

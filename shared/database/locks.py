@@ -7,9 +7,8 @@ deadlocks, each takes the agent's lock before any other lock of the graph.
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import BoundQuery, CompiledStatement, InTransaction
+from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.transaction import Transaction
 
 SHARED_WRITE_LOCK_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
@@ -43,9 +42,9 @@ def write_locks(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_TOOLS_AND_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def shared_write_lock(session: InTransaction, agent_id: UUID) -> None:
+async def shared_write_lock(session: Transaction, agent_id: UUID) -> None:
     """Takes the shared write lock until the transaction ends. Required before writing nodes, edges or evidence."""
-    await shared_write_lock_query(agent_id).answer(session)
+    await shared_write_lock_query(agent_id).execute(session)
 
 
 def shared_write_lock_query(agent_id: UUID) -> BoundQuery[None]:
@@ -53,7 +52,7 @@ def shared_write_lock_query(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_SHARED_GRAPH_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def exclusive_write_lock(session: AsyncSession, agent_id: UUID) -> None:
+async def exclusive_write_lock(session: Transaction, agent_id: UUID) -> None:
     """Takes the exclusive write lock until the transaction ends."""
     await exclusive_lock(session, agent_id, "graph")
 
@@ -63,6 +62,6 @@ _EXCLUSIVE_LOCK: Final = CompiledStatement(
 )
 
 
-async def exclusive_lock(session: InTransaction, agent_id: UUID, name: str) -> None:
+async def exclusive_lock(session: Transaction, agent_id: UUID, name: str) -> None:
     """Takes the exclusive lock `name` of the agent until the transaction ends."""
     await _EXCLUSIVE_LOCK.run(session, {"name": f"{name} {agent_id}"})

@@ -27,6 +27,8 @@ OLDEST_READER: Final = "0.3.0"
 
 A migration that contracts raises it to the version since which no service uses what it removes: see its `contracts`.
 """
+FIRST_REVISION: Final = "0021"
+"""That of release 0.3.0. A database of an earlier version is upgraded by that release first."""
 LOCK_TIMEOUT_SECONDS: Final = 0.5
 """How long a migration may wait for a table lock: every later query waits behind it, reads too.
 
@@ -61,8 +63,8 @@ def upgrade(url: str, scripts: Path = SCRIPTS) -> Upgraded:
     """Applies every pending migration, each in its own transaction.
 
     Raises TransientError if a table was in use for all of MAX_WAIT_SECONDS: what was applied stays, and the next call
-    continues from there. Raises PermanentError, and changes nothing, if a newer version of Vigil has migrated the
-    database, and this version cannot use its tables.
+    continues from there. Raises PermanentError, and changes nothing, if the database is older than FIRST_REVISION, or if
+    a newer version of Vigil has migrated it, and this version cannot use its tables.
     """
     with _migration_lock(url) as connection:
         if _is_newer(connection, scripts):
@@ -78,12 +80,6 @@ def upgrade(url: str, scripts: Path = SCRIPTS) -> Upgraded:
             time.sleep(RETRY_PAUSE_SECONDS)
         _record_version(connection)
         return Upgraded(problem=pgvector.provide(connection))
-
-
-def autogenerate(url: str, message: str) -> None:
-    """Writes a new migration file for the difference between the models and the database at `url`."""
-    with _migration_lock(url) as connection:
-        command.revision(config_for(connection), message, autogenerate=True)
 
 
 def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
@@ -103,7 +99,7 @@ class DatabaseVersion:
     pending: Sequence[tuple[str, str]] = ()
     """Revision and title of each migration that is to be applied."""
     is_newer: bool = False
-    """Whether the revision is unknown to this version: a newer one has migrated the database."""
+    """Whether a newer version has migrated the database: the revision is unknown to this one."""
     head: str | None = None
     """The newest revision that this version knows."""
     migrated_by: str | None = None
@@ -159,9 +155,12 @@ def _inspect(connection: Connection, scripts: Path) -> DatabaseVersion:
     connection.rollback()
     revision = min(heads, default=None)
     revisions = [each for each, _ in known]
-    is_newer = revision is not None and revision not in revisions
+    is_older = revision is not None and revision < FIRST_REVISION
+    is_newer = revision is not None and revision not in revisions and not is_older
     newest_first = (
-        known if revision is None else known[: 0 if is_newer else revisions.index(revision)]
+        known
+        if revision is None or is_older
+        else known[: 0 if is_newer else revisions.index(revision)]
     )
     versions = _parse_versions(comment)
     return DatabaseVersion(
@@ -186,8 +185,10 @@ def _parse_versions(comment: str | None) -> dict[str, str]:
 
 
 def _is_newer(connection: Connection, scripts: Path) -> bool:
-    """Whether a newer version has migrated the database. Raises PermanentError if this one cannot use it."""
+    """Whether a newer version has migrated the database. Raises PermanentError if this one cannot upgrade or use it."""
     found = _inspect(connection, scripts)
+    if found.revision is not None and found.revision < FIRST_REVISION:
+        raise PermanentError("older_data", _describe_older(found.revision))
     if found.is_usable:
         return found.is_newer
     by = f" (Vigil {found.migrated_by})" if found.migrated_by else ""
@@ -196,6 +197,13 @@ def _is_newer(connection: Connection, scripts: Path) -> bool:
         f"the database is at revision {found.revision}, but Vigil {vigil_version()} knows revisions up to {found.head}:"
         f" a newer version{by} has used it. Nothing was changed. Run that version or a later one, or restore a backup made"
         " by this version",
+    )
+
+
+def _describe_older(revision: str) -> str:
+    return (
+        f"the database is at revision {revision}, from before release {OLDEST_READER}. Nothing was changed. Install"
+        f" Vigil {OLDEST_READER}, run `vigil migrate` of that release, then upgrade to this version"
     )
 
 
@@ -285,6 +293,8 @@ def _refusal(connection: Connection) -> str | None:
     if not state.can_create:
         return "this role may not create tables in the schema public"
     heads = MigrationContext.configure(connection).get_current_heads()
+    if heads and heads[0] < FIRST_REVISION:
+        return _describe_older(heads[0])
     if len(heads) > 1:
         return f"the table {VERSION_TABLE} has {len(heads)} rows instead of one"
     if not heads and state.own_tables:

@@ -14,9 +14,9 @@ from typing import Any, Final, Generic, TypeVar, TypeVarTuple, cast
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Select, literal, tuple_
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
+from shared.database.transaction import Transaction
 from shared.errors import VigilError
 from shared.schemas.base import LARGEST_PAGE, Page, PageRequest
 
@@ -140,7 +140,7 @@ class PageSlice(Generic[*Row]):
 
 
 async def paginate(
-    session: AsyncSession, statement: Select[*Row], order: Keyset, page_request: PageRequest
+    session: Transaction, statement: Select[*Row], order: Keyset, page_request: PageRequest
 ) -> PageSlice[*Row]:
     """One page of `statement`, which must not be ordered. Raises InvalidCursorError."""
     limit = max(1, min(page_request.limit, LARGEST_PAGE))
@@ -148,7 +148,7 @@ async def paginate(
 
 
 async def fetch_slice(
-    session: AsyncSession,
+    session: Transaction,
     statement: Select[*Row],
     order: Keyset,
     limit: int,
@@ -158,12 +158,7 @@ async def fetch_slice(
     if cursor is not None:
         statement = statement.where(order.after(cursor))
     fetched_rows = (
-        await session.execute(
-            order.ordered(statement)
-            .add_columns(*order.columns)
-            .limit(limit + 1)
-            .execution_options(populate_existing=True)
-        )
+        await session.execute(order.ordered(statement).add_columns(*order.columns).limit(limit + 1))
     ).all()
     keys = len(order.columns)
     rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in fetched_rows[:limit]]
@@ -173,7 +168,7 @@ async def fetch_slice(
 
 
 async def iterate_batches(
-    session: AsyncSession, statement: Select[*Row], order: Keyset, limit: int
+    session: Transaction, statement: Select[*Row], order: Keyset, limit: int
 ) -> AsyncIterator[list[tuple[*Row]]]:
     """All rows of `statement`, in batches of `limit`."""
     cursor: str | None = None

@@ -6,11 +6,10 @@ cursor for each. Here all of them leave in one packet, which takes 0.4 times the
 
 from collections import Counter, OrderedDict, deque, namedtuple
 from collections.abc import Callable, Generator, Sequence
-from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from psycopg import AsyncConnection, AsyncRawCursor
+from psycopg import AsyncConnection
 from psycopg.abc import PQGen
 from psycopg.abc import Transformer as TransformerProtocol
 from psycopg.adapt import PyFormat, Transformer
@@ -53,7 +52,14 @@ class Result:
         return self._load(_row_maker(*[result.fname(column) for column in range(result.nfields)]))
 
     def tuples(self) -> list[tuple[Any, ...]]:
-        return self._load(tuple)
+        """All rows as plain tuples; an empty list if the statement returns none."""
+        return self._load(tuple) if self._result.status == ExecStatus.TUPLES_OK else []
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns, in order."""
+        names = [self._result.fname(column) or b"" for column in range(self._result.nfields)]
+        return [name.decode() for name in names]
 
     @property
     def is_undone(self) -> bool:
@@ -224,24 +230,6 @@ class PipelinedConnection(AsyncConnection[Any]):
         name = self._names.pop(key, None)
         if name is not None:
             self._to_close.append(name)
-
-
-async def run_together(
-    connection: AsyncConnection[Any], statements: Sequence[BoundStatement]
-) -> list[Result]:
-    """Like `PipelinedConnection.run_together`, on any connection: another one uses psycopg's pipeline."""
-    if isinstance(connection, PipelinedConnection):
-        return await connection.run_together(statements)
-    async with connection.pipeline() if len(statements) > 1 else nullcontext():
-        cursors = [AsyncRawCursor(connection) for _ in statements]
-        for cursor, (sql, values) in zip(cursors, statements, strict=True):
-            await cursor.execute(sql, values)
-    transformer = Transformer.from_context(connection)
-    results: list[Result] = []
-    for cursor in cursors:
-        assert cursor.pgresult is not None
-        results.append(Result(transformer, cursor.pgresult))
-    return results
 
 
 class _Key(NamedTuple):

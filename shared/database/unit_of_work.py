@@ -2,58 +2,36 @@
 
 Commits are expensive, and a worker needs one only before something that cannot be undone: a paid call or an event.
 Until then its writes wait: the response that was paid for, what follows from it, and the record of the next call. Those
-that need no results of earlier statements are deferred, and need no session: they are sent together.
+that need no results of earlier statements are deferred, and are sent together.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
-from uuid import UUID
-
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import (
-    BEFORE_COMMIT,
-    BoundQuery,
-    Executor,
-    RoundTrip,
-    Transaction,
-    UndoneError,
-    flush,
-)
+from shared.database.statements import BEFORE_COMMIT, Batch, BoundQuery, Executor, UndoneError
+from shared.database.transaction import Transaction
 from shared.errors import TransientError
 from shared.telemetry import tracing
 
 T = TypeVar("T")
-Write = Callable[[AsyncSession], Awaitable[T]]
-FollowUp = Callable[[Executor], Awaitable[None]]
-
-
-@dataclass(frozen=True)
-class Note:
-    """A follow-up that runs statements only where a statement of its write forbids to commit: see `RoundTrip.make`."""
-
-    run: FollowUp
-
-
-DeferredWrite = Callable[[RoundTrip], FollowUp | Note | None]
-"""Adds its statements to the round trip, and returns what must run after it, if anything, in the same transaction."""
+Write = Callable[[Transaction], Awaitable[T]]
+DeferredWrite = Callable[[Batch], None]
+"""Adds its statements to the batch that is about to be committed. May be called more than once."""
 
 SAVE_RETRY_SECONDS = 0.5
 _COMMIT_ATTRIBUTES: Final[tracing.Attributes] = {
     "db.system.name": "postgresql",
     "db.operation.name": "commit",
 }
-_NO_EXECUTOR: Any = None
-"""For notes after a commit."""
 
 
 @dataclass
 class Changes:
-    """What the next commit writes in addition to what its session has written."""
+    """What the next commit writes in addition to what its transaction has written."""
 
     deferred: list[DeferredWrite] = field(default_factory=list)
     of_writer: dict[Any, Any] = field(default_factory=dict)
@@ -62,8 +40,7 @@ class Changes:
 
 
 class UnitOfWork:
-    """One transaction at a time, ended by `commit`. It is open only if something was read or written in it, with a session
-    or without one; a transaction of the other kind is committed before.
+    """One transaction at a time, ended by `commit`. It is open only if something was read or written in it.
 
     Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `save` and
     `commit_durably` wrote, which is then committed before the error is raised.
@@ -76,83 +53,66 @@ class UnitOfWork:
         *,
         claim: BoundQuery[Any] | None = None,
         waits: bool = True,
-        agent_id: UUID | None = None,
     ) -> None:
         """Each transaction starts with `fence`, whose `read` raises if writing is not allowed any more.
 
         The first one that is committed starts with `claim` instead, if given. Unless the unit `waits`, everything is
-        committed at once. For `agent_id` see `Database.write`.
+        committed at once.
         """
         self._database = database
         self._fence = fence
         self._claim = claim
         self._waits = waits
-        self._agent_id = agent_id
         self._lock = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
-        self._session: AsyncSession | None = None
-        self._direct: Transaction | None = None
-        """The transaction that is open without a session."""
+        self._open: Transaction | None = None
+        """The open transaction."""
         self._durable_writes: list[Write[Any]] = []
         self._changes = Changes()
         self._after_commit: list[Callable[[], None]] = []
         self._external_calls = 0
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[AsyncSession]:
-        """The open transaction, or a new one. Raises what the fence raises, and TransientError."""
+    async def transaction(self, batch: Batch | None = None) -> AsyncIterator[Transaction]:
+        """The open transaction, or a new one, in which `batch` was executed. A new one begins in the round trip of `batch`.
+
+        Raises what the fence raises, and TransientError.
+        """
         async with self._lock:
             try:
-                session = await self._open()
-                yield session
-                await flush(session)
+                transaction = await self._continue(batch or Batch())
+                yield transaction
                 if self._commits_at_once:
                     await self._commit()
             except BaseException as error:
                 await self._roll_back(error)
                 raise
 
-    @asynccontextmanager
-    async def direct_transaction(self, trip: RoundTrip) -> AsyncIterator[Transaction]:
-        """The same without a session. Makes `trip` in it; if it is new, it begins in that round trip."""
-        async with self._lock:
-            try:
-                yield await self._open_direct(trip)
-                if self._commits_at_once:
-                    await self._commit()
-            except BaseException as error:
-                await self._roll_back(error)
-                raise
-
-    async def save(
-        self, write: Callable[[], None], prepare: Callable[[], Awaitable[None]] | None = None
-    ) -> None:
+    async def save(self, write: Callable[[], None]) -> None:
         """Calls `write`, which defers writes, and has them committed even if others are rolled back.
 
-        For responses that were paid for. `prepare` reads what `write` needs. Waits for PostgreSQL while it is unavailable,
-        since giving up would mean to pay again. Both may be called more than once.
+        For responses that were paid for. Waits for PostgreSQL while it is unavailable, since giving up would mean to pay
+        again. `write` may be called more than once.
         """
 
         async def add() -> None:
-            if prepare is not None:
-                await prepare()
             async with self._lock:
                 write()
-                self._durable_writes.append(_without_session(write))
+                self._durable_writes.append(_as_write(write))
 
         await self._until_done(add)
         await self._until_done(self.commit_unless_waiting)
 
-    async def commit_durably(self, write: Callable[[AsyncSession], Awaitable[T]]) -> T:
-        """Does the same for a write that needs a session; returns its result.
+    async def commit_durably(self, write: Write[T]) -> T:
+        """Does the same for a write that needs results of its statements; returns its result.
 
         Call it only when nothing else is waiting to be committed.
         """
 
         async def write_durably() -> T:
-            async with self.transaction() as session:
-                result = await write(session)
-            if self._session is not None:
+            async with self.transaction() as transaction:
+                result = await write(transaction)
+            if self._open is not None:
                 self._durable_writes.append(write)
             return result
 
@@ -172,15 +132,15 @@ class UnitOfWork:
     def defer_query(self, query: BoundQuery[Any]) -> None:
         """Defers a query whose result is not needed."""
 
-        def write(trip: RoundTrip) -> None:
-            trip.ask(query)
+        def write(batch: Batch) -> None:
+            batch.add(query)
 
         self.defer(write)
 
     async def flush_deferred(self) -> None:
         """Runs the deferred writes now, for a caller that writes the very end of the transaction itself."""
-        assert self._session is not None
-        await _write_deferred(self._changes, self._session)
+        assert self._open is not None
+        await _write_deferred(self._changes, self._open)
 
     def after_commit(self, call: Callable[[], None]) -> None:
         """Calls `call` when everything written so far is committed: at once, if nothing is waiting."""
@@ -201,10 +161,10 @@ class UnitOfWork:
         async with self._lock:
             if self._claim is None:
                 return False
-            if not self._is_open:
-                trip = RoundTrip()
-                trip.ask(self._claim)
-                async with self._database.writing(trip):
+            if self._open is None:
+                batch = Batch()
+                batch.add(self._claim)
+                async with self._database.transaction(batch):
                     pass
                 self._claim = None
             return True
@@ -237,12 +197,8 @@ class UnitOfWork:
         return bool(self._external_calls) or not self._waits
 
     @property
-    def _is_open(self) -> bool:
-        return self._session is not None or self._direct is not None
-
-    @property
     def _is_clean(self) -> bool:
-        return not (self._is_open or self._changes.deferred or self._claim)
+        return not (self._open or self._changes.deferred or self._claim)
 
     @property
     def _begin(self) -> BoundQuery[Any]:
@@ -264,27 +220,15 @@ class UnitOfWork:
             await attempt()
             raise
 
-    async def _open(self) -> AsyncSession:
-        if self._direct is not None:
-            await self._commit()
-        if self._session is None:
-            stack = AsyncExitStack()
-            session = await stack.enter_async_context(self._database.transaction())
-            self._stack, self._session = stack, session
-            await self._begin.answer(session)
-        return self._session
-
-    async def _open_direct(self, trip: RoundTrip) -> Transaction:
-        if self._session is not None:
-            await self._commit()
-        if self._direct is not None:
-            await trip.make(self._direct)
+    async def _continue(self, batch: Batch) -> Transaction:
+        if self._open is not None:
+            await batch.execute(self._open)
         else:
-            trip.ask_first(self._begin)
+            batch.add_first(self._begin)
             stack = AsyncExitStack()
-            self._direct = await stack.enter_async_context(self._database.direct_transaction(trip))
+            self._open = await stack.enter_async_context(self._database.begin(batch))
             self._stack = stack
-        return self._direct
+        return self._open
 
     async def _commit(self) -> None:
         if self._is_clean:
@@ -297,13 +241,11 @@ class UnitOfWork:
         changes, self._changes = self._changes, Changes()
         after_commit, self._after_commit = self._after_commit, []
         try:
-            if self._direct is not None:
-                await self._commit_direct(changes, self._direct)
-            elif self._session is not None:
-                await _write_deferred(changes, self._session)
+            if self._open is not None:
+                await self._commit_open(changes, self._open)
             else:
                 await self._write_alone(changes)
-            stack, self._stack, self._session, self._direct = self._stack, None, None, None
+            stack, self._stack, self._open = self._stack, None, None
             if stack is not None:
                 await stack.aclose()
         except BaseException:
@@ -315,47 +257,38 @@ class UnitOfWork:
 
     async def _write_alone(self, changes: Changes) -> None:
         """Writes what is deferred in a transaction of its own."""
-        trip, followups = self._trip(changes, None)
-        is_signed = self._database.signer is not None
-        if not is_signed and all(isinstance(followup, Note) for followup in followups):
+        if self._database.signer is None:
             with suppress(UndoneError):
-                await self._database.write(trip, self._agent_id)
-                await _follow_up(followups, _NO_EXECUTOR)
+                await self._database.write(self._batch(changes, None))
                 return
-            trip, followups = self._trip(changes, None)
-        async with self._database.writing(trip) as connection:
-            await _follow_up(followups, connection)
+        async with self._database.transaction(self._batch(changes, None)):
+            pass
 
-    async def _commit_direct(self, changes: Changes, transaction: Transaction) -> None:
+    async def _commit_open(self, changes: Changes, transaction: Transaction) -> None:
         """Writes what is deferred, and commits."""
         connection = transaction.connection
-        trip, followups = self._trip(changes, transaction)
-        is_signed = self._database.signer is not None
-        if not is_signed and all(isinstance(followup, Note) for followup in followups):
+        if self._database.signer is None:
             with suppress(UndoneError):
-                await trip.make(connection, commits=True)
-                await _follow_up(followups, _NO_EXECUTOR)
+                await self._batch(changes, transaction).execute(connection, commits=True)
                 return
             await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}".encode())
-            trip, followups = self._trip(changes, transaction)
-        await trip.make(connection)
-        await _follow_up(followups, connection)
+        await self._batch(changes, transaction).execute(connection)
         await self._database.sign(connection)
         await connection.execute("commit")
 
-    def _trip(
-        self, changes: Changes, transaction: Transaction | None
-    ) -> tuple[RoundTrip, Sequence[FollowUp | Note]]:
-        trip = RoundTrip()
+    def _batch(self, changes: Changes, transaction: Transaction | None) -> Batch:
+        batch = Batch()
         if transaction is None:
-            trip.ask(self._begin)
+            batch.add(self._begin)
         elif transaction.buffer is not None:
-            transaction.buffer.ask(trip)
-        return trip, _add_all(changes.deferred, trip)
+            transaction.buffer.add_to(batch)
+        for write in changes.deferred:
+            write(batch)
+        return batch
 
     async def _roll_back(self, error: BaseException) -> None:
         """Rolls back and commits what was kept. Raises the error as the database reports it, unless it is the same."""
-        stack, self._stack, self._session, self._direct = self._stack, None, None, None
+        stack, self._stack, self._open = self._stack, None, None
         durable_writes, self._durable_writes = self._durable_writes, []
         self._changes = Changes()
         try:
@@ -369,11 +302,11 @@ class UnitOfWork:
         """Commits what was paid for in its own transaction."""
         while True:
             try:
-                async with self._database.transaction() as session:
-                    await self._begin.answer(session)
+                async with self._database.transaction() as transaction:
+                    await self._begin.execute(transaction)
                     for write in durable_writes:
-                        await write(session)
-                    await _write_deferred(self._changes, session)
+                        await write(transaction)
+                    await _write_deferred(self._changes, transaction)
             except TransientError as error:
                 self._changes = Changes()
                 if error.counts or error.is_final:
@@ -389,26 +322,15 @@ class UnitOfWork:
 
 async def _write_deferred(changes: Changes, executor: Executor) -> None:
     deferred, changes.deferred = changes.deferred, []
-    trip = RoundTrip()
-    followups = _add_all(deferred, trip)
+    batch = Batch()
+    for write in deferred:
+        write(batch)
     changes.of_writer.clear()
-    await trip.make(executor)
-    await _follow_up(followups, executor)
+    await batch.execute(executor)
 
 
-def _add_all(writes: Sequence[DeferredWrite], trip: RoundTrip) -> Sequence[FollowUp | Note]:
-    followups = [write(trip) for write in writes]
-    return [followup for followup in followups if followup is not None]
-
-
-async def _follow_up(followups: Sequence[FollowUp | Note], executor: Executor) -> None:
-    for followup in followups:
-        run = followup.run if isinstance(followup, Note) else followup
-        await run(executor)
-
-
-def _without_session(write: Callable[[], None]) -> Write[None]:
-    async def run(_: AsyncSession) -> None:
+def _as_write(write: Callable[[], None]) -> Write[None]:
+    async def run(_: Transaction) -> None:
         write()
 
     return run

@@ -4,16 +4,7 @@ from dataclasses import dataclass, field
 from ssl import SSLContext
 from typing import Any
 
-from nats.errors import AuthorizationError
-
 from shared.events.permissions import inbox_prefix
-
-_REFUSAL_TEXT = "authorization violation"
-
-
-def is_rejection(error: BaseException) -> bool:
-    """Whether `error` says that NATS rejects this user; the client reports that in several ways."""
-    return _REFUSAL_TEXT in str(error).lower() or isinstance(error, AuthorizationError)
 
 
 @dataclass(frozen=True)

@@ -196,30 +196,6 @@ class AnswerFailed(StepEvent, subject="answer.failed"):
     error: str
 
 
-AnyEvent = (
-    IterationStarted
-    | PlanProduced
-    | PlanFailed
-    | QueryRequested
-    | QueryCompleted
-    | QueryFailed
-    | InsightRequested
-    | InsightCompleted
-    | InsightFailed
-    | AnalysisProduced
-    | AdviceProduced
-    | AdviceCompleted
-    | AdviceFailed
-    | IterationCompleted
-    | IterationFailed
-    | ConfigurationRequested
-    | ConfigurationCompleted
-    | ConfigurationFailed
-    | AnswerRequested
-    | AnswerCompleted
-    | AnswerFailed
-)
-
 EVENTS: tuple[type[Event], ...] = (
     IterationStarted,
     PlanProduced,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from nats.aio.client import Client
@@ -30,8 +31,6 @@ from shared.events.topology import (
 
 TOO_FEW_PEERS: Final = 10005
 """Error code of a cluster that does not see enough of its nodes: a 400 that is temporary."""
-STORE_FAULT: Final = "NATS cannot store messages"
-"""First words of the fault of a service whose messages are not stored."""
 NO_CLUSTER: Final = 10074
 """Error code for replicas on a single node: a 500 that is permanent."""
 
@@ -92,6 +91,26 @@ async def stream_exists(jetstream: JetStreamContext) -> bool:
     except (NatsError, TimeoutError) as error:
         raise TransientError(f"NATS is not ready: {error}") from error
     return True
+
+
+@dataclass(frozen=True)
+class StreamSummary:
+    """What changes when the stream is created again, or one of its consumers is deleted."""
+
+    created_at: datetime | None
+    consumers: int
+    """Including those of readers."""
+
+
+async def summarize_stream(jetstream: JetStreamContext) -> StreamSummary | None:
+    """One request. None if there is no stream. Raises TransientError."""
+    try:
+        info = await jetstream.stream_info(STREAM)
+    except NotFoundError:
+        return None
+    except (NatsError, TimeoutError) as error:
+        raise TransientError(f"NATS is not ready: {error}") from error
+    return StreamSummary(info.created, info.state.consumer_count)
 
 
 async def find_missing(jetstream: JetStreamContext) -> Sequence[Consumer]:
@@ -192,8 +211,8 @@ class Queue:
     """Messages not delivered yet."""
     in_flight: int | None = None
     """Messages delivered and not acked yet."""
-    idle_slots: int | None = None
-    """Slots of all replicas that wait for a message."""
+    waiting_replicas: int | None = None
+    """Replicas that wait for a message: each has one open request while it has a free slot."""
     delivered: int | None = None
     """Deliveries since the consumer was created; two readings give a rate."""
 

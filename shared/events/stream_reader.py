@@ -24,16 +24,17 @@ from nats.js.errors import NotFoundError
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import agent_id_of, decode
-from shared.events.credentials import Credentials, is_rejection
+from shared.events.credentials import Credentials
 from shared.events.envelope import Event
 from shared.events.models import EVENTS
 from shared.events.permissions import OPERATOR
+from shared.events.rejection import is_rejection
 from shared.events.stream_admin import Queue, list_queues
 from shared.events.topology import STREAM
 from shared.urls import strip_secrets
 
 CONNECT_SECONDS = 3.0
-FETCH_SECONDS = 2.0
+FETCH_SECONDS = 10.0
 RETRY_SECONDS = 0.5
 BATCH = 100
 MAX_ERRORS_KEPT = 20

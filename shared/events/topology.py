@@ -10,6 +10,8 @@ from shared.events import models
 from shared.events.envelope import Event
 
 STREAM: Final = "VIGIL"
+STORE_FAULT: Final = "NATS cannot store messages"
+"""First words of the fault of a service whose messages are not stored."""
 
 DUPLICATE_WINDOW_SECONDS: Final = 120
 """Only an optimization: effects happen once because of unique keys in PostgreSQL."""

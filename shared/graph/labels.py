@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.transaction import Transaction
 from shared.graph.entity_resolution.redirects import current_ids
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 
@@ -33,7 +32,7 @@ class Label:
 
 
 async def load_labels(
-    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Load the labels of the agent's nodes and edges by id; unknown ids are left out."""
     id_set = set(ids)
@@ -42,21 +41,21 @@ async def load_labels(
 
 
 async def load_node_labels(
-    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Load the labels of nodes by id. The id of a merged node gives the label of the node it was merged into."""
     return await _load_with_redirects(session, scope, _NODE_LABELS, set(ids))
 
 
 async def load_edge_labels(
-    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Like `load_node_labels`, for edges."""
     return await _load_with_redirects(session, scope, _EDGE_LABELS, set(ids))
 
 
 async def _load_with_redirects(
-    session: AsyncSession, scope: GraphScope, statement: CompiledStatement, ids: set[UUID]
+    session: Transaction, scope: GraphScope, statement: CompiledStatement, ids: set[UUID]
 ) -> dict[UUID, Label]:
     labels = await _load(session, scope, statement, ids)
     new_ids = await current_ids(session, scope, ids - labels.keys())
@@ -67,7 +66,7 @@ async def _load_with_redirects(
 
 
 async def _load(
-    session: AsyncSession, scope: GraphScope, statement: CompiledStatement, ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, statement: CompiledStatement, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     rows = await statement.rows(session, {**scope.sql_params, "ids": uuid_array(ids)})
     return {row.id: Label(row.type, row.name) for row in rows}

@@ -8,47 +8,40 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Final, Literal
 from uuid import UUID
-
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.statements import (
     CompiledStatement,
     Executor,
     expand_values,
     json_text,
+    uuid_array,
 )
-from shared.database.tables import Evidence, GraphEdge, GraphNode
+from shared.database.transaction import Transaction
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, is_dated_by_reading, project_properties
-from shared.graph.scope import GraphScope
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.tools import Json
 
 
 @dataclass(frozen=True, eq=False)
 class ElementKind:
     name: Literal["node", "edge"]
-    table: type[GraphNode] | type[GraphEdge]
-    evidence_column: InstrumentedAttribute[UUID | None]
-    identity: Sequence[InstrumentedAttribute[Any]]
+    table: Literal["graph_nodes", "graph_edges"]
+    evidence_column: Literal["node_id", "edge_id"]
+    """The column of `evidence` that refers to the element."""
+    identity: Sequence[str]
     """Identifying columns besides the id."""
 
 
-NODES: Final = ElementKind("node", GraphNode, Evidence.node_id, (GraphNode.type, GraphNode.name))
-EDGES: Final = ElementKind(
-    "edge",
-    GraphEdge,
-    Evidence.edge_id,
-    (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id),
-)
+NODES: Final = ElementKind("node", "graph_nodes", "node_id", ("type", "name"))
+EDGES: Final = ElementKind("edge", "graph_edges", "edge_id", ("type", "source_id", "target_id"))
 
 
 _UPDATE: Final = {
     kind: CompiledStatement(f"""
-        update {kind.table.__tablename__} as element
+        update {kind.table} as element
         set properties = row.properties, seal = row.seal, updated_at = clock_timestamp(),
           unsupported_since = case when row.is_unsupported
             then coalesce(element.unsupported_since, clock_timestamp()) end
@@ -81,23 +74,30 @@ class ElementClaims:
 
 
 async def lock_elements(
-    session: AsyncSession, kind: ElementKind, element_ids: Collection[UUID]
+    transaction: Transaction, kind: ElementKind, element_ids: Collection[UUID]
 ) -> Sequence[UUID]:
     """Lock the rows in id order, which prevents deadlocks; a caller that locks both kinds locks nodes first.
 
     Returns the ids that exist. The others were merged into another element.
     """
-    table = kind.table
-    # "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
-    locked_ids = await session.scalars(
-        select(table.id)
-        .where(table.id.in_(element_ids))
-        .order_by(table.id)
-        .with_for_update(key_share=True)
+    rows = await _LOCK[kind].rows(transaction, {"ids": uuid_array(element_ids)})
+    return [row.id for row in rows]
+
+
+# "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
+_LOCK: Final = {
+    kind: CompiledStatement(
+        f"select id from {kind.table} where id = any(cast(:ids as uuid[])) order by id for no key update"
     )
-    return locked_ids.all()
-
-
+    for kind in (NODES, EDGES)
+}
+_LOCK_OWNED: Final = {
+    kind: CompiledStatement(
+        f"select id, properties, seal, unsupported_since, {', '.join(kind.identity)} from {kind.table}"
+        f" where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL} order by id for no key update of {kind.table}"
+    )
+    for kind in (NODES, EDGES)
+}
 _CLAIMS_SQL: Final = {
     kind: (
         f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url, valid_from,"
@@ -110,12 +110,12 @@ _CLAIMS_SQL: Final = {
 
 
 async def load_claims(
-    session: Executor, kind: ElementKind, element_ids: Collection[UUID]
+    transaction: Executor, kind: ElementKind, element_ids: Collection[UUID]
 ) -> dict[UUID, ElementClaims]:
     """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
     by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
     statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
-    for element_id, evidence, source, values, *rest in await statement.rows(session, params):
+    for element_id, evidence, source, values, *rest in await statement.rows(transaction, params):
         as_of, learned_at, retracted_at, url, valid_from, published = rest
         claims = by_element[element_id]
         is_retracted = retracted_at is not None
@@ -138,18 +138,18 @@ class Projection:
 
 
 async def reproject(
-    session: AsyncSession, scope: GraphScope, kind: ElementKind, element_id: UUID
+    transaction: Transaction, scope: GraphScope, kind: ElementKind, element_id: UUID
 ) -> Json:
     """Recompute an element's properties and seal after its evidence changed; returns the properties.
 
     Locks the element. Raises KeyError if the agent has no such element.
     """
-    projections = await reproject_all(session, scope, kind, [element_id], is_changed=True)
+    projections = await reproject_all(transaction, scope, kind, [element_id], is_changed=True)
     return projections[element_id].properties
 
 
 async def reproject_all(
-    session: AsyncSession,
+    transaction: Transaction,
     scope: GraphScope,
     kind: ElementKind,
     element_ids: Collection[UUID],
@@ -161,17 +161,11 @@ async def reproject_all(
     Locks them in id order and writes only those that change; a caller that does both kinds starts with the nodes. A seal
     that does not match is kept unless the evidence `is_changed`: a new seal would hide that a row was changed outside Vigil.
     """
-    table = kind.table
-    # "No key update": concurrent writers of evidence share-lock the key, and must not wait for each other.
-    rows = await session.execute(
-        select(table.id, table.properties, table.seal, table.unsupported_since, *kind.identity)
-        .where(table.id.in_(element_ids), table.agent_id == scope.owned_agent_id())
-        .order_by(table.id)
-        .with_for_update(of=table, key_share=True)
-    )
+    params = {**scope.sql_params, "ids": uuid_array(element_ids)}
+    rows = await _LOCK_OWNED[kind].rows(transaction, params)
     rows_by_id = {row[0]: row[1:] for row in rows}
     # A separate statement, so that it sees what others committed before the locks were granted.
-    claims_by_id = await load_claims(session, kind, rows_by_id)
+    claims_by_id = await load_claims(transaction, kind, rows_by_id)
     projections: dict[UUID, Projection] = {}
     changes: list[Json] = []
     for element_id, (properties, seal, unsupported_since, *identity) in rows_by_id.items():
@@ -205,5 +199,5 @@ async def reproject_all(
                 }
             )
     if changes:
-        await _UPDATE[kind].run(session, {"rows": json_text(changes)})
+        await _UPDATE[kind].run(transaction, {"rows": json_text(changes)})
     return projections

@@ -5,11 +5,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import ScalarSelect, bindparam, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, GraphEdge
 from shared.database.tables.agents import BYTES_PER_TOKEN
+from shared.database.transaction import Transaction
 from shared.workflow.leases import Lease
 
 # "is true" hides the owner from PostgreSQL, which would otherwise, while there are few agents, read all of the owner.
@@ -105,6 +105,6 @@ def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def take_exclusive_retraction_lock(session: AsyncSession, agent_id: UUID) -> None:
+async def take_exclusive_retraction_lock(session: Transaction, agent_id: UUID) -> None:
     """Wait for all holders of the shared lock and keep new ones out until the transaction ends."""
     await _EXCLUSIVE_LOCK.run(session, {"of_agent": agent_id})

@@ -123,7 +123,7 @@ _PARAMS: Final = {
 
 async def ensure_system_types(session: Executor, agent_id: UUID) -> None:
     """Create the agent's system types, and bring the properties schema of existing ones up to date."""
-    await ensure_query(agent_id).answer(session)
+    await ensure_query(agent_id).execute(session)
 
 
 def ensure_query(agent_id: UUID) -> BoundQuery[None]:

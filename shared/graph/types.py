@@ -5,23 +5,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any, Final, TypeVar, cast
-
-from sqlalchemy import Table
-from sqlalchemy.dialects.postgresql import insert
+from typing import Final, TypeVar
 
 from shared.database.locks import SHARED_WRITE_LOCK_SQL, exclusive_lock
 from shared.database.statements import (
     BoundQuery,
     CompiledStatement,
     Executor,
-    InTransaction,
     expand_values,
-    transaction_cache,
+    json_text,
 )
-from shared.database.tables import GraphEdgeType, GraphNodeType
+from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import Validators, one_line, refuse_bad_schema, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 
@@ -115,19 +111,21 @@ _EDGE_TYPES: Final = CompiledStatement(
     f"select {_COLUMNS_SQL}, source_types, target_types from graph_edge_types"
     f" where agent_id = {OWNED_AGENT_ID_SQL} order by name"
 )
-_NEW_COLUMNS: Final = (
-    *("name", "description", "properties_schema", "example_properties"),
-    *("created_by", "justification"),
+_NEW_COLUMNS_SQL: Final = (
+    "agent_id, name, description, properties_schema, example_properties, created_by, justification"
+)
+_NEW_VALUES_SQL: Final = (
+    f"{OWNED_AGENT_ID_SQL}, :name, :description, cast(:properties_schema as jsonb),"
+    " cast(:example_properties as jsonb), :created_by, :justification"
 )
 _INSERT_NODE_TYPE: Final = CompiledStatement(
-    insert(cast(Table, GraphNodeType.__table__)).values(agent_id=OWNED_AGENT_ID),
-    columns=_NEW_COLUMNS,
+    f"insert into graph_node_types ({_NEW_COLUMNS_SQL}) values ({_NEW_VALUES_SQL})"
 )
+# System types are created without the lock.
 _INSERT_EDGE_TYPE: Final = CompiledStatement(
-    insert(cast(Table, GraphEdgeType.__table__))
-    .values(agent_id=OWNED_AGENT_ID)
-    .on_conflict_do_nothing(),  # system types are created without the lock
-    columns=(*_NEW_COLUMNS, "source_types", "target_types"),
+    f"insert into graph_edge_types ({_NEW_COLUMNS_SQL}, source_types, target_types)"
+    f" values ({_NEW_VALUES_SQL}, cast(:source_types as jsonb), cast(:target_types as jsonb))"
+    " on conflict do nothing"
 )
 
 
@@ -141,7 +139,7 @@ class UnknownTypeError(ToolRefusalError):
 
 async def list_node_types(session: Executor, scope: GraphScope) -> list[NodeType]:
     """List the agent's node types by name."""
-    return await node_types_query(scope).answer(session)
+    return await node_types_query(scope).execute(session)
 
 
 def node_types_query(scope: GraphScope) -> BoundQuery[list[NodeType]]:
@@ -158,12 +156,12 @@ async def list_edge_types(session: Executor, scope: GraphScope) -> list[EdgeType
     ]
 
 
-async def get_node_type(session: InTransaction, scope: GraphScope, name: str) -> NodeType:
+async def get_node_type(session: Transaction, scope: GraphScope, name: str) -> NodeType:
     """Load a node type by name. Raises UnknownTypeError, which lists the types that exist."""
     return _find("node type", name, await list_node_types(session, scope))
 
 
-async def get_edge_type(session: InTransaction, scope: GraphScope, name: str) -> EdgeType:
+async def get_edge_type(session: Transaction, scope: GraphScope, name: str) -> EdgeType:
     """Load an edge type by name. Raises UnknownTypeError, which lists the types that exist."""
     return _find("edge type", name, await list_edge_types(session, scope))
 
@@ -178,7 +176,7 @@ def _find(kind: str, name: str, types: Sequence[_Type]) -> _Type:
 
 
 async def create_node_type(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -211,7 +209,7 @@ async def create_node_type(
 
 
 async def create_edge_type(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     *,
     name: str,
@@ -252,17 +250,17 @@ async def create_edge_type(
 
 
 async def _create(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     kind: str,
-    list_types: Callable[[InTransaction, GraphScope], Awaitable[list[_Type]]],
+    list_types: Callable[[Transaction, GraphScope], Awaitable[list[_Type]]],
     insert_statement: CompiledStatement,
     *,
     name: str,
     description: str,
     created_by: str,
     justification: str | None,
-    **columns: Any,
+    **columns: Json | Sequence[str],
 ) -> tuple[_Type, bool]:
     # Serialized, so that two transactions cannot create Country and COUNTRY.
     await exclusive_lock(session, scope.agent_id, f"{kind}s")
@@ -274,7 +272,7 @@ async def _create(
             f"There are {len(types_of_agent)} {kind}s already; use the one that fits best."
         )
     values = {
-        **columns,
+        **{column: json_text(value) for column, value in columns.items()},
         "name": name,
         "description": normalize_description(description),
         "created_by": created_by,
@@ -383,18 +381,18 @@ def edge_rules_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict
 
 
 def remember_types(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     schemas: Mapping[str, Json],
     rules: Mapping[str, EdgeRules],
 ) -> None:
     """Saves `get_node_schema` and `get_edge_rules` the answers of the queries above."""
-    cache = transaction_cache(session)
+    cache = session.cache
     for query, found in ((node_schemas_query, schemas), (edge_rules_query, rules)):
         cache |= {(query, scope.agent_id, name): value for name, value in found.items()}
 
 
-async def get_node_schema(session: InTransaction, scope: GraphScope, type_name: str) -> Json:
+async def get_node_schema(session: Transaction, scope: GraphScope, type_name: str) -> Json:
     """JSON Schema of the type's node properties. Raises UnknownTypeError.
 
     Also takes the shared write lock of the agent (see `shared.database.locks`). Cached for the transaction, since
@@ -403,21 +401,21 @@ async def get_node_schema(session: InTransaction, scope: GraphScope, type_name: 
     return await _cached(session, scope, type_name, node_schemas_query, get_node_type)
 
 
-async def get_edge_rules(session: InTransaction, scope: GraphScope, type_name: str) -> EdgeRules:
+async def get_edge_rules(session: Transaction, scope: GraphScope, type_name: str) -> EdgeRules:
     """Properties schema and allowed end types of an edge type; see `get_node_schema`."""
     return await _cached(session, scope, type_name, edge_rules_query, get_edge_type)
 
 
 async def _cached(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     type_name: str,
     query: Callable[[GraphScope, Iterable[str]], BoundQuery[dict[str, _T]]],
-    get_type: Callable[[InTransaction, GraphScope, str], Awaitable[object]],
+    get_type: Callable[[Transaction, GraphScope, str], Awaitable[object]],
 ) -> _T:
-    cache = transaction_cache(session)
+    cache = session.cache
     while (key := (query, scope.agent_id, type_name)) not in cache:
-        found = await query(scope, [type_name]).answer(session)
+        found = await query(scope, [type_name]).execute(session)
         if type_name in found:
             cache[key] = found[type_name]
         else:

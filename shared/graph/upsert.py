@@ -9,21 +9,18 @@ from uuid import UUID
 
 from shared.database.statements import (
     STRICT,
+    Batch,
     BoundQuery,
     CompiledStatement,
     Executor,
-    InTransaction,
-    RoundTrip,
-    Transaction,
     expand_values,
     json_text,
     uuid_array,
 )
-from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
-from shared.database.tables.base import Base
+from shared.database.transaction import Transaction
 from shared.enums import Entailment
 from shared.errors import RetrySoonError
-from shared.graph.grounding.evidence import RULES
+from shared.graph.grounding.check import RULES
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.prompt_format import format_utc, truncate_text
 from shared.graph.provenance import integrity
@@ -38,22 +35,30 @@ _IS_RETRACTED: Final = "exists (select from retracted)"
 _NOT_RETRACTED: Final = f"not {_IS_RETRACTED}"
 
 
-def _insert_sql(table: type[Base], parameter: str, condition: str, order: str = "") -> str:
-    """Insert the JSON rows of a parameter, which belong to the agent of the scope. The database fills in the other columns.
+WRITTEN_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    table: columns.split()
+    for table, columns in {
+        "graph_names": "type key reversed_key sorted_words_key name node_id step_id",
+        "graph_nodes": "id type name properties rules seal unsupported_since iteration_id step_id",
+        "graph_edges": "id type source_id target_id properties seal unsupported_since iteration_id step_id",
+        "evidence": "id node_id edge_id source_id first_byte end_byte quote_sha256 claims valid_from valid_to"
+        " as_of learned_at rules seal step_id",
+    }.items()
+}
+"""By table, besides `agent_id`. The database fills in the other columns."""
+
+
+def _insert_sql(table: str, parameter: str, condition: str, order: str = "") -> str:
+    """Insert the JSON rows of a parameter, which belong to the agent of the scope.
 
     The id of an element is derived from its unique columns, so two unique keys conflict at once. "On conflict do update"
     checks only one of them and fails on the other when two workers insert concurrently. "Do nothing" checks both.
     """
-    name = table.__tablename__
-    values = {
-        column.name: f"row.{column.name}"
-        for column in table.__table__.c
-        if column.server_default is None or column.name == "properties"
-    }
-    values["agent_id"] = OWNED_AGENT_ID_SQL
+    columns = WRITTEN_COLUMNS[table]
+    values = ", ".join(f"row.{column}" for column in columns)
     return (
-        f"insert into {name} ({', '.join(values)}) select {', '.join(values.values())}"
-        f" from jsonb_populate_recordset(cast(null as {name}), cast(:{parameter} as jsonb)) as row"
+        f"insert into {table} (agent_id, {', '.join(columns)}) select {OWNED_AGENT_ID_SQL}, {values}"
+        f" from jsonb_populate_recordset(cast(null as {table}), cast(:{parameter} as jsonb)) as row"
         f" where {condition} {order} on conflict do nothing"
     )
 
@@ -69,10 +74,10 @@ _WRITTEN_SQL: Final = (
 )
 _WRITE_FACTS: Final = CompiledStatement(
     "with retracted as (select 1 from sources where id = any(cast(:sources as uuid[])) and retracted_at is not null),"
-    f" taken as ({_insert_sql(GraphName, 'names', _NOT_RETRACTED, _IN_ORDER)} returning key),"
-    f" nodes as ({_insert_sql(GraphNode, 'nodes', _NOT_RETRACTED)} returning id),"
-    f" edges as ({_insert_sql(GraphEdge, 'edges', _NOT_RETRACTED)} returning id),"
-    f" inserted_evidence as ({_insert_sql(Evidence, 'evidence', _NOT_RETRACTED)}),"
+    f" taken as ({_insert_sql('graph_names', 'names', _NOT_RETRACTED, _IN_ORDER)} returning key),"
+    f" nodes as ({_insert_sql('graph_nodes', 'nodes', _NOT_RETRACTED)} returning id),"
+    f" edges as ({_insert_sql('graph_edges', 'edges', _NOT_RETRACTED)} returning id),"
+    f" inserted_evidence as ({_insert_sql('evidence', 'evidence', _NOT_RETRACTED)}),"
     f" result as (select {_WRITTEN_SQL} as written, {_IS_RETRACTED} as is_retracted)"
     f" select *, {_refuse_commit_sql('written <> :expected or is_retracted')} from result"
 )
@@ -83,7 +88,7 @@ _RESULT_SQL: Final = (
 # Of their own: the services that write facts may not write citations, and not all that write conclusions may write edges.
 # PostgreSQL demands the right even of what writes nothing.
 _WRITE_CONCLUSIONS: Final = CompiledStatement(
-    f"with written as ({_insert_sql(GraphNode, 'nodes', 'true')} returning id),"
+    f"with written as ({_insert_sql('graph_nodes', 'nodes', 'true')} returning id),"
     " cited as (insert into citations (conclusion_id, cited_id)"
     "   select conclusion_id, cited_id from jsonb_to_recordset(cast(:citations as jsonb)) as row"
     "   (conclusion_id uuid, cited_id uuid) on conflict do nothing),"
@@ -94,28 +99,28 @@ _WRITE_CONCLUSIONS: Final = CompiledStatement(
     f"     and coalesce(node_id, edge_id) = any(cast(:cited_elements as uuid[])))), {_RESULT_SQL}"
 )
 _WRITE_LINKS: Final = CompiledStatement(
-    f"with written as ({_insert_sql(GraphEdge, 'edges', 'true')} returning id), {_RESULT_SQL}"
+    f"with written as ({_insert_sql('graph_edges', 'edges', 'true')} returning id), {_RESULT_SQL}"
 )
 _UPDATE_SQL: Final = {
     kind: (
         # `expand_values` fills in the ids of the quoted sources.
         "with retracted as (select 1 from sources where id in ({values}) and retracted_at is not null),"
-        f" element as (update {kind.table.__tablename__}"
+        f" element as (update {kind.table}"
         # The new evidence quotes a source that is not retracted.
         "   set unsupported_since = null, updated_at = clock_timestamp(),"
         "     properties = cast(:properties as jsonb), seal = :seal"
         f"   where {IS_OWNED_SQL} and id = :id and {_NOT_RETRACTED} returning id),"
-        f" inserted_evidence as ({_insert_sql(Evidence, 'evidence', 'exists (select from element)')})"
+        f" inserted_evidence as ({_insert_sql('evidence', 'evidence', 'exists (select from element)')})"
         f" select exists (select from element) as is_written, {_IS_RETRACTED} as is_retracted"
     )
     for kind in (NODES, EDGES)
 }
 _LOCK: Final = {
     kind: CompiledStatement(
-        f"select id, properties, seal from {kind.table.__tablename__} where agent_id = {OWNED_AGENT_ID_SQL} and "
-        + " and ".join(f"{column.key} = :{column.key}" for column in kind.identity)
+        f"select id, properties, seal from {kind.table} where agent_id = {OWNED_AGENT_ID_SQL} and "
+        + " and ".join(f"{column} = :{column}" for column in kind.identity)
         # "No key update": writers of edges or evidence share-lock the key and need not wait.
-        + f" for no key update of {kind.table.__tablename__}"
+        + f" for no key update of {kind.table}"
     )
     for kind in (NODES, EDGES)
 }
@@ -174,13 +179,13 @@ class ElementBuffer:
             (row["type"], row["key"]): (row["node_id"], node_name) for row in names
         }
 
-    def ask(self, trip: RoundTrip) -> None:
+    def add_to(self, batch: Batch) -> None:
         """See `Buffer`. The statement's `read` raises RetrySoonError if another transaction has written one of the elements
         or names meanwhile, or a quoted source was retracted.
         """
         if self._evidence or self._names:
             self._ask(
-                trip,
+                batch,
                 _WRITE_FACTS,
                 len(self._nodes) + len(self._edges) + len(self._names),
                 sources=uuid_array({row["source_id"] for row in self._evidence}),
@@ -190,17 +195,17 @@ class ElementBuffer:
             return
         if self._nodes:
             self._ask(
-                trip,
+                batch,
                 _WRITE_CONCLUSIONS,
                 len(self._nodes),
                 citations=json_text(self._citations),
                 cited_elements=uuid_array(self._cited_elements),
             )
         if self._edges:
-            self._ask(trip, _WRITE_LINKS, len(self._edges))
+            self._ask(batch, _WRITE_LINKS, len(self._edges))
 
     def _ask(
-        self, trip: RoundTrip, statement: CompiledStatement, expected: int, **params: Any
+        self, batch: Batch, statement: CompiledStatement, expected: int, **params: Any
     ) -> None:
         all_params = {
             **self.scope.sql_params,
@@ -210,7 +215,7 @@ class ElementBuffer:
             STRICT: False,
             **params,
         }
-        trip.ask(BoundQuery(statement, all_params, partial(_check_written, expected)))
+        batch.add(BoundQuery(statement, all_params, partial(_check_written, expected)))
 
     def clear(self) -> None:
         """See `Buffer`."""
@@ -239,7 +244,7 @@ def element_buffer(session: Executor) -> ElementBuffer | None:
 
 
 @asynccontextmanager
-async def buffering(session: InTransaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
+async def buffering(session: Transaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
     """The buffer of the transaction. If it has none: a new one, which is written when the block ends.
 
     Raises RetrySoonError like `ElementBuffer.ask`; the caller must then roll back.
@@ -249,9 +254,9 @@ async def buffering(session: InTransaction, scope: GraphScope) -> AsyncIterator[
         return
     buffer = ElementBuffer(scope)
     yield buffer
-    trip = RoundTrip()
-    buffer.ask(trip)
-    await trip.make(session)
+    batch = Batch()
+    buffer.add_to(batch)
+    await batch.execute(session)
 
 
 @dataclass(frozen=True)
@@ -285,7 +290,7 @@ class Element:
 
     def compute_seal(self, change: PropertyChange) -> bytes:
         """The seal for this content."""
-        identity = [self.identity[column.key] for column in self.kind.identity]
+        identity = [self.identity[column] for column in self.kind.identity]
         return self.broken_seal or integrity.element_seal(
             self.kind.name,
             element_id=self.id,
@@ -296,7 +301,7 @@ class Element:
             rules=self.rules,
         )
 
-    async def lock_row(self, session: InTransaction) -> "LockedElement | None":
+    async def lock_row(self, session: Transaction) -> "LockedElement | None":
         """Lock and load the existing row; None if there is none.
 
         Its id can differ from the derived one: a merge can have given an element this identity.
@@ -306,7 +311,7 @@ class Element:
             return None
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
-    async def insert(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
+    async def insert(self, session: Transaction, change: PropertyChange, evidence: Rows) -> None:
         """Insert the row, its names and its evidence."""
         async with buffering(session, self.scope) as buffer:
             add = buffer.add_node if self.kind is NODES else buffer.add_edge
@@ -314,7 +319,7 @@ class Element:
             if self.names:
                 buffer.add_names(self.names, self.identity["name"])
 
-    async def update(self, session: InTransaction, change: PropertyChange, evidence: Rows) -> None:
+    async def update(self, session: Transaction, change: PropertyChange, evidence: Rows) -> None:
         """Update the row, which exists and is locked, and insert its names and the evidence.
 
         Raises RetrySoonError if a quoted source was retracted meanwhile, RuntimeError if the row does not exist.
@@ -380,7 +385,7 @@ class UpsertResult:
 
 
 async def upsert_element(
-    session: InTransaction,
+    session: Transaction,
     element: Element,
     quotes: Sequence[VerifiedQuote],
     check: Callable[[Json], None],
@@ -446,7 +451,7 @@ def _evidence_row(element: Element, evidence_id: UUID, quote: VerifiedQuote) -> 
     return {
         **sealed,
         "id": evidence_id,
-        element.kind.evidence_column.key: element.id,
+        element.kind.evidence_column: element.id,
         "step_id": element.scope.step_id,
         "seal": integrity.evidence_seal(evidence_id=evidence_id, element_id=element.id, **sealed),
     }

@@ -31,7 +31,7 @@ _KEPT: Final = frozenset({"model", "messages", "input", "tools", "text", "backgr
 _KEYWORDS: Final = frozenset(
     {"maxItems", "minItems", "additionalProperties", "strict", "anyOf", "enum", "$ref", "$defs"}
 )
-"""Of schemas. Code checks the answers in any case."""
+"""Keywords of schemas that can be left out: code checks the answers in any case."""
 _SCHEMA: Final = "Answer with JSON that fits this JSON Schema, and with nothing else:\n{}"
 _REASONING: Final = re.compile(
     r"\b(reasoning_(?!effort)\w+)\b|['\"`](reasoning|thinking|thought)['\"`]"
@@ -41,6 +41,16 @@ _REQUIRED_BACK: Final = re.compile(
     re.IGNORECASE,
 )
 _UNKNOWN_REASONING: Final = "This call was made without reasoning."
+_NO_TEXT: Final = "(no text)"
+"""Content of a message with calls alone, for servers that refuse an empty one."""
+_ABOUT_CONTENT: Final = re.compile(r"(?<![\w-])contents?(?![\w-])", re.IGNORECASE)
+_ABOUT_NULL: Final = re.compile(
+    r"\b(null|nil|NoneType|None|string|str|array|list|required|missing|empty|non-?empty|blank|at least)\b|不能为空|为空",
+    re.IGNORECASE,
+)
+_MUST_HAVE_TEXT: Final = re.compile(
+    r"\b(non-?empty|empty|blank|at least|min_?length|too short)\b|不能为空|为空", re.IGNORECASE
+)
 _UNKNOWN_SIGNATURE: Final = "skip_thought_signature_validator"
 """Google documents it for calls that another model has made."""
 _NOT_A_PARAMETER: Final = re.compile(
@@ -127,7 +137,7 @@ class Change:
 
 @dataclass
 class Adaptations:
-    """What the models of one server are sent differently, for the lifetime of the process.
+    """Changes to the requests for the models of one server, for the lifetime of the process.
 
     A refusal that names a parameter is tried again with what it asks for, or without the parameter. What helped is
     remembered for the model. The recorded call and its hash do not change.
@@ -141,7 +151,7 @@ class Adaptations:
     _told: set[tuple[str, str]] = field(default_factory=set)
 
     def changes(self, model: str) -> Sequence[Change]:
-        """What is known of `model`."""
+        """Return the changes learned for `model`."""
         return self._by_model.get(model, ())
 
     def tell(self, model: str, key: str, message: str) -> None:
@@ -160,7 +170,7 @@ class Adaptations:
         last: Change | None = None
         earlier = changes
         while True:
-            adapted = apply(body, changes)
+            adapted = apply(body, changes) if changes else body
             try:
                 answer = await send(adapted)
             except VigilError as error:
@@ -179,7 +189,8 @@ class Adaptations:
                 reasons[change], last, earlier = error, change, changes
                 changes = [each for each in changes if each.name != change.name] + [change]
             else:
-                self._remember(model, changes, reasons)
+                if reasons:
+                    self._remember(model, changes, reasons)
                 return answer
 
     def _remember(
@@ -200,14 +211,20 @@ class Adaptations:
         if isinstance(error, AnswerError) and error.has_no_end and "stream" not in self.always:
             yield Change("stream")
             return
+        words = _STATUS.sub("", str(error).replace(self.server, ""))
         if isinstance(error, RefusedAloneError):
             if "tool_choice" in body:
                 # Some servers fail on a forced call.
                 yield Change("tool_choice")
+            yield from _content_changes(body, words)
             return
-        if not _is_refusal(error):
+        if isinstance(error, AnswerError):
+            # Never from a model's words: a web page could make the model say that the server cannot stream.
+            is_refusal = error.is_error_body and not error.is_filtered
+        else:
+            is_refusal = isinstance(error, PermanentError) and error.code == REFUSED_REQUEST
+        if not is_refusal:
             return
-        words = _STATUS.sub("", str(error).replace(self.server, ""))
         param = getattr(error.__cause__, "param", None)
         found = [
             each
@@ -225,14 +242,7 @@ class Adaptations:
 
 
 class NoCallError(AnswerError):
-    """The model wrote text although the request demanded a tool call."""
-
-
-def _is_refusal(error: VigilError) -> bool:
-    if isinstance(error, PermanentError):
-        return error.code == REFUSED_REQUEST
-    # Never from a model's words: a web page could make the model say that the server cannot stream.
-    return isinstance(error, AnswerError) and error.is_error_body and not error.is_filtered
+    """The model made no tool call although the request demanded one."""
 
 
 def apply(body: Json, changes: Iterable[Change]) -> Json:
@@ -310,7 +320,10 @@ def _with_schema_as_text(body: Json, value: Any) -> Json:
 
 
 def _with_field(messages: Sequence[Json], name: str, value: Any) -> list[Json]:
-    """The assistant's messages without the field `name`, or with `value` where a message with calls lacks it."""
+    """The assistant's messages without the field `name`, or with `value` where a message with calls lacks it.
+
+    An empty content counts as none, so that a text can replace it.
+    """
     changed = []
     for message in messages:
         if message.get("role") == "assistant":
@@ -318,6 +331,8 @@ def _with_field(messages: Sequence[Json], name: str, value: Any) -> list[Json]:
                 message = _without_field(message, name)
             elif message.get("tool_calls") and name == "thought_signature":
                 message = {**message, "tool_calls": _signed(message["tool_calls"], value)}
+            elif message.get("tool_calls") and name == "content":
+                message = {**message, name: message.get(name) or value}
             elif message.get("tool_calls"):
                 message = {name: value, **message}
         changed.append(message)
@@ -397,7 +412,7 @@ def _keywords(value: Any) -> set[str]:
 
 
 def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> Sequence[Change]:
-    """What can be sent instead of the parameter `name`, which the server refuses."""
+    """Return the change to try instead of the parameter `name`, which the server refuses."""
     if name in _KEYWORDS:
         return ()
     if name in _LIMITS:
@@ -448,11 +463,23 @@ def _message_changes(body: Json, words: str) -> Iterator[Change]:
             yield Change("messages.thought_signature", _UNKNOWN_SIGNATURE)
         elif match := _REASONING.search(words):
             yield Change(f"messages.{match[1] or match[2]}", _UNKNOWN_REASONING)
+    yield from _content_changes(body, words)
     usual = {"role", "content", "tool_calls", "id", "type", "function"}
     further = {name for each in [*assistants, *calls] for name in each} - usual
     for name in sorted(further, key=len, reverse=True):
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", words):
             yield Change(f"messages.{name}")
+
+
+def _content_changes(body: Json, words: str) -> Iterator[Change]:
+    """A text in place of no content beside calls: an empty one, or a short one if the server requires that."""
+    messages = body.get("messages") or ()
+    without_text = any(each.get("tool_calls") and not each.get("content") for each in messages)
+    is_about_it = _ABOUT_CONTENT.search(words) and _ABOUT_NULL.search(words)
+    if without_text and is_about_it and not _NOT_A_PARAMETER.search(words):
+        yield Change("messages.content", "")
+        if _MUST_HAVE_TEXT.search(words):
+            yield Change("messages.content", _NO_TEXT)
 
 
 def _asked_values(words: str) -> dict[str, Any]:

@@ -7,16 +7,18 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 import codecs
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
 import orjson
 
+from shared.billing.resumable_call import CallLostError
 from shared.database.text import storable
-from shared.errors import TransientError
+from shared.errors import PermanentError, TransientError
 from shared.llm.messages import (
     CONTENT_PARTS,
     THOUGHTS,
@@ -24,6 +26,7 @@ from shared.llm.messages import (
     ToolCall,
     assistant_message,
 )
+from shared.llm.repair import dump_json
 
 EXCERPT_CHARS: Final = 500
 """Characters of the server's answer that are stored with an error."""
@@ -52,7 +55,9 @@ _MESSAGE_KEYS: Final = frozenset({"message", "delta", "text"})
 _ANSWER_KEYS: Final = frozenset(
     {"content", "tool_calls", "function_call", "refusal", "reasoning_content", "reasoning"}
 )
-_PARSED_KEYS: Final = frozenset({"role", "content", "tool_calls", "function_call", "refusal"})
+_PARSED_KEYS: Final = frozenset(
+    {"role", "content", "tool_calls", "function_call", "refusal", "usage"}
+)
 """Fields of a message that are parsed. The others are kept as they are, if the message has tool calls."""
 _PARSED_CALL_KEYS: Final = frozenset({"id", "index", "type", "function"})
 _PARSED_FUNCTION_KEYS: Final = frozenset({"name", "arguments", "parameters"})
@@ -107,6 +112,8 @@ class Usage:
     """The tier that served the request, such as `flex`: it has prices of its own."""
     fault: str | None = None
     """Why the usage is unusable, if it is."""
+    is_missing: bool = False
+    """Whether the server sent no usage, or none but zeros."""
     read_tokens: int | None = None
     """The input tokens at the most: some servers count those of their cache apart."""
 
@@ -126,14 +133,16 @@ class AnswerError(TransientError):
         usage: Usage = UNKNOWN_USAGE,
         counts: bool = True,
         is_error_body: bool = False,
+        is_filtered: bool = False,
+        has_no_end: bool = False,
         generation: str = "",
     ) -> None:
         super().__init__(message, counts=counts)
         self.generation = generation
-        """What the model generated, if the server could not parse it and sent it as an error."""
-        self.is_filtered = False
+        """Text that the model generated, if the server could not parse it and sent it as an error."""
+        self.is_filtered = is_filtered
         """Whether a filter of the provider withheld the answer, because of the request or of the answer."""
-        self.has_no_end = False
+        self.has_no_end = has_no_end
         """Whether the server ended a stream without saying that the answer is complete."""
         self.is_error_body = is_error_body
         """Whether the message is the server's own error, not text of a model."""
@@ -141,8 +150,6 @@ class AnswerError(TransientError):
         self.excerpt: str = storable(excerpt[:EXCERPT_CHARS])
         """The beginning of the server's answer."""
         self.usage = usage
-        self.is_recorded = False
-        """Whether it is recorded in the ledger."""
 
     @property
     def is_whole(self) -> bool:
@@ -155,6 +162,25 @@ class AnswerTimeoutError(AnswerError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, kind=FailureKind.TIMEOUT)
+
+
+class LostAnswerError(CallLostError):
+    """An answer that the server has stored is `unusable`. It will not change, so the call must be sent again."""
+
+    def __init__(self, unusable: AnswerError) -> None:
+        super().__init__(str(unusable))
+        self.unusable = unusable
+
+
+class NoAnswerError(PermanentError):
+    """The model refused, repeated itself or gave an empty answer too often.
+
+    `is_filtered`: a filter of the provider withheld the last answer.
+    """
+
+    def __init__(self, message: str, *, is_filtered: bool = False) -> None:
+        super().__init__("no_answer", message)
+        self.is_filtered = is_filtered
 
 
 class MalformedAnswerError(ValueError):
@@ -189,7 +215,7 @@ def parse_usage(
     ignored.
     """
     body = body if isinstance(body, dict) else {}
-    raw, tier = body.get("usage"), body.get("service_tier")
+    raw, tier = _raw_usage(body), body.get("service_tier")
     if isinstance(raw, dict):
         input_name, output_name = (
             _OTHER_NAMES[name] if name not in raw and _OTHER_NAMES[name] in raw else name
@@ -198,19 +224,56 @@ def parse_usage(
         unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
         if not unusable:
             read, written = int(raw[input_name]), int(raw[output_name])
-            input_tokens = read + _apart(raw, read)
+            # Anthropic counts what is read from its cache, or written to it, beside the input. Other servers use the names
+            # for a part of the input, so a smaller count is taken for one.
+            beside: list[Any] = [
+                raw.get(f"cache_{what}_input_tokens") for what in ("read", "creation")
+            ]
+            apart = sum(int(count) for count in beside if _is_count(count))
+            input_tokens = read + apart if apart > read else read
+            details = [each for each in raw.values() if isinstance(each, dict)]
+            in_cache = sum(
+                int(count)
+                for counts in (raw, *details)
+                for name, count in counts.items()
+                if "cache" in name and _is_count(count)
+            )
+            of_output = raw.get(f"{output_name}_details")
+            reasoning: Any = (
+                of_output.get("reasoning_tokens") if isinstance(of_output, dict) else None
+            )
             return Usage(
                 input_tokens,
                 written,
                 max(_cached_tokens(raw, input_tokens), default=0),
-                _detail(raw, output_name, "reasoning_tokens", written),
+                int(reasoning) if _is_count(reasoning) and reasoning <= written else 0,
                 tier if isinstance(tier, str) else None,
-                read_tokens=_read_tokens(raw, read),
+                is_missing=not input_tokens and not written,
+                read_tokens=read + in_cache,
             )
         reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
     else:
         reason = "it sent none" if raw is None else f"it is {_excerpt(raw)}"
-    return Usage(fault=f"the server's usage is not usable: {reason}")
+    return Usage(fault=f"the server's usage is not usable: {reason}", is_missing=raw is None)
+
+
+def _raw_usage(body: Any) -> Any:
+    """The usage of an answer or of a chunk, wherever the server puts it; None if it sends none.
+
+    Moonshot streams it in the choice of the last chunk, Groq in `x_groq`.
+    """
+    if not isinstance(body, dict):
+        return None
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else choices
+    places = [body, body.get("x_groq"), choice]
+    if isinstance(choice, dict):
+        places += [choice.get("delta"), choice.get("message")]
+    found = (each.get("usage") for each in places if isinstance(each, dict))
+    return next((usage for usage in found if usage is not None), None)
+
+
+NO_USAGE: Final = parse_usage(None)
 
 
 def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Iterator[int]:
@@ -226,35 +289,6 @@ def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Itera
             yield int(value) if value <= most else 0
 
 
-def _apart(usage: Mapping[str, Any], input_tokens: int) -> int:
-    """The tokens that Anthropic counts beside the input: those read from its cache and written to it.
-
-    Other servers use the names for a part of the input, so a smaller count is taken for one.
-    """
-    counts: list[Any] = [usage.get(f"cache_{what}_input_tokens") for what in ("read", "creation")]
-    tokens = sum(int(count) for count in counts if _is_count(count))
-    return tokens if tokens > input_tokens else 0
-
-
-def _read_tokens(usage: dict[str, Any], input_tokens: int) -> int:
-    """The input tokens with all that the server counts as of its cache."""
-    details = [each for each in usage.values() if isinstance(each, dict)]
-    cached = sum(
-        count
-        for counts in (usage, *details)
-        for name, count in counts.items()
-        if "cache" in name and _is_count(count)
-    )
-    return input_tokens + int(cached)
-
-
-def _detail(usage: dict[str, Any], name: str, detail: str, most: int) -> int:
-    """A count of `prompt_tokens_details` and the like; 0 if it is missing or implausible."""
-    details = usage.get(f"{name}_details")
-    count: Any = details.get(detail) if isinstance(details, dict) else None
-    return int(count) if _is_count(count) and count <= most else 0
-
-
 @dataclass
 class AnswerParts:
     """The content of an answer, complete or so far, independent of the server's format."""
@@ -263,16 +297,11 @@ class AnswerParts:
     refusal: str = ""
     calls: list[ToolCall] = field(default_factory=list)
     finish_reason: str | None = None
-    usage: Usage = field(default_factory=lambda: parse_usage(None))
+    usage: Usage = NO_USAGE
     more: dict[str, Any] = field(default_factory=dict)
     """Further fields of the message, such as reasoning, but for texts."""
     more_texts: dict[str, list[str]] = field(default_factory=dict)
     """Further fields that are texts, in pieces."""
-
-    @property
-    def sent(self) -> dict[str, Any]:
-        """The further fields of the message."""
-        return self.more | {name: "".join(pieces) for name, pieces in self.more_texts.items()}
 
     @property
     def text(self) -> str:
@@ -293,7 +322,8 @@ class AnswerParts:
             case list() as parts:
                 for part in parts:
                     self._add_part(part)
-                if any(isinstance(part, dict) and not _is_text(part) for part in parts):
+                kinds = [part.get("type", "text") for part in parts if isinstance(part, dict)]
+                if any(kind not in ("text", "output_text") for kind in kinds):
                     self.more = merged(self.more, {CONTENT_PARTS: parts})
             case {"type": _} | {"text": _} as part:
                 self._add_part(part)
@@ -320,78 +350,70 @@ class AnswerParts:
                 self.texts.append(text)
 
     def answer(self, server: str, raw_answer: str) -> ChatAnswer:
-        """Returns the answer. Raises AnswerError if it is a refusal, too large or empty."""
-        fault = self._fault()
+        """Returns the answer. Raises AnswerError if it is a refusal, broken off, too large or empty.
+
+        `raw_answer` is what the error shows.
+        """
+        text, reason = self.text, self.finish_reason
+        more = self.more | {name: "".join(pieces) for name, pieces in self.more_texts.items()}
+        is_empty = not text and not self.calls
+        is_filtered = _FILTERED.search(reason or "") is not None
+        is_broken = reason not in (None, LIMIT_REASON, *_SUCCESS)
+        arguments = [call.arguments for call in self.calls]
+        length = len(text) + sum(map(len, arguments)) + (len(as_text(more)) if more else 0)
+        fault: str | None = None
+        if self.refusal and is_empty:
+            fault = f"the model refused: {_excerpt(self.refusal)}"
+        elif is_filtered:
+            words = _excerpt(text or reason)
+            fault = f"the server's content filter withheld the answer: {words}"
+        elif reason == "error":
+            fault = f"the server cancelled the answer: {_excerpt(text)}"
+        elif is_broken:
+            fault = f"the answer broke off ({reason}): {_excerpt(text)}"
+        elif len(self.calls) > MAX_PARSED_CALLS:
+            fault = f"the answer has {len(self.calls)} tool calls, more than {MAX_PARSED_CALLS}"
+        elif not all(call.name for call in self.calls):
+            fault = "a tool call of the answer names no tool"
+        elif length > MAX_ANSWER_CHARS:
+            fault = f"the answer has {length} characters, more than {MAX_ANSWER_CHARS}"
+        elif reason == LIMIT_REASON and is_empty:
+            fault = "the model used up its output tokens before it answered; raise VIGIL_MAX_OUTPUT_TOKENS"
+        elif reason == LIMIT_REASON:
+            repeated = _repeated_text(arguments[-1] if arguments else text)
+            if repeated is not None:
+                fault = f"the model repeated itself until it reached its token limit: {_excerpt(repeated)}"
         if fault is not None:
-            is_broken = self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS)
-            is_filtered = is_broken and self._is_filtered
-            kind = FailureKind.NO_ANSWER if is_filtered or not is_broken else FailureKind.UNUSABLE
-            error = AnswerError(
-                f"{server}: {fault}", kind=kind, excerpt=raw_answer, usage=self.usage
+            is_answer = is_broken and not is_filtered
+            raise AnswerError(
+                f"{server}: {fault}",
+                kind=FailureKind.UNUSABLE if is_answer else FailureKind.NO_ANSWER,
+                excerpt=raw_answer,
+                usage=self.usage,
+                is_filtered=is_filtered,
             )
-            error.is_filtered = is_filtered
-            raise error
-        text = self.text if self.calls else THOUGHTS.sub("", self.text)
+        text = text if self.calls else THOUGHTS.sub("", text)
         return ChatAnswer(
-            message=assistant_message(text or None, self.calls, self.sent),
-            finish_reason=self.finish_reason or ("tool_calls" if self.calls else "stop"),
+            message=assistant_message(text or None, self.calls, more),
+            finish_reason=reason or ("tool_calls" if self.calls else "stop"),
             input_tokens=self.usage.input_tokens,
             output_tokens=self.usage.output_tokens,
             cached_tokens=self.usage.cached_tokens,
             reasoning_tokens=self.usage.reasoning_tokens,
             service_tier=self.usage.service_tier,
             usage_fault=self.usage.fault,
+            lacks_usage=self.usage.is_missing,
             read_tokens=self.usage.read_tokens,
         )
 
-    @property
-    def _is_filtered(self) -> bool:
-        return _FILTERED.search(self.finish_reason or "") is not None
 
-    def _fault(self) -> str | None:
-        is_empty = not self.text and not self.calls
-        if self.refusal and is_empty:
-            return f"the model refused: {_excerpt(self.refusal)}"
-        if self._is_filtered:
-            words = _excerpt(self.text or self.finish_reason)
-            return f"the server's content filter withheld the answer: {words}"
-        if self.finish_reason == "error":
-            return f"the server cancelled the answer: {_excerpt(self.text)}"
-        if self.finish_reason not in (None, LIMIT_REASON, *_SUCCESS):
-            return f"the answer broke off ({self.finish_reason}): {_excerpt(self.text)}"
-        if len(self.calls) > MAX_PARSED_CALLS:
-            return f"the answer has {len(self.calls)} tool calls, more than {MAX_PARSED_CALLS}"
-        if not all(call.name for call in self.calls):
-            return "a tool call of the answer names no tool"
-        arguments = [call.arguments for call in self.calls]
-        length = len(self.text) + sum(map(len, arguments)) + len(as_text(self.sent))
-        if length > MAX_ANSWER_CHARS:
-            return f"the answer has {length} characters, more than {MAX_ANSWER_CHARS}"
-        return self._limit_fault(is_empty, arguments)
-
-    def _limit_fault(self, is_empty: bool, arguments: Sequence[str]) -> str | None:
-        if self.finish_reason != LIMIT_REASON:
-            return None
-        if is_empty:
-            return (
-                "the model used up its output tokens before it answered; "
-                "raise VIGIL_MAX_OUTPUT_TOKENS"
-            )
-        repeated = _repeated_text(arguments[-1] if arguments else self.text)
-        if repeated is not None:
-            return (
-                f"the model repeated itself until it reached its token limit: {_excerpt(repeated)}"
-            )
-        return None
-
-
+@dataclass
 class _EventLines:
     """Decodes server-sent events: takes bytes and yields the data of complete events."""
 
-    def __init__(self) -> None:
-        self._line: list[bytes] = []
-        self._data: list[bytes] = []
-        self._ended_with_return = False
+    _line: list[bytes] = field(default_factory=list)
+    _data: list[bytes] = field(default_factory=list)
+    _ended_with_return: bool = False
 
     def feed(self, piece: bytes, *, is_last: bool = False) -> Iterator[str]:
         if piece:
@@ -494,8 +516,11 @@ class Received:
             body = b"".join(self._body).decode("utf-8", "replace")
             return _parse_completion(self._server, body, has_priced_tiers=self._has_priced_tiers)
         for data in self._lines.feed(b"", is_last=True):
-            if not _is_whole(data):
-                raise self._cut_off("its last event is incomplete")
+            try:
+                read_json(data)
+            except ValueError:
+                if data.strip() != _END:
+                    raise self._cut_off("its last event is incomplete") from None
             self._take_event(data)
         parts = self._parts
         if not self._has_choice and not self._block_reason:
@@ -509,23 +534,22 @@ class Received:
             ToolCall(call.id, call.name, "".join(call.arguments), call.sent) for call in self._calls
         ]
         if parts.finish_reason is None:
-            error = self._cut_off("the stream ended without a finish reason")
-            error.has_no_end = self.is_done
-            raise error
-        return parts.answer(self._server, parts.refusal or self._beginning)
+            raise self._cut_off("the stream ended without a finish reason", has_no_end=self.is_done)
+        return parts.answer(self._server, parts.refusal or parts.text or self._beginning_chunks)
 
     def progress(self) -> str:
         """Describes what was received so far."""
         return f"{self.bytes} bytes, {self.characters} characters of an answer"
 
     def explained(self, error: AnswerError) -> AnswerError:
-        """Adds what was received so far to `error`."""
+        """`error` with what was received so far."""
         if error.excerpt:
             return error
         if error.kind is FailureKind.CUT_OFF and error.counts:
             return self._cut_off(str(error))
-        error.excerpt = storable(self._beginning[:EXCERPT_CHARS])
-        return error
+        explained = copy(error)
+        explained.excerpt = storable(self._beginning[:EXCERPT_CHARS])
+        return explained
 
     @property
     def _beginning(self) -> str:
@@ -541,7 +565,7 @@ class Received:
         """
         return UNKNOWN_USAGE if self._parts.finish_reason is None else self._parts.usage
 
-    def _cut_off(self, reason: str) -> AnswerError:
+    def _cut_off(self, reason: str, *, has_no_end: bool = False) -> AnswerError:
         """Returns the error for a body that ended too early."""
         amount = f"{self.characters} characters" if self._is_stream else f"{self.bytes} bytes"
         return AnswerError(
@@ -549,6 +573,7 @@ class Received:
             kind=FailureKind.CUT_OFF,
             excerpt=self._beginning,
             usage=self._final_usage,
+            has_no_end=has_no_end,
         )
 
     def _take_event(self, data: str) -> bool:
@@ -576,9 +601,10 @@ class Received:
         choice = _first_choice(chunk)
         if self._has_priced_tiers:
             self._service_tier = chunk.get("service_tier") or self._service_tier
-        if chunk.get("usage") is not None:
+        if _raw_usage(chunk) is not None:
             self._parts.usage = parse_usage({**chunk, "service_tier": self._service_tier})
-        self._block_reason = _block_reason(chunk) or self._block_reason
+        if not chunk.keys().isdisjoint(_FEEDBACK):
+            self._block_reason = _block_reason(chunk) or self._block_reason
         if choice is None:
             return False
         self._has_choice = True
@@ -600,19 +626,16 @@ class Received:
                 self._thoughts = (self._thoughts + thought)[-_REPETITIONS * _MAX_PERIOD :]
         if self.characters - self._checked_characters >= _REPEATED_CHARS:
             self._checked_characters = self.characters
-            self._stop_repetition()
+            newest = self._calls[-1].newest if self._calls else self.text or self._thoughts
+            if (repeated := _repeated_text(newest)) is not None:
+                # Weak models do so until their token limit, for minutes.
+                raise AnswerError(
+                    f"{self._server}: the model repeated itself, so its answer was stopped after"
+                    f" {self.characters} characters: {_excerpt(repeated)}",
+                    kind=FailureKind.NO_ANSWER,
+                    excerpt=newest,
+                )
         return text_characters > 0
-
-    def _stop_repetition(self) -> None:
-        """Raises AnswerError if the model repeats itself: weak ones do so until their token limit, for minutes."""
-        newest = self._calls[-1].newest if self._calls else self.text or self._thoughts
-        if (repeated := _repeated_text(newest)) is not None:
-            raise AnswerError(
-                f"{self._server}: the model repeated itself, so its answer was stopped after"
-                f" {self.characters} characters: {_excerpt(repeated)}",
-                kind=FailureKind.NO_ANSWER,
-                excerpt=newest,
-            )
 
     def _take_call(self, chunk: dict[str, Any]) -> None:
         has_function = chunk.get("function") or "name" in chunk
@@ -690,9 +713,12 @@ def _first_choice(completion: Any) -> dict[str, Any] | None:
     return choices[0]
 
 
+_FEEDBACK: Final = ("promptFeedback", "prompt_feedback")
+
+
 def _block_reason(body: dict[str, Any]) -> str | None:
     """The finish reason of a request that Gemini blocks. The response has no choice then."""
-    feedback = body.get("promptFeedback") or body.get("prompt_feedback")
+    feedback = next((body[name] for name in _FEEDBACK if body.get(name)), None)
     reason = feedback if isinstance(feedback, dict) else {}
     words = reason.get("blockReason") or reason.get("block_reason")
     return f"content_filter: {words}" if words and isinstance(words, str) else None
@@ -711,20 +737,19 @@ def _choice_message(choice: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choice_finish_reason(choice: dict[str, Any]) -> str | None:
-    """The finish reason; that of the gateway's provider if it says that the answer is not complete."""
-    reasons = [_reason(choice.get(name)) for name in ("native_finish_reason", "finish_reason")]
+    """The finish reason in lower case, LIMIT_REASON for all those of the token limit; that of the gateway's provider if it
+    says that the answer is not complete.
+    """
+    reasons: list[str | None] = []
+    for name in ("native_finish_reason", "finish_reason"):
+        value = choice.get(name)
+        if isinstance(value, dict):
+            value = value.get("type") or value.get("reason")
+        value = value if isinstance(value, str) else ""
+        reason = value.lower().strip("<|> ").replace("-", "_").removeprefix("finish_reason_")
+        reasons.append(LIMIT_REASON if reason in _LIMIT else reason or None)
     incomplete = (reason for reason in reasons if reason is not None and reason not in _SUCCESS)
     return next(incomplete, None) or reasons[1] or reasons[0]
-
-
-def _reason(value: Any) -> str | None:
-    """A finish reason in lower case; LIMIT_REASON for all those of the token limit."""
-    if isinstance(value, dict):
-        value = value.get("type") or value.get("reason")
-    if not isinstance(value, str):
-        return None
-    reason = value.lower().strip("<|> ").replace("-", "_").removeprefix("finish_reason_")
-    return LIMIT_REASON if reason in _LIMIT else reason or None
 
 
 def _message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -818,18 +843,21 @@ def _merge_item(items: list[Any], item: Any) -> None:
     items.append(item)
 
 
-def _is_text(part: dict[str, Any]) -> bool:
-    return part.get("type", "text") in ("text", "output_text")
-
-
 def _raise_error_in(
     server: str, body: Any, usage: Usage = UNKNOWN_USAGE, *, has_begun: bool = False
 ) -> None:
     """Raises AnswerError if a response with status 200 contains an error, also beside a part of an answer."""
     if isinstance(body, list) and len(body) == 1:
         [body] = body
-    error, choice = _error_in(body)
-    if not error:
+    if not isinstance(body, dict):
+        return
+    choices = body.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else {}
+    choice = choice if isinstance(choice, dict) else {}
+    error = body.get("error") or choice.get("error")
+    if not error and not choices:
+        error = (body if body.get("object") == "error" else None) or body.get("detail")
+    if not error or (isinstance(error, dict) and not any(error.values())):
         return
     message = choice.get("message") or choice.get("delta")
     has_content = isinstance(message, dict) and bool(
@@ -837,16 +865,15 @@ def _raise_error_in(
     )
     has_begun = has_content or (has_begun and bool(choice))
     code = error.get("code") or error.get("type") if isinstance(error, dict) else None
-    failure = AnswerError(
+    raise AnswerError(
         f"{server} returned status 200 with an error: {_excerpt(words_of(error))}",
         excerpt=_excerpt(body),
-        usage=parse_usage(body) if body.get("usage") else usage,
+        usage=parse_usage(body) if _raw_usage(body) else usage,
         counts=has_begun or not _is_unavailable(code),
         is_error_body=not has_begun,
+        is_filtered=is_filter_error(body, error),
         generation=failed_generation(error),
     )
-    failure.is_filtered = is_filter_error(body, error)
-    raise failure
 
 
 _FILTER_WORDS: Final = re.compile(
@@ -870,23 +897,8 @@ def is_filter_error(body: Any, error: Any) -> bool:
     return str(code) in _FILTER_CODES or _FILTER_WORDS.search(words) is not None
 
 
-def _error_in(body: Any) -> tuple[Any, dict[str, Any]]:
-    """The error of a response, if it has one, and its first choice."""
-    if not isinstance(body, dict):
-        return None, {}
-    choices = body.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else {}
-    choice = choice if isinstance(choice, dict) else {}
-    error = body.get("error") or choice.get("error")
-    if not error and not choices:
-        error = (body if body.get("object") == "error" else None) or body.get("detail")
-    if isinstance(error, dict) and not any(error.values()):
-        error = None
-    return error, choice
-
-
 def failed_generation(error: Any) -> str:
-    """What a model generated that its server could not parse, in the error of Groq and others; empty if there is none."""
+    """Return generated text that its server could not parse, from the error of Groq and others; empty if there is none."""
     texts = (each.get("failed_generation") for each in objects_in(error))
     return next((text for text in texts if isinstance(text, str)), "")
 
@@ -977,7 +989,7 @@ def _repeated_text(text: str) -> str | None:
 
 def _as_json(value: Any) -> str:
     try:
-        return json.dumps(value, ensure_ascii=False)
+        return dump_json(value)
     except RecursionError:
         raise MalformedAnswerError("it is nested too deeply") from None
 
@@ -1019,15 +1031,6 @@ def _excerpt(value: Any) -> str:
     text = value if isinstance(value, str) else as_text(value)[: 4 * EXCERPT_CHARS]
     text = " ".join(text[: 4 * EXCERPT_CHARS].split())
     return storable(text if len(text) <= EXCERPT_CHARS else f"{text[:EXCERPT_CHARS]}…") or "''"
-
-
-def _is_whole(data: str) -> bool:
-    """Whether the data of an event is complete."""
-    try:
-        read_json(data)
-    except ValueError:
-        return data.strip() == _END
-    return True
 
 
 def _index(piece: dict[str, Any]) -> int | None:

@@ -14,14 +14,15 @@ from shared.llm.answers import (
     AnswerError,
     AnswerParts,
     AnswerTimeoutError,
+    LostAnswerError,
     MalformedAnswerError,
     as_text,
     parse_usage,
     read_call,
 )
-from shared.llm.messages import ChatAnswer, ChatRequest, Message, ToolCall
-from shared.llm.model_server import BYTES_PER_TOKEN, REFUSED_REQUEST, ModelServer
-from shared.llm.provider import IDEMPOTENCY_KEY, OnDelta
+from shared.llm.messages import ChatAnswer, ChatRequest, Message
+from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, REFUSED_REQUEST, ModelServer
+from shared.llm.provider import OnDelta
 from shared.tools.schemas import without_max_items
 
 Json = dict[str, Any]
@@ -67,13 +68,21 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
     usage = parse_usage(response, "input_tokens", "output_tokens")
     parts = AnswerParts(usage=usage)
     try:
-        output = _objects(response.get("output"))
+        items = response.get("output")
+        if not isinstance(items, list):
+            raise MalformedAnswerError("its output is not a list")
+        output = [item for item in items if isinstance(item, dict)]
         messages = [item for item in output if item.get("type") == "message"]
         # If a message is marked as the final answer, the others are comments.
         final = [item for item in messages if item.get("phase") == "final_answer"]
         for message in final or messages:
             parts.add_message(message)
-        parts.calls = [_call(item) for item in output if item.get("type") == "function_call"]
+        for item in output:
+            if item.get("type") == "function_call":
+                if item.get("name") is None:
+                    raise MalformedAnswerError("a function call has no name")
+                call = read_call({"id": item.get("call_id"), "function": item})
+                parts.calls.append(call)
         parts.more = {OUTPUT: output}
     except MalformedAnswerError as error:
         raise AnswerError(
@@ -118,18 +127,6 @@ def _items(message: Message) -> Iterator[Json]:
         yield {"type": "function_call", "call_id": call["id"], **call["function"]}
 
 
-def _objects(output: Any) -> list[Json]:
-    if not isinstance(output, list):
-        raise MalformedAnswerError("its output is not a list")
-    return [item for item in output if isinstance(item, dict)]
-
-
-def _call(item: Json) -> ToolCall:
-    if item.get("name") is None:
-        raise MalformedAnswerError("a function call has no name")
-    return read_call({"id": item.get("call_id"), "function": item})
-
-
 _TRANSIENT_CODES = ("server_error", "rate_limit_exceeded")
 
 
@@ -155,7 +152,12 @@ class BackgroundProvider:
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
         async def order_once(body: Json) -> str:
             tokens = len(request.as_call().canonical) // BYTES_PER_TOKEN
-            async with in_flight.attempt(), self._server.gate.passage(tokens=tokens) as passage:
+            passage_of_call = self._server.gate.passage(
+                tokens=tokens,
+                waited_seconds=in_flight.waited_seconds,
+                time_limit=in_flight.time_limit,
+            )
+            async with in_flight.attempt(), passage_of_call as passage:
                 pending_response = self._server.client.responses.with_raw_response.create(
                     background=True,
                     store=True,
@@ -179,7 +181,9 @@ class BackgroundProvider:
 
         return await self._adaptations.send(
             request_body(request),
-            lambda body: self._server.with_quick_retries(lambda: order_once(body)),
+            lambda body: self._server.with_quick_retries(
+                lambda: order_once(body), waited_seconds=in_flight.waited_seconds
+            ),
         )
 
     async def _collect(self, model: str, reference: str) -> ChatAnswer:
@@ -189,8 +193,7 @@ class BackgroundProvider:
         try:
             answer = parse_response(self._server.name, response)
         except AnswerError as error:
-            # The stored answer will not change, so the next attempt must start a new one.
-            raise CallLostError(str(error)) from error
+            raise LostAnswerError(error) from error
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
         return answer

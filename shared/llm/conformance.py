@@ -66,9 +66,9 @@ class Quirk:
     servers: str
     """Where it was seen."""
     does: str
-    """What the server does."""
+    """Behaviour of the server, in words."""
     expected: str
-    """What Vigil does."""
+    """Behaviour of Vigil, in words."""
     request: str = "tools"
     """A key of REQUESTS."""
     refuse: Sequence[Mapping[str, Any]] = ()
@@ -76,7 +76,7 @@ class Quirk:
     answer: Mapping[str, Any] = field(default_factory=dict)
     """How the answer differs."""
     expect: Mapping[str, Any] = field(default_factory=dict)
-    """What is checked: by default that the conversation is completed."""
+    """Expected outcome; by default, the conversation is completed."""
 
 
 @cache
@@ -90,7 +90,7 @@ def quirks() -> Sequence[Quirk]:
 
 @dataclass
 class Conversation:
-    """What the client and the model said."""
+    """Messages of the client and the model."""
 
     answers: list[ChatAnswer] = field(default_factory=list)
     calls: int = 0

@@ -5,12 +5,11 @@ from enum import StrEnum
 from functools import partial
 from typing import Final
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.billing import embedding_cache
 from shared.billing.call_ledger import CallAnswer
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
+from shared.database.transaction import Transaction
 from shared.errors import PermanentError, VigilError
 from shared.llm.model_server import REFUSED_REQUEST
 from shared.llm.phase_run import PhaseRun
@@ -21,7 +20,7 @@ from shared.workflow.leases import LeaseLostError
 MAX_REFUSALS: Final = 12
 """Refused requests of one run. A server that refuses more refuses everything; fewer are enough to isolate two bad texts."""
 
-Store = Callable[[AsyncSession, Sequence[Vector]], Awaitable[None]]
+Store = Callable[[Transaction, Sequence[Vector]], Awaitable[None]]
 """Stores vectors in the transaction that records them. May run more than once."""
 
 
@@ -100,7 +99,7 @@ class Embeddings:
             answer = CallAnswer(content, embedded.input_tokens, 0, cost_usd)
         vectors = embedding_cache.decode_vectors(answer.content)
 
-        async def write(session: AsyncSession) -> None:
+        async def write(session: Transaction) -> None:
             if store is not None:
                 await store(session, vectors)
             if call.answer is None:

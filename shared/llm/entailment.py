@@ -10,18 +10,21 @@ from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents.agents import AgentRow
 from shared.billing import budgets
 from shared.database.locks import shared_write_lock_query
 from shared.database.statements import BoundQuery
 from shared.database.tables import Agent
+from shared.database.transaction import Transaction
 from shared.enums import Entailment, Phase
 from shared.errors import RetrySoonError, VigilError
+from shared.llm.answers import NoAnswerError
+from shared.llm.ledgered_model import Model, read_answer
 from shared.llm.messages import ChatAnswer, ChatRequest, wrap_section
 from shared.llm.paid_calls import Limit
-from shared.llm.phase_run import Model, NoAnswerError, PhaseRun
+from shared.llm.phase_run import PhaseRun
+from shared.llm.refused_pages import is_filtered
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.llm.structured_output import response_format
 from shared.tools import Json
@@ -123,7 +126,7 @@ async def check_entailment(
                     quotation.evidence_id,
                     finding.verdict,
                     " ".join(finding.reason.split()),
-                    model=run.answered_model or request.model,
+                    model=run.model.answered_by or request.model,
                     call_id=call_id,
                 )
             )
@@ -153,7 +156,7 @@ def _message(quotation: Quotation) -> str:
 def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
     """The daily cap of the phase."""
 
-    async def allows(session: AsyncSession, call_id: UUID, max_cost_usd: Decimal) -> bool:
+    async def allows(session: Transaction, call_id: UUID, max_cost_usd: Decimal) -> bool:
         return await budgets.allows_in_phase(
             session,
             agent_id,
@@ -168,9 +171,9 @@ def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
 
 async def _is_affordable(run: PhaseRun, limit: Limit, request: ChatRequest) -> bool:
     """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
-    max_cost_usd = run.max_cost_usd(request)
+    max_cost_usd = run.model.max_cost_usd(request)
     async with run.transaction() as session:
-        if is_allowed := await limit(session, run.call_id(request), max_cost_usd):
+        if is_allowed := await limit(session, run.model.call_id(request), max_cost_usd):
             run.paid_calls.open_call(request.as_call())
     return is_allowed
 
@@ -178,13 +181,16 @@ async def _is_affordable(run: PhaseRun, limit: Limit, request: ChatRequest) -> b
 async def _find(run: PhaseRun, request: ChatRequest) -> tuple[UUID, EntailmentAnswer] | None:
     """The id of the call and what it finds; None if the model gives no verdict."""
     try:
-        call_id, answer = await run.request_answer(
-            request, is_last=lambda _: False, max_without_answer=1, is_needed=False
+        reading = await run.model.answer(
+            request, read_answer, max_without_answer=1, is_needed=False
         )
-    except NoAnswerError:
-        return None  # the model refuses this quote; its page must not keep others from being read
-    finding = _parse(answer)
-    return None if finding is None else (call_id, finding)
+    except VigilError as error:
+        # A model or its provider that refuses this quote must not keep others from being read.
+        if isinstance(error, NoAnswerError) or is_filtered(error):
+            return None
+        raise
+    finding = _parse(reading.answer)
+    return None if finding is None else (reading.call_id, finding)
 
 
 def _parse(answer: ChatAnswer) -> EntailmentAnswer | None:

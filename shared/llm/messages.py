@@ -47,11 +47,15 @@ class ChatAnswer:
     service_tier: str | None = None
     """The provider's tier that served the request, if it named one."""
     usage_fault: str | None = None
-    """Why the server's token usage is unusable, if it is. Then the call is booked at its maximum cost."""
+    """Why the server's token usage is unusable, if it is. Then the call is booked at its maximum cost, unless the server
+    sent none.
+    """
+    lacks_usage: bool = False
+    """Whether the server sent no usage. Then tokens and cost are estimated."""
     read_tokens: int | None = None
     """The input tokens at the most, with those that the server may have left out of its count."""
     sent_messages: Sequence[Message] | None = None
-    """What was sent in place of the request's messages, if that is shorter."""
+    """Messages that were sent in place of the request's, if they are shorter."""
 
     @property
     def text(self) -> str:

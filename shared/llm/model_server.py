@@ -24,6 +24,7 @@ import httpx2
 import openai
 from openai import AsyncOpenAI
 
+from shared.billing.resumable_call import ResumableCall
 from shared.database.text import error_text
 from shared.errors import (
     PermanentError,
@@ -36,7 +37,7 @@ from shared.errors import (
 from shared.llm import answers
 from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind, Received
 from shared.llm.messages import encode_json
-from shared.provider_limits.gate import Passage, ProviderGate, waited_seconds
+from shared.provider_limits.gate import Passage, ProviderGate
 from shared.retry_after import retry_after_seconds
 from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tls import tls_context
@@ -47,6 +48,7 @@ T = TypeVar("T")
 NEVER_SENT: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 """Errors before a connection was there. The SDK's transport reports every lost connection as one that timed out while it
 was made, also after the request was sent: only the cause distinguishes them."""
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 PROVIDER: Final = "model"
 """Its name in metrics."""
 REFUSED_REQUEST: Final = "llm_request"
@@ -262,11 +264,13 @@ class ModelServer:
         await self.gate.close()
         await self.client.close()
 
-    async def with_quick_retries(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def with_quick_retries(
+        self, ask: Callable[[], Awaitable[T]], *, waited_seconds: float
+    ) -> T:
         """Calls `ask`, which uses `translate_errors`, and retries short transient errors.
 
-        Does not retry a complete but unusable answer: it is paid for, and retried with the step. Raises RefusedAloneError
-        if the server refuses this request alone.
+        `waited_seconds`: how long the step has waited for a provider. A complete but unusable answer is not requested again:
+        it is paid for, and retried with the step. Raises RefusedAloneError if the server refuses this request alone.
         """
         begun_at = time.monotonic()
         statuses: list[int] = []
@@ -276,20 +280,27 @@ class ModelServer:
             except WaitForProviderError:
                 raise
             except TransientError as error:
-                statuses += _error_statuses(error)
+                cause = error.__cause__
+                is_away = isinstance(error, UnavailableError) and not error.is_rate_limit
+                if is_away and isinstance(cause, openai.APIStatusError):
+                    statuses.append(cause.status_code)
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
                 is_whole = isinstance(error, AnswerError) and (error.is_whole or error.has_no_end)
                 is_last = attempt == QUICK_TRIES or wait_seconds > MAX_QUICK_WAIT_SECONDS
-                if is_last and await self._is_refused_alone(statuses, begun_at):
-                    raise _refused_alone(error, self.name) from error
+                has_waited = waited_seconds >= REFUSED_ALONE_SECONDS
+                if is_last and await self._is_refused_alone(statuses, begun_at, has_waited):
+                    alone = f"{error}. {self.name} answers other requests, but not this one"
+                    refused = RefusedAloneError(alone)
+                    raise (unbilled(refused) if error.unbilled else refused) from error
                 if is_whole or is_last:
                     raise
             await asyncio.sleep(wait_seconds)
         raise AssertionError
 
-    async def _is_refused_alone(self, statuses: Sequence[int], begun_at: float) -> bool:
+    async def _is_refused_alone(
+        self, statuses: Sequence[int], begun_at: float, has_waited: bool
+    ) -> bool:
         """Whether the server has answered this request with the same error a few times, and answers others."""
-        has_waited = waited_seconds.get() >= REFUSED_ALONE_SECONDS
         needed = 1 if has_waited else EQUAL_REFUSALS
         if len(statuses) < needed or len(set(statuses)) > 1:
             return False
@@ -335,8 +346,14 @@ class ModelServer:
             PROVIDER_HEALTH.failed(PROVIDER, self.name)
             raise self._connection_error(error, limit) from error
         except openai.APIStatusError as error:
-            translated = self._status_error(error, model)
-            self._note_status(error.status_code, translated)
+            translated = _status_error(self.name, self._settings, error, model)
+            if error.status_code == HTTPStatus.TOO_MANY_REQUESTS:
+                PROVIDER_HEALTH.rate_limited(PROVIDER, self.name)
+            elif isinstance(translated, UnavailableError):
+                PROVIDER_HEALTH.failed(PROVIDER, self.name)
+            else:
+                # One that refuses a request for its content is available.
+                PROVIDER_HEALTH.answered(PROVIDER, self.name)
             # No provider bills an answer that was not generated. A gateway does not know whether it was.
             translated.unbilled = error.status_code not in _GATEWAY_TIMEOUTS
             raise translated from error
@@ -371,7 +388,7 @@ class ModelServer:
         return body
 
     async def pieces(
-        self, body: dict[str, Any], received: Received, headers: Mapping[str, str]
+        self, body: dict[str, Any], received: Received, in_flight: ResumableCall
     ) -> AsyncGenerator[bytes, None]:
         """Requests a chat completion and streams the body of the response, up to MAX_BODY_BYTES.
 
@@ -381,7 +398,12 @@ class ModelServer:
         content = encode_json(body)
         tokens = len(content) // BYTES_PER_TOKEN
         self._probed_model = body["model"]
-        async with self.gate.passage(tokens=tokens) as passage:
+        headers = {IDEMPOTENCY_KEY: in_flight.key}
+        async with self.gate.passage(
+            tokens=tokens,
+            waited_seconds=in_flight.waited_seconds,
+            time_limit=in_flight.time_limit,
+        ) as passage:
             patience = Patience(
                 self.name,
                 self.limits,
@@ -406,7 +428,9 @@ class ModelServer:
                         )
                     yield piece
                     if received.characters:
-                        self._first_token_received(patience)
+                        self._waiting.discard(patience)
+                        for waiting in self._waiting:
+                            waiting.server_answers()
                         if len(piece) < LARGE_PIECE_BYTES and not received.is_done:
                             await _pause_reading(response)
             finally:
@@ -453,11 +477,6 @@ class ModelServer:
         is_away = await passage.failed(str(error))
         return AnswerError(str(error), kind=FailureKind.CUT_OFF, counts=False) if is_away else None
 
-    def _first_token_received(self, patience: Patience) -> None:
-        self._waiting.discard(patience)
-        for waiting_patience in self._waiting:
-            waiting_patience.server_answers()
-
     async def _post_chat(self, content: bytes, headers: Mapping[str, str]) -> httpx2.Response:
         """Posts `content` and returns the response before its body is read. Raises the SDK's errors.
 
@@ -497,67 +516,6 @@ class ModelServer:
         unanswered = UnavailableError(f"no answer from {self.name}: {reason}")
         return unanswered if was_sent else unbilled(unanswered)
 
-    def _status_error(
-        self, error: openai.APIStatusError, model: str
-    ) -> PermanentError | TransientError:
-        message = f"{self.name} answered {error.status_code}: {error_text(_reason(error))}"
-        if error.status_code in _MAY_FILTER and _is_filtered(error):
-            return PermanentError(REFUSED_CONTENT, message)
-        match error.status_code:
-            case 401 | 403:
-                return PermanentError("llm_key", f"{message}. Check {self._settings.key}")
-            case 404:
-                return PermanentError(
-                    "llm_model",
-                    f"{message}. Check the model name {model!r}, {self._settings.url} and {self._settings.api}",
-                )
-            case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
-                hint = "Check the account's plan and billing"
-                return PermanentError("llm_quota", f"{message}. {hint}")
-            case status if status in answers.UNAVAILABLE_STATUSES or (
-                status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED
-            ):
-                if status == HTTPStatus.TOO_MANY_REQUESTS and _TOO_LARGE.search(message):
-                    return PermanentError(
-                        REFUSED_REQUEST,
-                        f"{message}. Set {self._settings.context} below the limit of tokens a minute of the account,"
-                        " or raise that limit",
-                    )
-                headers = error.response.headers
-                seconds = retry_after_seconds(
-                    headers.get("retry-after"),
-                    at_most=MAX_RETRY_AFTER_SECONDS,
-                    date=headers.get("date"),
-                )
-                if status in _NOT_AN_OUTAGE:
-                    return TransientError(message, retry_in_seconds=seconds, counts=False)
-                return UnavailableError(
-                    message,
-                    retry_in_seconds=seconds,
-                    is_rate_limit=status == HTTPStatus.TOO_MANY_REQUESTS,
-                )
-            case status if 300 <= status < 400:
-                location = error.response.headers.get("location", "nowhere")[:200]
-                return PermanentError(
-                    REFUSED_REQUEST,
-                    f"{self.name} redirects to {error_text(location)}. Set {self._settings.url} to its actual address",
-                )
-            case _ if (generation := answers.failed_generation(error.body)) or any(
-                str(each.get("code")) in _SLIPS for each in answers.objects_in(error.body)
-            ):
-                return AnswerError(message, excerpt=generation, generation=generation)
-            case _:
-                return PermanentError(REFUSED_REQUEST, message)
-
-    def _note_status(self, status: int, error: VigilError) -> None:
-        """Notes whether the server is available. One that refuses a request for its content is."""
-        if status == HTTPStatus.TOO_MANY_REQUESTS:
-            PROVIDER_HEALTH.rate_limited(PROVIDER, self.name)
-        elif isinstance(error, UnavailableError):
-            PROVIDER_HEALTH.failed(PROVIDER, self.name)
-        else:
-            PROVIDER_HEALTH.answered(PROVIDER, self.name)
-
 
 def server_name(base_url: str | None, provider: str | None = None) -> str:
     """The name of a model server in messages. `provider` is its name in the settings, if it is a further one."""
@@ -570,11 +528,11 @@ class _BodyTooLongError(httpx2.TransportError):
     """The body of a response exceeds MAX_BODY_BYTES."""
 
 
+@dataclass
 class _BoundedBody(httpx2.AsyncByteStream):
     """A body that raises an error if it becomes too long."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
-        self._inner = inner
+    _inner: httpx2.AsyncByteStream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         byte_count = 0
@@ -640,17 +598,66 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
     )
 
 
+def _status_error(
+    server: str, settings: SettingNames, error: openai.APIStatusError, model: str
+) -> PermanentError | TransientError:
+    message = f"{server} answered {error.status_code}: {error_text(_reason(error))}"
+    if error.status_code in _MAY_FILTER:
+        body: Any = None
+        with suppress(ValueError):
+            body = answers.read_json(error.response.text)
+        if answers.is_filter_error(body, error.body):
+            return PermanentError(REFUSED_CONTENT, message)
+    match error.status_code:
+        case 401 | 403:
+            return PermanentError("llm_key", f"{message}. Check {settings.key}")
+        case 404:
+            return PermanentError(
+                "llm_model",
+                f"{message}. Check the model name {model!r}, {settings.url} and {settings.api}",
+            )
+        case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
+            hint = "Check the account's plan and billing"
+            return PermanentError("llm_quota", f"{message}. {hint}")
+        case status if status in answers.UNAVAILABLE_STATUSES or (
+            status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED
+        ):
+            if status == HTTPStatus.TOO_MANY_REQUESTS and _TOO_LARGE.search(message):
+                return PermanentError(
+                    REFUSED_REQUEST,
+                    f"{message}. Set {settings.context} below the limit of tokens a minute of the account,"
+                    " or raise that limit",
+                )
+            headers = error.response.headers
+            seconds = retry_after_seconds(
+                headers.get("retry-after"),
+                at_most=MAX_RETRY_AFTER_SECONDS,
+                date=headers.get("date"),
+            )
+            if status in _NOT_AN_OUTAGE:
+                return TransientError(message, retry_in_seconds=seconds, counts=False)
+            return UnavailableError(
+                message,
+                retry_in_seconds=seconds,
+                is_rate_limit=status == HTTPStatus.TOO_MANY_REQUESTS,
+            )
+        case status if 300 <= status < 400:
+            location = error.response.headers.get("location", "nowhere")[:200]
+            return PermanentError(
+                REFUSED_REQUEST,
+                f"{server} redirects to {error_text(location)}. Set {settings.url} to its actual address",
+            )
+        case _ if (generation := answers.failed_generation(error.body)) or any(
+            str(each.get("code")) in _SLIPS for each in answers.objects_in(error.body)
+        ):
+            return AnswerError(message, excerpt=generation, generation=generation)
+        case _:
+            return PermanentError(REFUSED_REQUEST, message)
+
+
 def _reason(error: openai.APIStatusError) -> str:
     """Returns the server's sentence, without the text that the SDK adds."""
     return (answers.words_of(error.body) or error.message).rstrip(". ")
-
-
-def _is_filtered(error: openai.APIStatusError) -> bool:
-    """Whether the provider refuses a text of the request."""
-    body: Any = None
-    with suppress(ValueError):
-        body = answers.read_json(error.response.text)
-    return answers.is_filter_error(body, error.body)
 
 
 def _is_on_this_machine(base_url: str | None) -> bool:
@@ -661,17 +668,3 @@ def _is_on_this_machine(base_url: str | None) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _error_statuses(error: TransientError) -> Sequence[int]:
-    """The status of a server that is, or seems to be, unavailable; empty for other errors."""
-    cause = error.__cause__
-    if not isinstance(error, UnavailableError) or not isinstance(cause, openai.APIStatusError):
-        return ()
-    return () if error.is_rate_limit else (cause.status_code,)
-
-
-def _refused_alone(error: TransientError, server: str) -> RefusedAloneError:
-    alone = RefusedAloneError(f"{error}. {server} answers other requests, but not this one")
-    alone.unbilled = error.unbilled
-    return alone

@@ -3,24 +3,30 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.billing import budgets, call_ledger, reservations
-from shared.billing.call_ledger import CallAnswer, CallRecord, CallRequest, Failure, NewRow
+from shared.billing.call_ledger import (
+    CallAnswer,
+    CallRecord,
+    CallRequest,
+    Failure,
+    NewRow,
+    PaidAnswer,
+)
 from shared.billing.reservations import Attempt
 from shared.database.engine import Database
-from shared.database.statements import Executor, RoundTrip
-from shared.database.unit_of_work import Changes, Note, UnitOfWork
+from shared.database.statements import Batch
+from shared.database.transaction import Transaction
+from shared.database.unit_of_work import Changes, DeferredWrite, UnitOfWork
 from shared.errors import TransientError, VigilError, is_unsent
 from shared.telemetry import metrics
 from shared.workflow.leases import Lease
 
-Limit = Callable[[AsyncSession, UUID, Decimal], Awaitable[bool]]
+Limit = Callable[[Transaction, UUID, Decimal], Awaitable[bool]]
 """Whether an attempt of a call may cost this maximum (USD), besides the caps of the agent and the installation."""
 
 
@@ -31,6 +37,35 @@ class _Reservation:
     attempt: Attempt
     is_unsent: bool
     """True if nothing billable was sent. Then the reservation serves the next attempt, or is released."""
+
+
+@dataclass
+class _Payment:
+    """What one commit pays for a step: answers, and the calls that it opens, by the hashes of their requests."""
+
+    answers: list[PaidAnswer] = field(default_factory=list)
+    openings: dict[tuple["PaidCalls", str], CallRequest] = field(default_factory=dict)
+    write: DeferredWrite = field(init=False)
+
+    def add_to(self, changes: Changes, step: Lease, batch: Batch) -> None:
+        rows: list[NewRow] = []
+        max_costs: dict[UUID, Decimal] = {}
+        for (paid_calls, key), request in self.openings.items():
+            rows.append(row := paid_calls._new_row(request))
+            max_costs[row["id"]] = paid_calls._max_costs_usd[row["id"]] = paid_calls._max_cost_usd(
+                request
+            )
+            paid_calls._uncommitted.discard(key)
+        paid = call_ledger.pay(batch, step, self.answers, rows, max_costs, holding=step.holding)
+
+        def register() -> None:
+            calls, attempts = paid.value
+            by_call = {attempt.call_id: attempt for attempt in attempts}
+            for (paid_calls, key), call in zip(self.openings, calls, strict=True):
+                attempt = by_call.get(call.id)
+                changes.on_commit.append(partial(paid_calls._register, key, call, attempt))
+
+        batch.then(register)
 
 
 class PaidCalls:
@@ -49,6 +84,7 @@ class PaidCalls:
     ) -> None:
         """`unit` is the unit of work of the worker that holds the step's lease."""
         self._database = database
+        self._lease = lease
         self._agent_id = lease.agent_id
         self._unit = unit
         self._new_row = new_row
@@ -66,11 +102,7 @@ class PaidCalls:
         If a cap does not allow all calls of the transaction, none is reserved. Then `attempt` reserves each call before it
         is sent.
         """
-        changes = self._unit.changes
-        requests: dict[str, CallRequest] = changes.of_writer.setdefault(self, {})
-        if not requests:
-            self._unit.defer(partial(self._open_calls, changes))
-        requests[request.hash] = request
+        self._payment().openings[self, request.hash] = request
         self._uncommitted.add(request.hash)
 
     async def get_call(self, request: CallRequest) -> CallRecord:
@@ -84,14 +116,11 @@ class PaidCalls:
             await self._unit.commit()
         return self._opened[request.hash]
 
-    def _register(self, call: CallRecord, max_cost_usd: Decimal, reserved: Attempt | None) -> None:
-        """Registers the maximum cost of one attempt of `call`, and the attempt that was just reserved, if any."""
-        self._max_costs_usd[call.id] = max_cost_usd
+    def _register(self, key: str, call: CallRecord, reserved: Attempt | None) -> None:
+        """Registers a call that was opened, by the hash of its request, and the attempt that was reserved now, if any."""
+        self._opened[key] = call
         if reserved is not None:
             self._reservations[call.id] = _Reservation(reserved, is_unsent=True)
-        elif call_ledger.was_never_sent(call):
-            # An earlier reservation was rolled back together with its transaction.
-            self._reservations.pop(call.id, None)
         elif call.provider_ref is not None and call.reserved_on is not None:
             # The call is resumed by its reference and settled then.
             assert call.reserved_usd is not None
@@ -125,26 +154,25 @@ class PaidCalls:
             for query in call_ledger.answer_queries(call.id, answer):
                 self._unit.defer_query(query)
             return
-        attempt, is_billed = reservation.attempt, not reservation.is_unsent
-        self._unit.defer(
-            lambda trip: Note(
-                call_ledger.answer_paid_call(trip, attempt, answer, is_billed=is_billed)
+        self._payment().answers.append(
+            call_ledger.paid_answer(
+                reservation.attempt, answer, is_billed=not reservation.is_unsent
             )
         )
 
     async def record_answer_now(
-        self, session: AsyncSession, call: CallRecord, answer: CallAnswer
+        self, transaction: Transaction, call: CallRecord, answer: CallAnswer
     ) -> None:
         """Records the answer now, because the transaction reads it, and its cost at the end of the transaction."""
         for query in call_ledger.answer_queries(call.id, answer):
-            await query.answer(session)
+            await query.execute(transaction)
         reservation = self._reservations.get(call.id)
         self._unit.on_commit(partial(_count_answer, call, answer, reservation))
         if reservation is not None:
             closing = (
                 reservations.released(reservation.attempt)
                 if reservation.is_unsent
-                else reservations.settled(reservation.attempt, answer.cost_usd)
+                else reservations.settled(reservation.attempt, answer.cost_usd, answer.assumed_usd)
             )
             self._unit.defer_query(reservations.closing_query(closing))
 
@@ -153,9 +181,9 @@ class PaidCalls:
         reservation = self._reservations.pop(call.id, None)
         if reservation is None:
             return
-        async with self._unit.transaction() as session:
+        async with self._unit.transaction() as transaction:
             error_record = await call_ledger.fail_attempt(
-                session, reservation.attempt, epoch, failure
+                transaction, reservation.attempt, epoch, failure
             )
         if error_record is not None:
             call.failures = [*(call.failures), error_record]
@@ -175,19 +203,20 @@ class PaidCalls:
         """Releases the reservation of `call` if the attempt certainly cost nothing."""
         reservation = self._reservations.get(call.id)
         if reservation is not None and reservation.is_unsent:
-            async with self._unit.transaction() as session:
-                await reservations.release(session, reservation.attempt)
+            async with self._unit.transaction() as transaction:
+                await reservations.release(transaction, reservation.attempt)
             del self._reservations[call.id]
 
     async def _reserve(self, call_id: UUID, *, is_needed: bool) -> _Reservation:
         max_cost_usd = self._max_costs_usd[call_id]
         reserved: Sequence[Attempt] | None = None
-        async with self._unit.transaction() as session:
+        async with self._unit.transaction() as transaction:
             # First of all: it may take a lock, and others take that before they lock budgets.
-            if self.limit is None or await self.limit(session, call_id, max_cost_usd):
-                await reservations.write_off_call(session, call_id)
+            if self.limit is None or await self.limit(transaction, call_id, max_cost_usd):
+                await reservations.write_off_call(transaction, call_id)
+                await reservations.release_hold(self._lease.step_id).execute(transaction)
                 reserved = await reservations.reserve(
-                    session, self._agent_id, {call_id: max_cost_usd}
+                    transaction, self._agent_id, {call_id: max_cost_usd}
                 )
         if reserved is None and not is_needed:
             raise TransientError(
@@ -196,32 +225,24 @@ class PaidCalls:
             )
         if reserved is None:
             # In its own transaction, without the step, so that it holds no other lock when it locks the agent's row.
-            async with self._database.transaction() as session:
-                error = await budgets.suspend_or_retry(session, self._agent_id, max_cost_usd)
+            async with self._database.transaction() as transaction:
+                error = await budgets.suspend_or_retry(transaction, self._agent_id, max_cost_usd)
             raise error
         reservation = self._reservations[call_id] = _Reservation(reserved[0], is_unsent=True)
         return reservation
 
-    def _open_calls(self, changes: Changes, trip: RoundTrip) -> Note:
-        requests: dict[str, CallRequest] = changes.of_writer[self]
-        self._uncommitted -= requests.keys()
-        rows = {key: self._new_row(request) for key, request in requests.items()}
-        max_costs = {
-            rows[key]["id"]: self._max_cost_usd(request) for key, request in requests.items()
-        }
-        finish_opening = call_ledger.open_calls(
-            trip, self._agent_id, list(rows.values()), max_costs
-        )
-
-        async def note(session: Executor) -> None:
-            calls, attempts = await finish_opening(session)
-            reserved = {attempt.call_id: attempt for attempt in attempts}
-            for call in calls:
-                self._register(call, max_costs[call.id], reserved.get(call.id))
-            calls_by_request = dict(zip(requests, calls, strict=True))
-            changes.on_commit.append(partial(self._opened.update, calls_by_request))
-
-        return Note(note)
+    def _payment(self) -> _Payment:
+        """What the next commit pays, for all phase runs of the step."""
+        changes = self._unit.changes
+        payment: _Payment | None = changes.of_writer.get(_Payment)
+        if payment is None:
+            payment = changes.of_writer[_Payment] = _Payment()
+        else:
+            # After the phase run that a call belongs to, which may have been added since.
+            changes.deferred.remove(payment.write)
+        payment.write = partial(payment.add_to, changes, self._lease)
+        self._unit.defer(payment.write)
+        return payment
 
 
 def _spent_usd(cost_usd: Decimal | None, reservation: _Reservation | None) -> float:
@@ -238,5 +259,5 @@ def _count_answer(call: CallRecord, answer: CallAnswer, reservation: _Reservatio
         cached_tokens=answer.cached_tokens,
         output_tokens=answer.output_tokens or 0,
         reasoning_tokens=answer.reasoning_tokens,
-        usd=_spent_usd(answer.cost_usd, reservation),
+        usd=_spent_usd(answer.spent_usd, reservation),
     )

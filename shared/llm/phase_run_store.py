@@ -5,7 +5,6 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from sqlalchemy import Table, bindparam, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import contexts
 from shared.agents.contexts import StepGroup, StoredContext
@@ -13,14 +12,13 @@ from shared.database import ids
 from shared.database.engine import Database
 from shared.database.statements import (
     STRICT,
+    Batch,
     BoundQuery,
     CompiledStatement,
-    Executor,
-    RoundTrip,
     json_text,
 )
 from shared.database.tables import Interaction
-from shared.database.unit_of_work import Note
+from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.workflow.leases import Lease
 
@@ -35,13 +33,13 @@ def restore_request(request: _Json, message: bytes | None, context: str) -> _Jso
     return {**request, "messages": [{"role": "user", "content": content}]}
 
 
-async def load_requests(session: AsyncSession, runs: Iterable[Interaction]) -> dict[UUID, _Json]:
+async def load_requests(transaction: Transaction, runs: Iterable[Interaction]) -> dict[UUID, _Json]:
     """Returns the complete request of each run, by run id."""
     runs = list(runs)
     keys = {
         run.id: (run.agent_id, run.context_sha256) for run in runs if run.context_sha256 is not None
     }
-    texts = await contexts.load_texts(session, set(keys.values()))
+    texts = await contexts.load_texts(transaction, set(keys.values()))
     return {
         run.id: restore_request(
             run.request, run.message, texts[keys[run.id]] if run.id in keys else ""
@@ -156,13 +154,13 @@ class NewInteraction:
         values = {name: self._params[name] for name in (*columns, "context_sha256")}
         return Interaction(**values, request=self.request, events=[])
 
-    def write(self, trip: RoundTrip) -> Note | None:
+    def write(self, batch: Batch) -> None:
         """Creates the interaction of a step that no worker has had before. Raises RetrySoonError if another context is
         pinned.
         """
         if not self._context:
-            trip.ask(BoundQuery(_INSERT, self._params, lambda _: None))
-            return None
+            batch.add(BoundQuery(_INSERT, self._params, lambda _: None))
+            return
         # It is written again if the context that it is a difference from has disappeared.
         agent_id, text = self.lease.agent_id, self._context
         stored = (
@@ -171,7 +169,7 @@ class NewInteraction:
             else contexts.as_difference(self._database, agent_id, text)
         )
         self._is_rewritten = True
-        has_new_context = trip.ask(
+        has_new_context = batch.add(
             BoundQuery(
                 _INSERT_WITH_CONTEXT,
                 self._params_with(stored),
@@ -179,15 +177,15 @@ class NewInteraction:
             )
         )
         for query in self._pin_queries:
-            trip.ask(query)
+            batch.add(query)
 
-        async def remember(_: Executor) -> None:
+        def remember() -> None:
             if has_new_context.value:
                 contexts.remember(self._database, agent_id, text, stored)
 
-        return Note(remember)
+        batch.then(remember)
 
-    async def open_or_resume(self, session: AsyncSession) -> Interaction:
+    async def open_or_resume(self, transaction: Transaction) -> Interaction:
         """Creates the interaction, or returns the existing one with its original request.
 
         An interaction without an answer is overwritten if the user requested a retry of the step since: the model name or
@@ -196,12 +194,12 @@ class NewInteraction:
         params = {**self._params, "epoch_before": self.lease.epoch - 1}
         if self._context:
             params |= self._params_with(contexts.in_full(self._context))
-            record = await _BEGIN_WITH_CONTEXT.row(session, params)
+            record = await _BEGIN_WITH_CONTEXT.row(transaction, params)
             for query in self._pin_queries if record is not None else ():
-                await query.answer(session)
+                await query.execute(transaction)
         else:
-            record = await _BEGIN.row(session, params)
-        return self.record if record is not None else await _load_existing(session, self.id)
+            record = await _BEGIN.row(transaction, params)
+        return self.record if record is not None else await _load_existing(transaction, self.id)
 
     @property
     def _pin_queries(self) -> Sequence[BoundQuery[None]]:
@@ -223,11 +221,11 @@ class NewInteraction:
         }
 
 
-async def _load_existing(session: AsyncSession, interaction_id: UUID) -> Interaction:
-    row = await _SELECT.row(session, {"id": interaction_id})
-    events = await _SELECT_EVENTS.value(session, {"id": interaction_id})
+async def _load_existing(transaction: Transaction, interaction_id: UUID) -> Interaction:
+    row = await _SELECT.row(transaction, {"id": interaction_id})
+    events = await _SELECT_EVENTS.value(transaction, {"id": interaction_id})
     interaction = Interaction(**row._asdict(), events=events)
-    interaction.request = (await load_requests(session, [interaction]))[interaction.id]
+    interaction.request = (await load_requests(transaction, [interaction]))[interaction.id]
     return interaction
 
 

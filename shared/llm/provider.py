@@ -1,12 +1,14 @@
-"""Providers for chat completions and embeddings."""
+"""Providers for chat completions and embeddings, and the router that finds the provider of a model."""
 
 import asyncio
 import base64
 import math
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, Protocol
 
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
@@ -15,12 +17,12 @@ from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations, NoCallError
 from shared.llm.answers import AnswerError, FailureKind, Received, Usage, as_text, parse_usage
-from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.model_server import BYTES_PER_TOKEN, ModelServer
-from shared.llm.written_calls import answer_in, is_lost_call, parser_hint
+from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, messages_for
+from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, ModelServer
+from shared.llm.tool_calls import PARSERS, UNREAD, answer_in, form_of_calls, has_calls
+from shared.provider_limits.gate import ProviderGate
 from shared.tools.schemas import without_max_items
 
-IDEMPOTENCY_KEY = "Idempotency-Key"
 END_SECONDS = 1.0
 """Wait for a stream to close after its last event."""
 PROGRESS_SECONDS = 5.0
@@ -74,29 +76,37 @@ class ChatProvider:
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        answer = await self.adaptations.send(
-            self._body(request),
-            lambda body: self._server.with_quick_retries(
-                lambda: self._complete_once(body, in_flight, on_delta)
-            ),
-        )
+        async def send(body: dict[str, Any]) -> ChatAnswer:
+            return await self._server.with_quick_retries(
+                partial(self._complete_once, body, in_flight, on_delta),
+                waited_seconds=in_flight.waited_seconds,
+            )
+
+        answer = await self.adaptations.send(self._body(request), send)
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
-        if (hint := parser_hint(answer, request)) is not None:
-            self.adaptations.tell(request.model, "parser", f"{request.model} {hint}")
+        if form := form_of_calls(answer, request):
+            hint = (
+                "among other text, which is not read. The server lacks a parser of tool calls: "
+                + PARSERS
+                if form == UNREAD
+                else f"as text (in the form of {form}). It was read, but others may not be: start the server with its "
+                f"parser of tool calls ({PARSERS})"
+            )
+            message = f"{request.model} wrote a tool call {hint}"
+            self.adaptations.tell(request.model, "parser", message)
         return answer
 
     async def _complete_once(
         self, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
     ) -> ChatAnswer:
         received = Received(self._server.name, has_priced_tiers=self._server.is_openai)
-        headers = {IDEMPOTENCY_KEY: in_flight.key}
         clock = asyncio.get_running_loop().time
         report_progress = in_flight.report_progress
         async with in_flight.attempt():
             reported_at = clock()
             try:
-                async with aclosing(self._server.pieces(body, received, headers)) as pieces:
+                async with aclosing(self._server.pieces(body, received, in_flight)) as pieces:
                     async for piece in pieces:
                         has_grown = received.take(piece)
                         is_due = received.characters and clock() - reported_at >= PROGRESS_SECONDS
@@ -108,19 +118,15 @@ class ChatProvider:
                         if received.is_done:
                             await _drain(pieces)
                             break
-            except AnswerError as error:
-                if (read := answer_in(error, body)) is not None:
-                    return read
-                raise received.explained(error) from error.__cause__
-            try:
                 answer = received.answer()
             except AnswerError as error:
                 if (read := answer_in(error, body)) is not None:
                     return read
-                raise
-            if body.get("tool_choice") == "required" and is_lost_call(answer, body):
+                raise received.explained(error) from error.__cause__
+            if body.get("tool_choice") == "required" and not has_calls(answer, body):
                 raise NoCallError(
-                    f"{self._server.name}: the model wrote text although a tool call was demanded",
+                    f"{self._server.name}: the model made no tool call although one was demanded. The server may lack its"
+                    f" parser of tool calls ({PARSERS})",
                     kind=FailureKind.NO_ANSWER,
                     excerpt=answer.text,
                     usage=Usage(answer.input_tokens, answer.output_tokens, answer.cached_tokens),
@@ -182,7 +188,12 @@ class Embedder:
         gate = self.server.gate
         async with (
             in_flight.attempt(),
-            gate.passage(tokens=tokens, max_wait_seconds=EMBEDDING_WAIT_SECONDS) as passage,
+            gate.passage(
+                tokens=tokens,
+                max_wait_seconds=EMBEDDING_WAIT_SECONDS,
+                waited_seconds=in_flight.waited_seconds,
+                time_limit=in_flight.time_limit,
+            ) as passage,
         ):
             pending_response = self.server.client.embeddings.with_raw_response.create(
                 **request.body,
@@ -226,3 +237,84 @@ def _parse_vector(value: Any) -> Vector:
     if isinstance(value, str):
         return [number for (number,) in struct.iter_unpack("<f", base64.b64decode(value))]
     return [float(number) for number in value]
+
+
+UNKNOWN_MODEL: Final = "llm_model"
+UNUSABLE_CODES: Final = frozenset({UNKNOWN_MODEL, "llm_quota"})
+"""Errors of a model that its provider does not know, or whose account is used up."""
+UNUSABLE_SECONDS: Final = 300.0
+"""After this time such a model is tried again, if another one is used instead."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """One provider."""
+
+    provider: Provider
+    gate: ProviderGate
+
+
+class ModelRouter:
+    """Sends each request to the provider of its model."""
+
+    def __init__(self, default: Route, named: Mapping[str, Route]) -> None:
+        """`default` has all models that name none of the providers `named`."""
+        self._default = default
+        self._named = named
+        self._unusable: dict[str, tuple[float, str]] = {}
+        """Until when a model is not tried, and why."""
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        """See `Provider.complete`."""
+        route, name = self._find(request.model)
+        messages = messages_for(request.messages, request.model)
+        sent = replace(request, model=name, messages=messages)
+        try:
+            answer = await route.provider.complete(sent, in_flight, on_delta)
+        except PermanentError as error:
+            explained = self._explain(error, request.model, route)
+            if explained.code in UNUSABLE_CODES:
+                until = time.monotonic() + UNUSABLE_SECONDS
+                self._unusable[request.model] = (until, str(explained))
+            raise explained from error.__cause__
+        if not answer.tool_calls:
+            return answer
+        return replace(answer, message={**answer.message, ORIGIN: request.model})
+
+    def fault(self, model: str) -> ModelFault | None:
+        """Why the model cannot be used now, as far as this process knows; None if it can."""
+        until, reason = self._unusable.get(model, (0.0, ""))
+        if time.monotonic() < until:
+            return ModelFault(reason)
+        outage = self._find(model)[0].gate.outage
+        return None if outage is None else ModelFault(outage, is_outage=True)
+
+    def provider_name(self, model: str) -> str | None:
+        """The name of the model's provider in the settings; None for the default one."""
+        prefix, slash, _ = model.partition("/")
+        return prefix if slash and prefix in self._named else None
+
+    async def close(self) -> None:
+        for route in (self._default, *self._named.values()):
+            await route.provider.close()
+
+    def _explain(self, error: PermanentError, model: str, route: Route) -> PermanentError:
+        """`error`, with a hint if the name of an unknown model may begin with that of a provider."""
+        prefix, slash, _ = model.partition("/")
+        if error.code != UNKNOWN_MODEL or not slash or route is not self._default:
+            return error
+        explained = PermanentError(
+            error.code,
+            f"{error}. If {prefix!r} is meant as a provider: VIGIL_PROVIDERS has none of that name",
+        )
+        explained.unbilled = error.unbilled
+        return explained
+
+    def _find(self, model: str) -> tuple[Route, str]:
+        """The provider, and its own name of the model."""
+        provider = self.provider_name(model)
+        if provider is None:
+            return self._default, model
+        return self._named[provider], model.removeprefix(f"{provider}/")

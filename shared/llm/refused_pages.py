@@ -4,16 +4,19 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shared.billing.resumable_call import CallLostError
+from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import AnswerError
+from shared.llm.answers import AnswerError, LostAnswerError, NoAnswerError
 from shared.llm.messages import ChatRequest, Message
 from shared.llm.model_server import REFUSED_CONTENT
-from shared.llm.phase_run import PhaseRun
 from shared.tools import Json
+
+if TYPE_CHECKING:
+    from shared.llm.ledgered_model import RunJournal
 
 SUBJECT: Final = "pages"
 LEFT_OUT: Final = "left_out"
@@ -36,11 +39,17 @@ cross join lateral jsonb_array_elements_text(coalesce(event -> '{LEFT_OUT}', '[]
 """)
 
 
-def is_filtered(error: BaseException | None) -> bool:
+def is_filtered(error: VigilError) -> bool:
     """Whether a filter of the provider refused the request or withheld its answer."""
-    if isinstance(error, PermanentError):
-        return error.code == REFUSED_CONTENT
-    return isinstance(error, AnswerError) and error.is_filtered
+    match error:
+        case AnswerError() | NoAnswerError():
+            return error.is_filtered
+        case LostAnswerError():
+            return error.unusable.is_filtered
+        case PermanentError():
+            return error.code == REFUSED_CONTENT
+        case _:
+            return False
 
 
 class RefusedPages:
@@ -48,25 +57,29 @@ class RefusedPages:
     same requests.
     """
 
-    def __init__(self, run: PhaseRun) -> None:
-        self._run = run
-        self._since: dict[str, int] = {}
-        """Messages of the first request without the page, by address."""
-
-    @property
-    def urls(self) -> Collection[str]:
-        return self._since.keys()
+    def __init__(
+        self,
+        journal: "RunJournal",
+        database: Database,
+        probe: Callable[[ChatRequest], Awaitable[Any]],
+    ) -> None:
+        """`probe` sends a request whose answer does not matter, which is recorded and paid for like others."""
+        self._journal = journal
+        self._database = database
+        self._probe = probe
+        self.since: dict[str, int] = {}
+        """The pages by address, each with the number of messages of the first request without it."""
 
     def remember(self, event: Json) -> None:
         """Restores what an interrupted run has left out."""
         if LEFT_OUT in event:
             for url in event[LEFT_OUT]:
-                self._since.setdefault(url, event["since"])
-            self._run.notes += event["repairs"]
+                self.since.setdefault(url, event["since"])
+            self._journal.notes += event["repairs"]
 
     def without(self, request: ChatRequest) -> ChatRequest:
         """`request` without the pages, which their addresses and a note replace."""
-        urls = {url for url, since in self._since.items() if len(request.messages) >= since}
+        urls = {url for url, since in self.since.items() if len(request.messages) >= since}
         if not urls:
             return request
         return replace(request, messages=tuple(_without(each, urls) for each in request.messages))
@@ -74,42 +87,38 @@ class RefusedPages:
     async def leave_out(self, request: ChatRequest, error: VigilError) -> bool:
         """Finds the pages because of which `request` was refused. Returns whether there are any."""
         pages = {
-            url: text for url, text in _pages(request.messages).items() if url not in self._since
+            url: text for url, text in _pages(request.messages).items() if url not in self.since
         }
         if not pages:
             return False
-        found = await self._refused_before(request.model, pages)
+        params = {"of_agent": self._journal.lease.agent_id, "model": request.model}
+        before = await self._database.run(BoundQuery(_BEFORE, params, _urls))
+        found = [url for url in before if url in pages]
         found = found or await _search(
             list(pages), lambda urls: self._is_refused(request, pages, urls)
         )
         if not found:
             return False
-        self._since |= dict.fromkeys(found, len(request.messages))
+        self.since |= dict.fromkeys(found, len(request.messages))
         notes = [
             f"The provider refuses the text of {url}, which was left out: {error}" for url in found
         ]
         event = {
             "type": "repair",
-            "key": f"{LEFT_OUT}/{len(self._since)}",
+            "key": f"{LEFT_OUT}/{len(self.since)}",
             "subject": SUBJECT,
             "repairs": notes,
         }
-        self._run.repair_count += len(notes)
-        self._run.notes += notes
-        self._run.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
-        await self._run.commit_unless_waiting()
+        self._journal.repair_count += len(notes)
+        self._journal.notes += notes
+        self._journal.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
+        await self._journal.commit_unless_waiting()
         return True
-
-    async def _refused_before(self, model: str, pages: Collection[str]) -> list[str]:
-        params = {"of_agent": self._run.lease.agent_id, "model": model}
-        return [
-            url for url in await self._run.read(BoundQuery(_BEFORE, params, _urls)) if url in pages
-        ]
 
     async def _is_refused(
         self, request: ChatRequest, pages: dict[str, str], urls: Sequence[str]
     ) -> bool:
-        """Whether the provider refuses these pages alone, in a short request that is recorded and paid for like others."""
+        """Whether the provider refuses these pages alone, in a short request."""
         text = "\n\n".join(pages[url] for url in urls)
         probe = ChatRequest(
             request.model,
@@ -118,9 +127,9 @@ class RefusedPages:
             options=request.options,
         )
         try:
-            await self._run.request_answer(probe, is_last=lambda _: False)
+            await self._probe(probe)
         except (AnswerError, PermanentError, CallLostError) as error:
-            if is_filtered(error) or is_filtered(error.__cause__):
+            if is_filtered(error):
                 return True
             if isinstance(error, PermanentError):
                 raise

@@ -88,12 +88,16 @@ class Repairs:
 def read_json(text: str, repairs: Repairs, *, is_cut: bool = False) -> Any:
     """Parses the JSON value in `text`, even if it is broken, in a code fence or between sentences.
 
+    A decimal number is a WrittenNumber, of which `fit_to_schema` makes a float.
+
     `is_cut` says that the server truncated the answer at its token limit. Then an incomplete end is dropped. Raises
     UnreadableError if nothing can be parsed, or not with limited effort.
     """
     bare = text.strip()
     try:
-        value = json.loads(bare, parse_constant=partial(_no_constant, repairs))
+        value = json.loads(
+            bare, parse_float=WrittenNumber, parse_constant=partial(_no_constant, repairs)
+        )
     except (ValueError, RecursionError) as error:
         is_cut = is_cut or str(error).startswith("Unterminated string")
     else:
@@ -104,7 +108,7 @@ def read_json(text: str, repairs: Repairs, *, is_cut: bool = False) -> Any:
         if not is_all:
             repairs.add("Text around the JSON was left out.")
         return _storable(value)
-    value = _storable(_repair_broken(inner))
+    value = _storable(with_texts(_repair_broken(inner), inner))
     repairs.add("The JSON was broken and was repaired.")
     if is_cut:
         value = _drop_incomplete(value)
@@ -119,7 +123,7 @@ def fit_to_schema(shape: type[BaseModel], value: Any, repairs: Repairs, *, salva
     Without `salvage` unknown keys stay, so that the validation refuses them.
     A `shape` may have `synonyms`: other names of its fields, in lower case without punctuation.
     """
-    return _Fitter(repairs, salvage).object(shape, value, "")
+    return plain_numbers(_Fitter(repairs, salvage).object(shape, value, ""))
 
 
 def cut_text(text: str, limit: int) -> str:
@@ -203,7 +207,9 @@ def _first_object(text: str, repairs: Repairs) -> tuple[Any, bool] | None:
         return None
     begin = bracket.start()
     try:
-        decoder = json.JSONDecoder(parse_constant=partial(_no_constant, repairs))
+        decoder = json.JSONDecoder(
+            parse_float=WrittenNumber, parse_constant=partial(_no_constant, repairs)
+        )
         value, end = decoder.raw_decode(text, begin)
     except (ValueError, RecursionError):
         return None
@@ -432,6 +438,8 @@ class _Fitter:
             return self._text(value, where)
         if annotation is UUID and isinstance(value, str):
             return bare_id(value)
+        if annotation is int and isinstance(value, WrittenNumber) and not value.is_integer():
+            return value.text
         if annotation in (int, float) and isinstance(value, str):
             plain = value.strip().replace(",", "").replace("_", "")
             if plain != value and re.fullmatch(r"[+-]?\d{1,18}(\.\d{1,18})?", plain):
@@ -441,7 +449,7 @@ class _Fitter:
     def _text(self, value: Any, where: str) -> Any:
         if isinstance(value, bool | int | float):
             self.repairs.add(f"{where} was not text; it was converted to text.")
-            return json.dumps(value)
+            return value.text if isinstance(value, WrittenNumber) else json.dumps(value)
         if isinstance(value, list) and all(isinstance(element, str) for element in value):
             self.repairs.add(f"{where} was a list; its texts were joined.")
             return "\n\n".join(value)
@@ -505,3 +513,87 @@ def _has_type(item: Any, value: Any) -> bool:
 
 def _path(where: str, key: str) -> str:
     return f"{where}.{key[:60]}" if where else key[:60]
+
+
+_DECIMAL: Final = re.compile(r"(?<![\w.])-?\d+\.\d+(?![\w.])")
+_MARK: Final = "\ue000"
+"""A character for private use, which `dump_json` removes."""
+_MARKED: Final = re.compile(rf'"{_MARK}([^"{_MARK}]*){_MARK}"')
+
+
+class WrittenNumber(float):
+    """A decimal number that keeps the text that it is parsed from."""
+
+    text: str
+
+    def __new__(cls, text: str) -> "WrittenNumber":
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def with_texts(value: Any, source: str) -> Any:
+    """Adds to the decimal numbers in `value` the texts that they have in `source`, which it was parsed from.
+
+    If that is unknown, because `source` has several texts of one number or none, the text is in exponential notation.
+    """
+    texts: dict[float, set[str]] = {}
+    for text in _DECIMAL.findall(source):
+        texts.setdefault(float(text), set()).add(text)
+    return _with_texts(value, texts)
+
+
+def dump_json(value: Any) -> str:
+    """Serializes `value` with the text of each WrittenNumber. Other decimal numbers are in exponential notation."""
+    text = json.dumps(_marked(value), ensure_ascii=False, default=str)
+    return _MARKED.sub(r"\1", text)
+
+
+def plain_numbers(value: Any) -> Any:
+    """Replaces each WrittenNumber by a float."""
+    match value:
+        case WrittenNumber():
+            return float(value)
+        case dict():
+            return {key: plain_numbers(inner) for key, inner in value.items()}
+        case list():
+            return [plain_numbers(inner) for inner in value]
+        case _:
+            return value
+
+
+def _with_texts(value: Any, texts: dict[float, set[str]]) -> Any:
+    match value:
+        case WrittenNumber():
+            return value
+        case float():
+            found = texts.get(value, ())
+            return WrittenNumber(next(iter(found)) if len(found) == 1 else _exponential(value))
+        case dict():
+            return {key: _with_texts(inner, texts) for key, inner in value.items()}
+        case list():
+            return [_with_texts(inner, texts) for inner in value]
+        case _:
+            return value
+
+
+def _exponential(value: float) -> str:
+    text = repr(value)
+    return f"{text}e0" if _DECIMAL.fullmatch(text) else text
+
+
+def _marked(value: Any) -> Any:
+    match value:
+        case WrittenNumber():
+            return f"{_MARK}{value.text}{_MARK}"
+        case float():
+            text = _exponential(value)
+            return f"{_MARK}{text}{_MARK}" if text != repr(value) else value
+        case str():
+            return value.replace(_MARK, "")
+        case dict():
+            return {_marked(key): _marked(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_marked(inner) for inner in value]
+        case _:
+            return value

@@ -8,8 +8,10 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shared.errors import PermanentError
+from shared.llm.answers import NoAnswerError
+from shared.llm.ledgered_model import read_answer
 from shared.llm.messages import ChatRequest
-from shared.llm.phase_run import NoAnswerError, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.tools.schemas import portable_schema
 
@@ -56,12 +58,12 @@ async def request_structured_answer(
     first = request
     for _ in range(2):
         try:
-            call_id, answer = await run.request_answer(
-                request, is_last=lambda _: False, max_without_answer=MAX_WITHOUT_ANSWER
+            reading = await run.model.answer(
+                request, read_answer, max_without_answer=MAX_WITHOUT_ANSWER
             )
         except NoAnswerError as error:
             raise UnusableAnswerError(str(error), first) from error
-        repairs = Repairs()
+        answer, repairs = reading.answer, Repairs()
         message = {"role": "assistant", "content": answer.text}
         try:
             value = read_json(answer.text, repairs, is_cut=answer.finish_reason == "length")
@@ -75,7 +77,7 @@ async def request_structured_answer(
             correction = {"role": "user", "content": _CORRECTION.format(fault)}
             request = replace(request.following(message, correction), is_correction=True)
         else:
-            await run.record_repairs(subject or name, repairs, key=str(call_id))
+            await run.record_repairs(subject or name, repairs, key=str(reading.call_id))
             return parsed, request.following(message)
     raise UnusableAnswerError(
         f"the model's {name} does not fit its JSON Schema, even after a correction: {fault}", first

@@ -13,11 +13,12 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import ColumnElement, and_, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Delivery, Destination, InboxItem
 from shared.database.text import error_text
+from shared.database.transaction import Transaction
 from shared.enums import DeliveryStatus
 from shared.errors import TransientError
 
@@ -45,7 +46,19 @@ class DeliveryLease:
     """Failed attempts before this one."""
 
 
-async def dispatch(session: AsyncSession, limit: int) -> int:
+_NEEDS_WORK: Final = CompiledStatement("""
+select exists (select from inbox_items where dispatched_at is null)
+  or exists (select from deliveries where status = 'failed' and retry_requested_at is not null)
+  or exists (select from deliveries where status = 'pending' and next_attempt_at <= clock_timestamp())
+""")
+
+
+def needs_work() -> BoundQuery[bool]:
+    """Whether `dispatch`, `reset_retried` or `claim` have anything to do."""
+    return BoundQuery(_NEEDS_WORK, {}, lambda rows: bool(rows[0][0]))
+
+
+async def dispatch(session: Transaction, limit: int) -> int:
     """Creates deliveries of new inbox items, for each active destination that is older than the item.
 
     Returns the number of items, at most `limit`. Safe to run concurrently.
@@ -70,7 +83,6 @@ async def dispatch(session: AsyncSession, limit: int) -> int:
         update(InboxItem)
         .where(InboxItem.id.in_(items))
         .values(dispatched_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
     )
     return len(items)
 
@@ -84,7 +96,7 @@ def _is_for_item() -> ColumnElement[bool]:
     )
 
 
-async def _insert(session: AsyncSession, pairs: Sequence[tuple[UUID, UUID]]) -> None:
+async def _insert(session: Transaction, pairs: Sequence[tuple[UUID, UUID]]) -> None:
     if not pairs:
         return
     values = [
@@ -99,7 +111,7 @@ async def _insert(session: AsyncSession, pairs: Sequence[tuple[UUID, UUID]]) -> 
     await session.execute(insert(Delivery).values(values).on_conflict_do_nothing())
 
 
-async def create_test(session: AsyncSession, destination_id: UUID) -> UUID:
+async def create_test(session: Transaction, destination_id: UUID) -> UUID:
     """Creates a delivery without inbox item, which is tried once; returns its id."""
     delivery_id = uuid4()
     await session.execute(
@@ -110,19 +122,18 @@ async def create_test(session: AsyncSession, destination_id: UUID) -> UUID:
     return delivery_id
 
 
-async def request_retry(session: AsyncSession, delivery_id: UUID) -> bool:
+async def request_retry(session: Transaction, delivery_id: UUID) -> bool:
     """Requests a retry; False if the delivery has not failed. Idempotent."""
     failed_id = await session.scalar(
         update(Delivery)
         .where(Delivery.id == delivery_id, Delivery.status == DeliveryStatus.FAILED)
         .values(retry_requested_at=func.clock_timestamp())
         .returning(Delivery.id)
-        .execution_options(synchronize_session=False)
     )
     return failed_id is not None
 
 
-async def reset_retried(session: AsyncSession) -> None:
+async def reset_retried(session: Transaction) -> None:
     """Makes deliveries with a retry request pending again, and resets them. A test is still tried once."""
     now = func.clock_timestamp()
     retry_period = case((Delivery.inbox_item_id.is_(None), timedelta()), else_=RETRY_PERIOD)
@@ -137,12 +148,11 @@ async def reset_retried(session: AsyncSession) -> None:
             ended_at=None,
             retry_requested_at=None,
         )
-        .execution_options(synchronize_session=False)
     )
 
 
 async def claim(
-    session: AsyncSession,
+    session: Transaction,
     worker: str,
     *,
     seconds: float,
@@ -180,13 +190,12 @@ async def claim(
             Delivery.epoch,
             Delivery.attempts,
         )
-        .execution_options(synchronize_session=False)
     )
     return [DeliveryLease(*row) for row in rows]
 
 
 async def _due(
-    session: AsyncSession,
+    session: Transaction,
     limit: int,
     per_destination: int,
     running_by_destination: Mapping[UUID, int],
@@ -212,7 +221,7 @@ async def _due(
 
 
 async def record_delivered(
-    session: AsyncSession, lease: DeliveryLease, status_code: int | None
+    session: Transaction, lease: DeliveryLease, status_code: int | None
 ) -> None:
     """Records a successful delivery. Raises DeliveryLostError."""
     await _end_attempt(
@@ -227,7 +236,7 @@ async def record_delivered(
 
 
 async def record_failed(
-    session: AsyncSession, lease: DeliveryLease, error: str, status_code: int | None
+    session: Transaction, lease: DeliveryLease, error: str, status_code: int | None
 ) -> None:
     """Records a permanent failure; only a user can request a retry. Raises DeliveryLostError."""
     await _end_attempt(
@@ -242,7 +251,7 @@ async def record_failed(
 
 
 async def record_failed_attempt(
-    session: AsyncSession,
+    session: Transaction,
     lease: DeliveryLease,
     error: str,
     status_code: int | None,
@@ -269,21 +278,19 @@ async def record_failed_attempt(
     )
 
 
-async def release(session: AsyncSession, lease: DeliveryLease) -> bool:
+async def release(session: Transaction, lease: DeliveryLease) -> bool:
     """Releases the delivery as if it had not been claimed; False if this worker has lost it."""
     return await _update_leased(session, lease, next_attempt_at=func.clock_timestamp()) is not None
 
 
-async def _end_attempt(
-    session: AsyncSession, lease: DeliveryLease, **values: Any
-) -> DeliveryStatus:
+async def _end_attempt(session: Transaction, lease: DeliveryLease, **values: Any) -> DeliveryStatus:
     status = await _update_leased(session, lease, **values)
     if status is None:
         raise DeliveryLostError(lease)
     return DeliveryStatus(status)
 
 
-async def _update_leased(session: AsyncSession, lease: DeliveryLease, **values: Any) -> str | None:
+async def _update_leased(session: Transaction, lease: DeliveryLease, **values: Any) -> str | None:
     status: str | None = await session.scalar(
         update(Delivery)
         .where(
@@ -293,6 +300,5 @@ async def _update_leased(session: AsyncSession, lease: DeliveryLease, **values: 
         )
         .values(lease_owner=None, **values)
         .returning(Delivery.status)
-        .execution_options(synchronize_session=False)
     )
     return status

@@ -8,16 +8,16 @@ from uuid import UUID, uuid4
 from sqlalchemy import delete as sql_delete
 from sqlalchemy import func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Destination, WebhookSecret
+from shared.database.transaction import Transaction
 from shared.enums import DestinationKind
 
 MAX_DESTINATIONS: Final = 20
 """Maximum per owner: each may use two of the notifier's slots."""
 
 
-async def lock_and_count(session: AsyncSession, owner_id: UUID) -> int:
+async def lock_and_count(session: Transaction, owner_id: UUID) -> int:
     """Number of destinations of the owner; locks out other inserts for the owner until the transaction ends."""
     await session.execute(
         select(func.pg_advisory_xact_lock(func.hashtextextended(f"destinations:{owner_id}", 0)))
@@ -27,7 +27,7 @@ async def lock_and_count(session: AsyncSession, owner_id: UUID) -> int:
 
 
 async def create(
-    session: AsyncSession,
+    session: Transaction,
     owner_id: UUID,
     *,
     kind: DestinationKind,
@@ -44,32 +44,30 @@ async def create(
     return destination_id
 
 
-async def set_active(session: AsyncSession, destination_id: UUID, *, active: bool) -> None:
+async def set_active(session: Transaction, destination_id: UUID, *, active: bool) -> None:
     """Sets whether it is active, on behalf of a user. Clears the reason why it was stopped."""
     await session.execute(
         update(Destination)
         .where(Destination.id == destination_id)
         .values(active=active, stop_reason=None)
-        .execution_options(synchronize_session=False)
     )
 
 
-async def stop(session: AsyncSession, destination_id: UUID, why: str) -> None:
+async def stop(session: Transaction, destination_id: UUID, why: str) -> None:
     await session.execute(
         update(Destination)
         .where(Destination.id == destination_id, Destination.active)
         .values(active=False, stop_reason=why)
-        .execution_options(synchronize_session=False)
     )
 
 
-async def delete(session: AsyncSession, destination_id: UUID) -> None:
+async def delete(session: Transaction, destination_id: UUID) -> None:
     """Deletes it with its deliveries; one that is being sent may still arrive."""
     await session.execute(sql_delete(Destination).where(Destination.id == destination_id))
 
 
 async def rotate_secret(
-    session: AsyncSession, destination_id: UUID, secret: str, *, overlap: timedelta
+    session: Transaction, destination_id: UUID, secret: str, *, overlap: timedelta
 ) -> None:
     """Signs with `secret` from now on, and for `overlap` with the previous secrets too."""
     now = func.clock_timestamp()
@@ -82,14 +80,13 @@ async def rotate_secret(
         update(WebhookSecret)
         .where(WebhookSecret.destination_id == destination_id, WebhookSecret.expires_at.is_(None))
         .values(expires_at=now + overlap)
-        .execution_options(synchronize_session=False)
     )
     await session.execute(
         insert(WebhookSecret).values(id=uuid4(), destination_id=destination_id, secret=secret)
     )
 
 
-async def secrets(session: AsyncSession, destination_id: UUID) -> Sequence[str]:
+async def secrets(session: Transaction, destination_id: UUID) -> Sequence[str]:
     """The current signing secrets, newest first."""
     in_use = or_(
         WebhookSecret.expires_at.is_(None), WebhookSecret.expires_at > func.clock_timestamp()

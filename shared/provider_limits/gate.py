@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
@@ -55,9 +54,9 @@ ASK_AGAIN_SECONDS: Final = 0.5
 """Between two looks for a free place among the calls in progress."""
 RENEW_SECONDS: Final = 10.0
 WATCH_SECONDS: Final = 2.0
-"""Between two looks during an outage, and while a call is not answered."""
+"""Seconds between checks during an outage, and while a call is not answered."""
 QUOTA_WATCH_SECONDS: Final = 60.0
-"""The same while a quota is used up. Each of these looks writes the state, which is outdated otherwise."""
+"""Seconds between checks while a quota is used up. Each check writes the state, which is outdated otherwise."""
 HANGING_SECONDS: Final = 15.0
 """After this time without an answer a call may have been lost in an outage that the process has not noticed."""
 LOST_SECONDS: Final = 30.0
@@ -74,13 +73,6 @@ MAX_CONFLICTS_AT_ONCE: Final = 3
 MAX_SPARE: Final = 50
 SPARE_SECONDS: Final = 2.0
 """A process borrows as many permits as it has used in this time."""
-
-waited_seconds: ContextVar[float] = ContextVar("waited_seconds", default=0.0)
-"""How long the step that makes the calls has waited for a provider. Set by the step runner."""
-
-
-time_limit: ContextVar[asyncio.Timeout | None] = ContextVar("time_limit", default=None)
-"""The time limit of the phase that makes the calls. It stands still while a call waits for its turn."""
 
 
 class Log(Protocol):
@@ -187,16 +179,23 @@ class ProviderGate:
 
     @asynccontextmanager
     async def passage(
-        self, *, tokens: int = 0, max_wait_seconds: float | None = None
+        self,
+        *,
+        tokens: int = 0,
+        max_wait_seconds: float | None = None,
+        waited_seconds: float = 0.0,
+        time_limit: asyncio.Timeout | None = None,
     ) -> AsyncIterator[Passage]:
         """Context of one call, which begins when it may be sent. `tokens` are those that it is expected to use. A call with
         `max_wait_seconds` is left out rather than waited for any longer, and takes no turn of others.
 
+        Calls of steps that have `waited_seconds` longer come first. `time_limit` stands still while the call waits.
+
         Raises WaitForProviderError if the call must not be sent soon.
         """
         try:
-            with _stopped(time_limit.get()):
-                permit = await self._permit(tokens, max_wait_seconds)
+            with _stopped(time_limit):
+                permit = await self._permit(tokens, max_wait_seconds, waited_seconds)
         except BaseException as error:
             mark_unsent(error)
             self._watch_for_caller()
@@ -286,7 +285,9 @@ class ProviderGate:
 
     # What a call waits for
 
-    async def _permit(self, tokens: int, max_wait_seconds: float | None) -> Permit:
+    async def _permit(
+        self, tokens: int, max_wait_seconds: float | None, waited_seconds: float
+    ) -> Permit:
         """Returns when the call may be sent. It is one of those that run then."""
         since = time.monotonic()
         longest = MAX_WAIT_SECONDS if max_wait_seconds is None else max_wait_seconds
@@ -296,7 +297,7 @@ class ProviderGate:
                 return permit
             if time.monotonic() - since > longest:
                 raise self._waiting(Refusal(self._now() + PLACE_PAUSE_SECONDS))
-            want = Want(tokens, waited_seconds.get(), max_wait_seconds, self.probe is None)
+            want = Want(tokens, waited_seconds, max_wait_seconds, self.probe is None)
             permit = await self._ask(want, since)
             is_used = False
             try:
@@ -611,14 +612,14 @@ class ProviderGate:
         if self._probing is not None and not self._probing.done():
             # Its result says when the next one is due; a time that is set now would outlast it.
             return
-        begun: list[bool] = []
+        has_begun: list[bool] = []
 
         def begin(state: ProviderState, now: float) -> None:
-            begun[:] = [state.begin_probe(now)]
+            has_begun[:] = [state.begin_probe(now)]
 
         state = self._known.state
         is_due = state.is_probe_due(self._now())
-        if (is_due or state.is_quota) and await self._try_change(begin) and begun[0]:
+        if (is_due or state.is_quota) and await self._try_change(begin) and has_begun[0]:
             await self._try_probe()
 
     def _give_up_lost(self) -> None:

@@ -208,7 +208,7 @@ class ProviderState:
     """When the next call is sent to an unavailable provider."""
     probes: int = 0
     is_quota: bool = False
-    """Whether it is unavailable because the quota of its plan is used up."""
+    """Return whether the quota of the provider's plan is used up."""
     returned_at: float = 0.0
     """When the last outage ended."""
     error: str = ""

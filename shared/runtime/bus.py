@@ -2,11 +2,10 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import Any
 
-from faststream.nats import NatsBroker, NatsMessage
+from faststream.nats import NatsBroker
 from faststream.nats.security import NatsSecurity, NatsUserPassword
 from nats.aio.client import Client
 from nats.errors import (
@@ -21,12 +20,13 @@ from nats.js.errors import APIError
 
 from shared.errors import PermanentError, TransientError
 from shared.events.codec import encode
-from shared.events.credentials import Credentials, is_rejection
+from shared.events.credentials import Credentials
 from shared.events.envelope import Event
-from shared.events.stream_admin import STORE_FAULT
-from shared.events.topology import STREAM
+from shared.events.rejection import is_rejection
+from shared.events.topology import STORE_FAULT, STREAM
 from shared.runtime.background import cancel_and_wait
 from shared.runtime.logging import logger
+from shared.runtime.pull_subscriber import PullSubscriber
 from shared.telemetry import tracing
 
 PUBLISH_TIMEOUT_SECONDS = 10.0
@@ -46,14 +46,23 @@ log = logger(__name__)
 class Bus:
     """Publishes events, and provides the broker for subscriptions."""
 
-    def __init__(self, url: str, *, name: str, credentials: Credentials | None = None) -> None:
-        """Without `credentials` the client connects anonymously, and `name` names its inbox."""
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str,
+        credentials: Credentials | None = None,
+        drain_seconds: float = 0.0,
+    ) -> None:
+        """Without `credentials` the client connects anonymously, and `name` names its inbox.
+
+        At a stop, subscribers let their handlers finish for `drain_seconds`.
+        """
         self._credentials = credentials or Credentials(name)
         self._logged_outage = False
         self._is_rejected = False
         self._closing = False
         self._forbidden_subjects: set[str] = set()
-        self._reconnect_callbacks: list[Callable[[], None]] = []
         self._store_fault: str | None = None
         self._store_check: asyncio.Task[None] | None = None
         self.broker = NatsBroker(
@@ -65,8 +74,8 @@ class Bus:
             error_cb=self._on_error,
             disconnected_cb=self._on_disconnect,
             reconnected_cb=self._on_reconnect,
-            # The consumer parses, so that an unreadable message becomes a dead letter.
-            decoder=_pass_through,
+            graceful_timeout=drain_seconds,
+            # The router decodes, so that an unreadable message becomes a dead letter.
             apply_types=False,
             logger=None,
             inbox_prefix=self._credentials.inbox_prefix,
@@ -187,10 +196,6 @@ class Bus:
             if error is not None:
                 raise error
 
-    def call_on_reconnect(self, callback: Callable[[], None]) -> None:
-        """Has `callback` called each time that the client has reconnected, and subscribed again."""
-        self._reconnect_callbacks.append(callback)
-
     async def close(self) -> None:
         """Flushes and closes the connection. May be called without one."""
         self._closing = True
@@ -256,8 +261,9 @@ class Bus:
         self._store_fault = None  # unknown until the next retry
         self._forbidden_subjects.clear()
         log.info("reconnected to NATS")
-        for callback in self._reconnect_callbacks:
-            callback()
+        for subscriber in self.broker.subscribers:
+            if isinstance(subscriber, PullSubscriber):
+                subscriber.forget_request()
 
 
 def _security(credentials: Credentials) -> NatsSecurity | None:
@@ -267,7 +273,3 @@ def _security(credentials: Credentials) -> NatsSecurity | None:
             credentials.user, credentials.password, ssl_context=tls, tls_handshake_first=first
         )
     return NatsSecurity(ssl_context=tls, tls_handshake_first=first) if tls else None
-
-
-async def _pass_through(message: NatsMessage) -> Any:
-    return message

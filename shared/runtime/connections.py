@@ -7,7 +7,12 @@ from shared.runtime.settings import Settings
 
 
 def create_bus(settings: Settings, name: str) -> Bus:
-    return Bus(settings.nats_url, name=name, credentials=build_nats_credentials(settings, name))
+    return Bus(
+        settings.nats_url,
+        name=name,
+        credentials=build_nats_credentials(settings, name),
+        drain_seconds=settings.drain_seconds,
+    )
 
 
 def create_database(settings: Settings, name: str, *, pool_size: int = 5) -> Database:

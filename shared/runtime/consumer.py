@@ -1,206 +1,35 @@
-"""The message consumer: connects, handles messages concurrently, and stops without losing any."""
+"""One service on the bus: waits for what it needs, has FastStream receive messages, and stops without losing any."""
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from math import nan
-from typing import Final, Protocol
+from typing import Final
 
-from faststream.exceptions import NackMessage
-from faststream.nats import NatsMessage
 from nats.errors import Error as NatsError
 from nats.js.api import ConsumerInfo
-from prometheus_client import CollectorRegistry
 
-from shared.database.engine import Database
-from shared.database.text import error_text
-from shared.errors import PermanentError, TransientError, UnavailableError
-from shared.events.codec import decode
-from shared.events.envelope import Event
+from shared.database.engine import MAX_IDLE_SECONDS, Database
+from shared.errors import TransientError
 from shared.events.stream_admin import find_consumer_fault
 from shared.events.topology import CONSUMERS
-from shared.failpoints import Failpoint, failpoint
-from shared.runtime import database_probe
 from shared.runtime.background import raise_if_cancelled
 from shared.runtime.bus import Bus
-from shared.runtime.logging import log_context, logger
-from shared.runtime.pull_loop import PullLoop
-from shared.telemetry import metrics, tracing
-from shared.workflow import dead_letters
-
-EventHandler = Callable[[Event], Awaitable[Sequence[Event]]]
-"""Commits what the event requires, and returns the events that follow from the committed state."""
-
-HEARTBEATS_PER_ACK_WAIT = 4
-HAND_OVER_SECONDS = 5.0
-MAX_FAILURES = 50
-"""After so many unexpected errors in this process a message becomes a dead letter; steps give up much earlier.
-
-Deliveries are not counted: the request of a step that waits for a provider may be delivered hundreds of times.
-"""
-MIN_DELAY_SECONDS = 0.5
-MAX_DELAY_SECONDS = 60.0
-MAX_DELAY_WHILE_UNAVAILABLE_SECONDS = 5.0
-"""What is only unavailable (PostgreSQL, NATS, another worker's lease) is retried more often than errors."""
-
-
-class MessageHandler:
-    """Handles one message at a time per slot."""
-
-    def __init__(
-        self,
-        service: str,
-        handler: EventHandler,
-        bus: Bus,
-        database: Database,
-        ack_wait_seconds: float,
-    ) -> None:
-        self._service = service
-        self._handler = handler
-        self._bus = bus
-        self._database = database
-        self._heartbeat_seconds = ack_wait_seconds / HEARTBEATS_PER_ACK_WAIT
-        self._running: set[asyncio.Task[object]] = set()
-        self._failures: Counter[int] = Counter()
-        """Unexpected errors by the message's number in the stream, of those that failed last."""
-        for reason in ("error", "unavailable"):
-            metrics.MESSAGE_RETRIES.labels(
-                service, reason
-            )  # from zero on, so that the first increase is seen
-
-    async def receive(self, message: NatsMessage) -> None:
-        """Handles a message and publishes what follows; returning acks it. Raises NackMessage for redelivery."""
-        task = asyncio.current_task()
-        assert task is not None
-        self._running.add(task)
-        failpoint(Failpoint.MESSAGE_RECEIVED)
-        try:
-            async with self._heartbeat(message):
-                await self._handle(message)
-        except TransientError as error:
-            self._count_retry("error" if error.counts else "unavailable")
-            raise NackMessage(delay=_delay_seconds(message, error)) from error
-        except Exception as error:
-            # Not even a dead letter could be stored. Without a delay the message would be redelivered at once.
-            log.exception("unexpected error")
-            self._count_retry("error")
-            wrapped_error = TransientError(repr(error))
-            raise NackMessage(delay=_delay_seconds(message, wrapped_error)) from error
-        except asyncio.CancelledError:
-            # Another replica gets it at once instead of after ack_wait.
-            await asyncio.shield(message.nack())
-            raise
-        finally:
-            self._running.discard(task)
-
-    async def drain(self, seconds: float) -> None:
-        """Lets running handlers finish for `seconds`, then hands the rest over."""
-        failpoint(Failpoint.DRAINING)
-        if self._running:
-            await asyncio.wait(self._running, timeout=seconds)
-        unfinished = set(self._running)
-        for task in unfinished:
-            task.cancel()
-        if unfinished:
-            log.info(
-                "released unfinished work",
-                messages=len(unfinished),
-                after_seconds=seconds,
-                setting="VIGIL_DRAIN_SECONDS",
-            )
-            # If PostgreSQL does not respond, even that fails; then the leases and ack_wait expire.
-            await asyncio.wait(unfinished, timeout=HAND_OVER_SECONDS)
-
-    async def _handle(self, message: NatsMessage) -> None:
-        try:
-            event = decode(message.raw_message.data)
-        except PermanentError as error:
-            await self._dead_letter(message, error)
-            return
-        with log_context(event), _traced(event, message):
-            try:
-                events = await self._handler(event)
-                failpoint(Failpoint.STATE_COMMITTED)
-                await self._bus.publish_all(events)
-                failpoint(Failpoint.EVENTS_PUBLISHED)
-                self._failures.pop(_stream_sequence(message), None)
-            except TransientError as error:
-                # Of an outage the log tells once, not for each step.
-                is_known = isinstance(error, UnavailableError) and error.is_announced
-                log_retry = log.debug if is_known else log.warning
-                log_retry("will retry", error=str(error), retry_in_seconds=error.retry_in_seconds)
-                raise
-            except PermanentError as error:
-                await self._dead_letter(message, error)
-            except Exception as error:
-                log.exception("unexpected error")
-                self._failures[_stream_sequence(message)] += 1
-                if self._failures[_stream_sequence(message)] >= MAX_FAILURES:
-                    await self._dead_letter(message, PermanentError("unexpected", repr(error)))
-                    del self._failures[_stream_sequence(message)]
-                    return
-                raise TransientError(repr(error)) from error
-
-    async def _dead_letter(self, message: NatsMessage, error: PermanentError) -> None:
-        message_text = error_text(str(error))
-        async with self._database.transaction() as session:
-            await dead_letters.store(
-                session,
-                service=self._service,
-                subject=message.raw_message.subject,
-                payload=message.raw_message.data,
-                code=error.code,
-                error=message_text,
-                attempts=_deliveries(message),
-            )
-        metrics.DEAD_LETTERS_STORED.labels(self._service, metrics.CODES(error.code)).inc()
-        log.error("stored as a dead letter", code=error.code, error=message_text)
-
-    def _count_retry(self, reason: str) -> None:
-        metrics.MESSAGE_RETRIES.labels(self._service, reason).inc()
-
-    @asynccontextmanager
-    async def _heartbeat(self, message: NatsMessage) -> AsyncIterator[None]:
-        async def send_heartbeats() -> None:
-            while True:
-                await asyncio.sleep(self._heartbeat_seconds)
-                await message.in_progress()
-
-        heartbeat = asyncio.create_task(send_heartbeats())
-        try:
-            yield
-        finally:
-            heartbeat.cancel()
-
-
-def _traced(event: Event, message: NatsMessage) -> AbstractContextManager[None]:
-    return tracing.message(
-        event.correlation_id,
-        message.headers.get(tracing.HEADER),
-        event.subject,
-        event.event_id,
-        _deliveries(message),
-    )
-
-
-def _stream_sequence(message: NatsMessage) -> int:
-    return int(message.raw_message.metadata.sequence.stream)
-
-
-def _deliveries(message: NatsMessage) -> int:
-    return int(message.raw_message.metadata.num_delivered)
-
-
-def _delay_seconds(message: NatsMessage, error: TransientError) -> float:
-    max_seconds = MAX_DELAY_SECONDS if error.counts else MAX_DELAY_WHILE_UNAVAILABLE_SECONDS
-    backoff_seconds = MIN_DELAY_SECONDS * 2.0 ** min(_deliveries(message) - 1, 10)
-    return max(min(backoff_seconds, max_seconds), error.retry_in_seconds or 0.0)
-
+from shared.runtime.database_probe import MetricsSource
+from shared.runtime.logging import logger
+from shared.runtime.middlewares.dead_letter import DeadLetters
+from shared.runtime.middlewares.heartbeat import Heartbeat
+from shared.runtime.middlewares.publish import Publish
+from shared.runtime.middlewares.retry import Retry
+from shared.runtime.middlewares.trace import Trace
+from shared.runtime.router import ServiceRouter
+from shared.telemetry import metrics
 
 RETRY_SECONDS = 0.5
 LOG_INTERVAL_SECONDS = 30.0
 WATCH_SECONDS = 5.0
+PRESENCE_SECONDS: Final = MAX_IDLE_SECONDS * 2 / 3
+MEASURE_SECONDS = 3.0
+"""A scrape does not wait longer for NATS."""
 NOT_CONNECTED: Final = "NATS: not connected"
 
 log = logger(__name__)
@@ -209,35 +38,20 @@ Background = Callable[[], Coroutine[None, None, None]]
 """Runs beside the handlers until it is cancelled."""
 
 
-class MetricsSource(Protocol):
-    """Further metrics of a service."""
-
-    @property
-    def registry(self) -> CollectorRegistry: ...
-
-    async def refresh(self) -> None:
-        """Measures before a scrape. Raises TransientError if PostgreSQL is unavailable."""
-
-
 class ConsumerLostError(RuntimeError):
     """The connection is closed permanently; only a restart of the process restores it."""
 
 
 class MessageConsumer:
-    """One service on the bus. `handlers` maps each event type that it subscribes to to its handler.
-
-    `background` starts when its consumer exists, and `from_connection` when it has connected to NATS.
-    """
+    """`background` starts when the service's consumer exists, and `from_connection` when it has connected to NATS."""
 
     def __init__(
         self,
         name: str,
+        router: ServiceRouter,
         *,
-        handlers: Mapping[type[Event], EventHandler],
         bus: Bus,
         database: Database,
-        concurrency: int,
-        drain_seconds: float,
         background: Sequence[Background] = (),
         from_connection: Sequence[Background] = (),
         closing: Sequence[Callable[[], Awaitable[None]]] = (),
@@ -246,23 +60,21 @@ class MessageConsumer:
         self.name = name
         self.bus = bus
         self.database = database
-        self._handlers = dict(handlers)
         self._consumer = CONSUMERS[name]
-        assert set(self._handlers) == set(self._consumer.subscribes_to), (
-            f"{name} must handle every event it subscribes to"
-        )
-        self._concurrency = concurrency
-        self._drain_seconds = drain_seconds
+        # From the outermost to the innermost; FastStream's own acknowledges the message at the end.
+        middlewares = [
+            Heartbeat(self._consumer.ack_wait_seconds),
+            Trace(),
+            Retry(name),
+            DeadLetters(name, database),
+            Publish(bus),
+        ]
+        bus.broker.include_router(router, middlewares=middlewares)
         self._background = background
         self._from_connection = from_connection
         self._closing = closing
-        self._further_metrics = further_metrics
-        self._message_handler = MessageHandler(
-            name, self._dispatch, bus, database, self._consumer.ack_wait_seconds
-        )
-        self._pull_loop = PullLoop(
-            bus, self._consumer, self._message_handler.receive, slots=concurrency
-        )
+        self.databases = [database]
+        self.further_metrics = further_metrics
         self._consuming = False
         self._start_fault: str | None = None
         """What the start waits for."""
@@ -283,12 +95,14 @@ class MessageConsumer:
                 for task in self._from_connection:
                     group.create_task(task())
                 await self._wait_until("the bus", self._consumer_fault)
-                await self._consume()
+                await self.bus.broker.start()
+                self._consuming = True
+                log.info("ready")
                 raise_if_cancelled()
                 for task in self._background:
                     group.create_task(task())
-                group.create_task(self._pull_loop.run())
                 group.create_task(self._watch())
+                group.create_task(self._keep_connection())
         except ExceptionGroup as errors:
             first = errors.exceptions[0]
             raise first from first.__cause__
@@ -302,23 +116,20 @@ class MessageConsumer:
         fault = await self._postgres_fault() or await self._consumer_fault()
         return fault or self.bus.store_fault
 
-    async def measure(self) -> Sequence[CollectorRegistry]:
-        """Measures before a scrape, and returns the registries of this service's metrics. Raises nothing."""
-        await database_probe.probe(self.database, [each.refresh for each in self._further_metrics])
-        return [metrics.REGISTRY, *(each.registry for each in self._further_metrics)]
+    @property
+    def store_fault(self) -> str | None:
+        """Why NATS does not store messages, as far as this service has noticed."""
+        return self.bus.store_fault
 
-    async def _consume(self) -> None:
-        await self._pull_loop.start()
-        self._consuming = True
-        log.info("ready", concurrency=self._concurrency)
-
-    async def _dispatch(self, event: Event) -> Sequence[Event]:
-        if type(event) not in self._handlers:
-            raise PermanentError(
-                "misplaced_event",
-                f"{event.type} was published on the wrong subject; find the program that publishes it",
-            )
-        return await self._handlers[type(event)](event)
+    async def measure_queue(self) -> None:
+        """Sets the gauges of its consumer before a scrape: to NaN if NATS does not answer in time. Raises nothing."""
+        if not self.bus.is_connected:
+            _set_lag(self.name, None, None)
+            return
+        measuring = asyncio.ensure_future(self._consumer_fault())
+        finished, _ = await asyncio.wait({measuring}, timeout=MEASURE_SECONDS)
+        if not finished:
+            measuring.cancel()
 
     async def _watch(self) -> None:
         while True:
@@ -329,13 +140,19 @@ class MessageConsumer:
                 raise ConsumerLostError(
                     f"NATS closed the connection: {self.bus.client.last_error!r}"
                 )
-            await self._consumer_fault()  # for its metrics
             raise_if_cancelled()
+
+    async def _keep_connection(self) -> None:
+        """Uses PostgreSQL before its last connection is closed: `vigil top` counts replicas by their connections."""
+        while True:
+            await self._postgres_fault()
+            raise_if_cancelled()
+            await asyncio.sleep(PRESENCE_SECONDS)
 
     async def _stop(self) -> None:
         self._consuming = False
-        await self._pull_loop.unsubscribe()
-        await self._message_handler.drain(self._drain_seconds)
+        for subscriber in self.bus.broker.subscribers:
+            await subscriber.stop()
         await self.bus.close()
         # They may still write to the database.
         for close in self._closing:
@@ -367,7 +184,6 @@ class MessageConsumer:
         if not self.bus.client.is_connected:
             _set_lag(self.name, None, None)
             return self.bus.refusal or NOT_CONNECTED
-        # The process looks at its consumer every WATCH_SECONDS anyway.
         lag: tuple[int | None, int | None] = (None, None)
 
         def observe(info: ConsumerInfo) -> None:

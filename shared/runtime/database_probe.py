@@ -2,15 +2,29 @@
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from math import nan
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+from prometheus_client import CollectorRegistry
 
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.errors import TransientError
 from shared.runtime.logging import logger
 from shared.telemetry import metrics
+
+
+class MetricsSource(Protocol):
+    """Metrics that are read from PostgreSQL."""
+
+    @property
+    def registry(self) -> CollectorRegistry: ...
+
+    async def refresh(self) -> None:
+        """Measures before a scrape. Raises TransientError if PostgreSQL is unavailable."""
+
 
 PROBE_SECONDS: Final = 3.0
 """A scrape does not wait longer for PostgreSQL; Prometheus waits ten seconds."""
@@ -19,15 +33,20 @@ _CLOCK: Final = CompiledStatement("select extract(epoch from clock_timestamp())"
 log = logger(__name__)
 
 
-async def probe(database: Database, further: Sequence[Callable[[], Awaitable[None]]] = ()) -> None:
+async def probe(
+    databases: Sequence[Database], further: Sequence[Callable[[], Awaitable[None]]] = ()
+) -> None:
     """Sets the gauges of PostgreSQL, and then runs `further`, for PROBE_SECONDS together. Raises nothing.
 
-    Without an answer, or if PostgreSQL becomes unavailable meanwhile, `vigil_database_up` is 0. If `further` fails otherwise
-    or is slow, this is logged.
+    `databases` are all pools of the process. Without an answer to one of them, or if PostgreSQL becomes unavailable
+    meanwhile, `vigil_database_up` is 0. If `further` fails otherwise or is slow, this is logged.
     """
-    metrics.set_pool_use(database.pool_use(), database.max_connections)
+    use: Counter[str] = Counter()
+    for database in databases:
+        use.update(database.pool_use())  # `+` would drop zeros
+    metrics.set_pool_use(use, sum(database.max_connections for database in databases))
     has_answered = asyncio.Event()
-    measuring = asyncio.ensure_future(_measure(database, has_answered, further))
+    measuring = asyncio.ensure_future(_measure(databases, has_answered, further))
     # Not asyncio.timeout: cancelling a query of a server that does not respond takes long too.
     finished, _ = await asyncio.wait({measuring}, timeout=PROBE_SECONDS)
     error = measuring.exception() if finished else TimeoutError()
@@ -45,14 +64,15 @@ async def probe(database: Database, further: Sequence[Callable[[], Awaitable[Non
 
 
 async def _measure(
-    database: Database,
+    databases: Sequence[Database],
     has_answered: asyncio.Event,
     further: Sequence[Callable[[], Awaitable[None]]],
 ) -> None:
-    began, seconds = time.time(), time.perf_counter()
-    answered_at = await database.run(BoundQuery(_CLOCK, {}, _number))
-    round_trip_seconds = time.perf_counter() - seconds
-    metrics.CLOCK_SKEW.set(answered_at - began - round_trip_seconds / 2)
+    for database in databases:
+        began, seconds = time.time(), time.perf_counter()
+        answered_at = await database.run(BoundQuery(_CLOCK, {}, _number))
+        round_trip_seconds = time.perf_counter() - seconds
+        metrics.CLOCK_SKEW.set(answered_at - began - round_trip_seconds / 2)
     metrics.DATABASE_UP.set(1)
     has_answered.set()
     for measure in further:

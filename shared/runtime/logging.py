@@ -48,6 +48,11 @@ def configure(*, service: str, log_format: str, level: str) -> None:
     # Their request lines would duplicate our own.
     for chatty in ("httpx", "httpx2", "openai", "uvicorn.access", "nats"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
+    name_service(service)
+
+
+def name_service(service: str) -> None:
+    """Adds the service to what the current task logs from now on, and the tasks that it starts."""
     structlog.contextvars.bind_contextvars(service=service)
 
 

@@ -6,21 +6,24 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from email.utils import formatdate
 from types import FrameType
 from typing import Protocol
 
 import setproctitle
 import uvicorn
-from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from uvicorn.server import ServerState
 
+from shared.database.engine import Database
 from shared.errors import PermanentError
-from shared.runtime import connection_limits, logging
+from shared.runtime import connection_limits, database_probe, logging
+from shared.runtime.database_probe import MetricsSource
 from shared.runtime.settings import InvalidSettingError, Settings, load_settings
 from shared.telemetry import metrics, tracing
 from shared.version import vigil_version
@@ -47,8 +50,20 @@ class Service(Protocol):
     async def fault(self) -> str | None:
         """Why the service is not ready, or None."""
 
-    async def measure(self) -> Sequence[CollectorRegistry]:
-        """Measures before a scrape, and returns the registries of this service's metrics. Raises nothing."""
+    @property
+    def store_fault(self) -> str | None:
+        """Why NATS, although connected, does not store this service's messages; None if it does."""
+
+    @property
+    def databases(self) -> Sequence[Database]:
+        """The pools of connections that are measured before a scrape."""
+
+    @property
+    def further_metrics(self) -> Sequence[MetricsSource]:
+        """Metrics that are not those of the process."""
+
+    async def measure_queue(self) -> None:
+        """Measures how many messages wait, before a scrape. Raises nothing."""
 
 
 def run(name: str, build: Callable[[Settings], Service]) -> None:
@@ -57,6 +72,67 @@ def run(name: str, build: Callable[[Settings], Service]) -> None:
     with exiting_if_unusable(name):
         service = build(settings)
     serve(health_app(service), settings)
+
+
+def run_together(
+    name: str,
+    builds: Mapping[str, Callable[[Settings], Service]],
+    environments: Mapping[str, Mapping[str, str]],
+) -> None:
+    """Like `run`, for several services in this process; each has its own environment variables in addition."""
+    settings = begin(name)
+    services = []
+    with exiting_if_unusable(name):
+        for service, build in builds.items():
+            os.environ.update(environments[service])
+            services.append(build(load_settings()))
+    serve(health_app(ServiceGroup(name, services)), settings)
+
+
+class ServiceGroup:
+    """Several services as one: ready if all are. If one fails, the others are stopped in order."""
+
+    def __init__(self, name: str, services: Sequence[Service]) -> None:
+        self.name = name
+        self._services = services
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for service in self._services:
+                    group.create_task(_run_named(service), name=service.name)
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from errors.exceptions[0].__cause__
+
+    async def fault(self) -> str | None:
+        faults = await asyncio.gather(*(service.fault() for service in self._services))
+        named = (
+            f"{service.name}: {fault}"
+            for service, fault in zip(self._services, faults, strict=True)
+            if fault is not None
+        )
+        return next(named, None)
+
+    @property
+    def store_fault(self) -> str | None:
+        return next(filter(None, (service.store_fault for service in self._services)), None)
+
+    @property
+    def databases(self) -> Sequence[Database]:
+        return [database for service in self._services for database in service.databases]
+
+    @property
+    def further_metrics(self) -> Sequence[MetricsSource]:
+        return [source for service in self._services for source in service.further_metrics]
+
+    async def measure_queue(self) -> None:
+        await asyncio.gather(*(service.measure_queue() for service in self._services))
+
+
+async def _run_named(service: Service) -> None:
+    """Runs it with its name in the lines that it logs."""
+    logging.name_service(service.name)
+    await service.run()
 
 
 @contextmanager
@@ -114,12 +190,16 @@ def ignore_sigpipe() -> None:
 
 
 def health_app(service: Service) -> Starlette:
-    """`/health/live` reports that the process runs, `/health/ready` that it can work, `/metrics` what it measures."""
+    """`/health/live` reports that the process runs, `/health/ready` that it can work, `/metrics` what it measures.
+
+    `/health/store` reports that NATS stores messages, as far as this process has noticed: it sends nothing to find out.
+    """
     metrics.BUILD_INFO.labels(vigil_version()).set(1)
     return Starlette(
         routes=[
             Route("/health/live", _live),
             Route("/health/ready", ready_check(service.fault)),
+            Route("/health/store", ready_check(_store_check(service))),
             Route("/metrics", _metrics_of(service)),
         ],
         lifespan=lifespan_of(service),
@@ -142,6 +222,13 @@ def ready_check(
         return JSONResponse({"status": "not ready", "reason": fault}, status_code=503)
 
     return ready
+
+
+def _store_check(service: Service) -> Callable[[], Awaitable[str | None]]:
+    async def find_fault() -> str | None:
+        return service.store_fault
+
+    return find_fault
 
 
 def lifespan_of(
@@ -200,17 +287,49 @@ def serve(app: object, settings: Settings, *, at_stop: Callable[[], None] | None
         tracing.stop()
 
 
+class _DatedState(ServerState):
+    """Dates responses when they are sent."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        self._config = config
+        super().__init__()
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:
+        return [(b"date", formatdate(usegmt=True).encode()), *self._config.encoded_headers]
+
+    @default_headers.setter
+    def default_headers(self, _: list[tuple[bytes, bytes]]) -> None:
+        """uvicorn clears it."""
+
+
 class _Server(uvicorn.Server):
-    """Calls `at_stop` before uvicorn waits for open responses; the application's shutdown comes only after that."""
+    """Calls `at_stop` before uvicorn waits for open responses; the application's shutdown comes only after that.
+
+    uvicorn's own main loop wakes ten times a second, to look whether it should stop, and for the date.
+    """
 
     def __init__(self, config: uvicorn.Config, at_stop: Callable[[], None] | None) -> None:
         super().__init__(config)
+        self.server_state = _DatedState(config)
         self._at_stop = at_stop
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         for server in self.servers:
             connection_limits.lengthen_queues(server.sockets)
+
+    async def main_loop(self) -> None:
+        while not self.should_exit:
+            await self._stopping.wait()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._stopping.set)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._at_stop is not None:
@@ -220,7 +339,12 @@ class _Server(uvicorn.Server):
 
 def _metrics_of(service: Service) -> Callable[[Request], Awaitable[Response]]:
     async def show(_: Request) -> Response:
-        registries = await service.measure()
+        sources = service.further_metrics
+        await asyncio.gather(
+            database_probe.probe(service.databases, [source.refresh for source in sources]),
+            service.measure_queue(),
+        )
+        registries = [metrics.REGISTRY, *(source.registry for source in sources)]
         return Response(metrics.exposition(registries), media_type=metrics.CONTENT_TYPE)
 
     return show

@@ -14,16 +14,15 @@ from shared.fetch.transport import CheckedTransport, resolver
 from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.context_limit import LimitedProvider
-from shared.llm.model_router import ModelRouter, Route
+from shared.llm.ledgered_model import Model
 from shared.llm.model_server import Limits, ModelServer, SettingNames, server_name
-from shared.llm.phase_run import Model
-from shared.llm.pricing import SHIPPED, Prices, read_prices
-from shared.llm.provider import ChatProvider, Embedder, Provider
+from shared.llm.provider import ChatProvider, Embedder, ModelRouter, Provider, Route
 from shared.provider_limits import state as provider_limits
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, provider_key
 from shared.runtime.foreign_text import ForeignTextReader
 from shared.runtime.logging import logger
+from shared.runtime.prices import load_prices
 from shared.runtime.settings import ModelProvider, Settings
 from shared.tls import tls_context
 from shared.web_search.client import NAME, SearchClient
@@ -32,15 +31,6 @@ from shared.web_search.client import NAME, SearchClient
 NO_KEY = "no-key-set"
 MAX_CHECK_TOKENS: Final = 2000
 """Limit of an answer of the entailment check: one sentence, and reasoning. Its budget reserves it for each call."""
-
-
-def load_prices(settings: Settings) -> Prices:
-    """Prices of calls; zero for the sandbox. Raises PermanentError if the price file cannot be read."""
-    prices = read_prices(settings.prices_file or SHIPPED)
-    with_sandbox = prices.for_sandbox(
-        model=settings.model_is_sandbox, search=settings.search_is_sandbox
-    )
-    return with_sandbox.overridden(settings.prices)
 
 
 def log_sandbox_use(settings: Settings, provider: str) -> None:

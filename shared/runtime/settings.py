@@ -31,10 +31,10 @@ from pydantic_settings import (
 )
 
 from shared.agents.model_choice import check_models, first_model
+from shared.durations import LEASE_SECONDS
 from shared.enums import Phase, RetentionKind
 from shared.errors import PermanentError, VigilError, describe_invalid_value
 from shared.notifications.mail_server import MailServer
-from shared.workflow.leases import LEASE_SECONDS
 from shared.workflow.retention import RetentionPolicy, min_days
 
 SANDBOX_MODEL = "sandbox-reader"

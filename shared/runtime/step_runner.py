@@ -11,14 +11,13 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared import derived_events
 from shared.billing import reservations
 from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, Executor, PendingResult, RoundTrip
-from shared.database.unit_of_work import Note, UnitOfWork
+from shared.database.statements import Batch, BoundQuery, PendingResult
+from shared.database.transaction import Transaction
+from shared.database.unit_of_work import UnitOfWork
 from shared.enums import StepKind
 from shared.errors import (
     PermanentError,
@@ -30,13 +29,12 @@ from shared.errors import (
 from shared.events.codec import encode
 from shared.events.envelope import Event
 from shared.events.models import StepEvent
-from shared.events.topology import CONSUMERS
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.model_server import RefusedAloneError
-from shared.provider_limits.gate import waited_seconds
 from shared.runtime.connections import create_bus, create_database
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.logging import logger
+from shared.runtime.router import EventHandler, ServiceRouter
 from shared.runtime.settings import Settings
 from shared.telemetry import metrics, tracing
 from shared.telemetry.metrics import StepTimer
@@ -73,12 +71,12 @@ class StepResult:
     """Their results are not needed. They run before all else that the transaction writes."""
     plan: BoundQuery[list[StepRow]] | None = None
     """Inserts the steps that follow. It runs before the queries."""
-    write: Callable[[AsyncSession], Awaitable[None]] | None = None
-    """For writes that need a session; it costs round trips."""
+    write: Callable[[Transaction], Awaitable[None]] | None = None
+    """For writes that need a transaction; it costs round trips."""
 
 
 StepHandler = Callable[[Lease, StepRow], Awaitable[StepResult]]
-FailureHandler = Callable[[AsyncSession, StepRow, str], Awaitable[None]]
+FailureHandler = Callable[[Transaction, StepRow, str], Awaitable[None]]
 """Writes what follows from a failed step, in the transaction that fails it. The string is the error's text."""
 
 
@@ -117,7 +115,7 @@ class StepRunner:
                 retry_in_seconds=self._lease_seconds,
                 counts=False,
             )
-        # From before the look: a second message whose look is older than the end of the first would run the step again.
+        # Before it is loaded: a second message that has loaded it before the end of the first would run the step again.
         self._running.add(event.step_id)
         try:
             return await self._handle(event)
@@ -125,7 +123,7 @@ class StepRunner:
             self._running.remove(event.step_id)
 
     async def _handle(self, event: StepEvent) -> Sequence[Event]:
-        match await self._look(event):
+        match await self._load(event):
             case leases.WrongKind(kind):
                 raise PermanentError(
                     "wrong_service",
@@ -145,8 +143,8 @@ class StepRunner:
                     counts=False,
                 )
             case leases.RetryRequested():
-                async with self._database.transaction() as session:
-                    await leases.reopen(session, event.step_id)
+                async with self._database.transaction() as transaction:
+                    await leases.reopen(transaction, event.step_id)
                 return await self._handle(event)
             case leases.Claimable(_, step) as claimable:
                 lease = await self._claim(claimable)
@@ -154,9 +152,9 @@ class StepRunner:
                 with metrics.step_timer(step.kind) as timer:
                     return await self._run(event, lease, step, claimable.claims, timer)
 
-    async def _look(self, event: StepEvent) -> leases.Look:
+    async def _load(self, event: StepEvent) -> leases.LoadedStep:
         return await self._database.run(
-            leases.look(
+            leases.load(
                 event.step_id,
                 self._worker,
                 seconds=self._lease_seconds,
@@ -176,7 +174,6 @@ class StepRunner:
             leases.fence(lease),
             claim=leases.claim(lease, claimable.begun_at),
             waits=not self._streams_progress,
-            agent_id=lease.agent_id,
         )
         unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
         if claimable.waited_seconds > self._lease_seconds or self._streams_progress:
@@ -184,13 +181,12 @@ class StepRunner:
         return replace(lease, unit=unit)
 
     async def _end_events(self, step: StepRow) -> Sequence[Event]:
-        async with self._database.transaction() as session:
-            return await derived_events.events_after_step(session, step)
+        async with self._database.transaction() as transaction:
+            return await derived_events.events_after_step(transaction, step)
 
     async def _run(
         self, event: Event, lease: Lease, step: StepRow, claims: int, timer: StepTimer
     ) -> Sequence[Event]:
-        waited_seconds.set(lease.waited_seconds)
         attributes = {
             "vigil.agent.id": str(lease.agent_id),
             "vigil.iteration.id": None if lease.iteration_id is None else str(lease.iteration_id),
@@ -246,39 +242,39 @@ class StepRunner:
         if outcome.write is None and step.iteration_id is not None and lease.unit is not None:
             return await self._end_in_one_trip(lease, lease.unit, outcome)
         assert outcome.plan is None, "only a step of an iteration plans others"
-        async with self._final_transaction(lease) as session:
+        async with self._final_transaction(lease) as transaction:
             for query in outcome.queries:
-                await query.answer(session)
+                await query.execute(transaction)
             if outcome.write is not None:
-                await outcome.write(session)
-            ended_step = await steps.end(session, lease, outcome.result)
-            events = await derived_events.events_after_step(session, ended_step)
+                await outcome.write(transaction)
+            ended_step = await steps.end(transaction, lease, outcome.result)
+            events = await derived_events.events_after_step(transaction, ended_step)
             failpoint(Failpoint.STATE_WRITTEN)
             return events
 
     async def _end_in_one_trip(
         self, lease: Lease, unit: UnitOfWork, outcome: StepResult
     ) -> Sequence[Event]:
-        """Ends a step of an iteration without a session."""
+        """Ends a step of an iteration in one round trip."""
         events: list[Event] = []
         plan: list[PendingResult[list[StepRow]]] = []
 
-        def write(trip: RoundTrip) -> None:
-            plan[:] = [] if outcome.plan is None else [trip.ask(outcome.plan)]
+        def write(batch: Batch) -> None:
+            plan[:] = [] if outcome.plan is None else [batch.add(outcome.plan)]
             for query in outcome.queries:
-                trip.ask(query)
+                batch.add(query)
 
-        def end(trip: RoundTrip) -> Note:
+        def end(batch: Batch) -> None:
             failpoint(Failpoint.STATE_WRITTEN)
-            ended_step = trip.ask(steps.ending(lease, outcome.result))
-            trip.ask(reservations.step_write_off(lease.step_id))
+            ended_step = batch.add(steps.ending(lease, outcome.result))
+            batch.add(reservations.step_write_off(lease.step_id))
 
-            async def derive_events(_: Executor) -> None:
+            def derive_events() -> None:
                 events[:] = derived_events.events_after_iteration_step(
                     ended_step.value, plan[0].value if plan else ()
                 )
 
-            return Note(derive_events)
+            batch.then(derive_events)
 
         # The plan locks the iteration, which all lock before they lock budgets.
         unit.defer(write, first=True)
@@ -287,10 +283,10 @@ class StepRunner:
         return events
 
     @asynccontextmanager
-    async def _final_transaction(self, lease: Lease) -> AsyncIterator[AsyncSession]:
+    async def _final_transaction(self, lease: Lease) -> AsyncIterator[Transaction]:
         """A transaction that is committed at its end, together with all waiting writes."""
-        async with leases.leased_transaction(self._database, lease) as session:
-            yield session
+        async with leases.leased_transaction(self._database, lease) as transaction:
+            yield transaction
         if lease.unit is not None:
             await lease.unit.commit()
 
@@ -315,13 +311,14 @@ class StepRunner:
         """
         min_pause_seconds = min(error.retry_in_seconds or 0.0, MAX_RETRY_AFTER_SECONDS)
         pauses = NO_PAUSE if isinstance(error, WaitForProviderError) else PAUSES
-        async with self._final_transaction(lease) as session:
+        async with self._final_transaction(lease) as transaction:
             pause_seconds = await steps.wait(
-                session, lease, str(error), pauses=pauses, least_seconds=min_pause_seconds
+                transaction, lease, str(error), pauses=pauses, least_seconds=min_pause_seconds
             )
-        waiting = UnavailableError(str(error), retry_in_seconds=pause_seconds)
-        waiting.is_announced = isinstance(error, UnavailableError) and error.is_announced
-        raise waiting from error
+        is_announced = isinstance(error, UnavailableError) and error.is_announced
+        raise UnavailableError(
+            str(error), retry_in_seconds=pause_seconds, is_announced=is_announced
+        ) from error
 
     async def _release(
         self,
@@ -333,9 +330,9 @@ class StepRunner:
         *,
         keeps_waiting: bool = False,
     ) -> None:
-        async with self._final_transaction(lease) as session:
+        async with self._final_transaction(lease) as transaction:
             await steps.release(
-                session,
+                transaction,
                 lease,
                 error,
                 attempts=step.attempts + attempts,
@@ -352,10 +349,10 @@ class StepRunner:
         if (span := tracing.current()) is not None:
             span.fail(error)
         log.error("step failed permanently", code=error.code, error=str(error), attempts=attempts)
-        async with self._final_transaction(lease) as session:
+        async with self._final_transaction(lease) as transaction:
             if is_dead_letter:
                 await dead_letters.store(
-                    session,
+                    transaction,
                     service=self._service,
                     subject=event.subject,
                     payload=encode(event),
@@ -365,9 +362,9 @@ class StepRunner:
                     step_id=step.id,
                 )
             if (write := self._on_failure.get(StepKind(step.kind))) is not None:
-                await write(session, step, str(error))
-            failed_step = await steps.fail(session, lease, str(error), attempts=attempts)
-            events = await derived_events.events_after_step(session, failed_step)
+                await write(transaction, step, str(error))
+            failed_step = await steps.fail(transaction, lease, str(error), attempts=attempts)
+            events = await derived_events.events_after_step(transaction, failed_step)
         timer.outcome = "failed"
         if is_dead_letter:
             metrics.DEAD_LETTERS_STORED.labels(self._service, metrics.CODES(error.code)).inc()
@@ -414,6 +411,7 @@ def step_consumer(
     settings: Settings,
     database: Database,
     handlers: Mapping[StepKind, StepHandler],
+    create_router: Callable[[EventHandler, int], ServiceRouter],
     *,
     concurrency: int,
     closing: Sequence[Callable[[], Awaitable[None]]] = (),
@@ -421,7 +419,7 @@ def step_consumer(
     streams_progress: bool = False,
 ) -> MessageConsumer:
     """`concurrency` is the service's default, which the settings may override. For `streams_progress` see `StepRunner`."""
-    handler = StepRunner(
+    runner = StepRunner(
         name,
         database,
         worker=settings.worker_name,
@@ -433,10 +431,8 @@ def step_consumer(
     )
     return MessageConsumer(
         name,
-        handlers=dict.fromkeys(CONSUMERS[name].subscribes_to, handler),
+        create_router(runner, settings.concurrency or concurrency),
         bus=create_bus(settings, name),
         database=database,
-        concurrency=settings.concurrency or concurrency,
-        drain_seconds=settings.drain_seconds,
         closing=closing,
     )

@@ -14,7 +14,8 @@ Json = dict[str, Any]
 
 
 class ResponseModel(BaseModel):
-    model_config = ConfigDict(frozen=True, from_attributes=True)
+    # Each process builds the models that it uses, when it first does: a command of many needs few.
+    model_config = ConfigDict(frozen=True, from_attributes=True, defer_build=True)
 
 
 class ForecastTerms(ResponseModel):
@@ -126,6 +127,8 @@ class AgentResponse(ResponseModel):
     """Their pages are neither found nor read nor cited."""
     corpus: str | None = None
     """The corpus that the sandbox's search reads for it; null: that of the installation."""
+    archive_date: date | None = None
+    """It works as if each day were this date, and does not use what was published later; null: the real date."""
     active: bool
     models: dict[str, str]
     """Phase to model, for phases that do not use the default of the installation."""
@@ -144,6 +147,8 @@ class AgentResponse(ResponseModel):
     trouble: list[Trouble]
     attention: AttentionResponse | None = None
     """None while its iterations work."""
+    server_notes: list[str] = Field(default_factory=list)
+    """What the servers of its models lack, by the newest iteration that called models and has ended."""
 
 
 class AgentDetails(AgentResponse):
@@ -250,7 +255,9 @@ class InteractionResponse(ResponseModel):
 
 
 class CallTotals(ResponseModel):
-    """Totals of answered calls. `cost_usd` sums known costs; `unpriced_calls` counts model calls without one."""
+    """Totals of answered calls. `cost_usd` sums known costs, `assumed_usd` what is estimated or assumed besides;
+    `unpriced_calls` counts model calls without a cost.
+    """
 
     llm_calls: int = 0
     search_calls: int = 0
@@ -258,6 +265,7 @@ class CallTotals(ResponseModel):
     input_tokens: int = 0
     output_tokens: int = 0
     cost_usd: float = 0.0
+    assumed_usd: float = 0.0
     unpriced_calls: int = 0
 
 
@@ -271,6 +279,7 @@ class CallGroup(ResponseModel):
     output_tokens: int
     cost_usd: float
     unpriced: int
+    assumed_usd: float = 0.0
 
 
 class CallsSummary(ResponseModel):

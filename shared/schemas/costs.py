@@ -80,7 +80,7 @@ def parts_of_input(of: InputTokens) -> dict[str, int]:
 
 class CostTotals(ResponseModel):
     """Totals of sent calls. `cost_usd` is the cost of their responses, `assumed_usd` the maximum cost of attempts
-    without a response: both count against budgets.
+    without a response and the estimated cost of responses without usage: both count against budgets.
     """
 
     calls: int

@@ -34,7 +34,19 @@ REASON_WORDS: Final[Mapping[str, str]] = {
 }
 """Without DUE: its words are the texts of what is due."""
 NOTES_KEY: Final = "notes"
-"""Of a step's result: what the owner must know of how it was done, such as pages that were left out."""
+"""Notes of a step's result for the owner, such as pages that were left out."""
+SERVER_NOTE: Final = "The server of "
+"""Beginning of the notes about the server of a model, which the agent's page and `vigil doctor` repeat."""
+UNREAD_CALLS: Final = (
+    "returns tool calls as text that cannot be read: its tool-call parser is missing"
+)
+"""In such a note: without calls an agent writes little or nothing."""
+
+
+def run_notes(result: Json) -> list[str]:
+    """The notes of a step's runs, each once. That a server reports no usage is said of the agent, not of each step."""
+    notes = dict.fromkeys(result.get(NOTES_KEY, ()))
+    return [each for each in notes if not each.startswith(SERVER_NOTE) or UNREAD_CALLS in each]
 
 
 def plan_notes(result: Json) -> list[str]:
@@ -57,9 +69,12 @@ def plan_notes(result: Json) -> list[str]:
         notes.extend(f"{each['url']} is {each['error']}." for each in failures[:MAX_FAILURES])
         if (more := len(failures) - MAX_FAILURES) > 0:
             notes.append(f"{more} more could not be checked: see the sources of the agent.")
+    if waiting := result.get("waiting"):
+        items = "item waits" if waiting == 1 else "items wait"
+        notes.append(f"It planned nothing although {waiting} {items} (news and open requests).")
     if expired := result.get("news_expired"):
         notes.append(f"News that expired: {expired}.")
-    return [*notes, *result.get(NOTES_KEY, ())]
+    return [*notes, *run_notes(result)]
 
 
 MAX_FAILURES: Final = 5
@@ -78,7 +93,7 @@ def step_notes(step: StepResponse) -> list[str]:
     if step.kind == StepKind.OBSERVE:
         return plan_notes(result)
     is_query = step.kind == StepKind.QUERY and step.status == StepStatus.COMPLETED
-    return [*(query_notes(result) if is_query else ()), *result.get(NOTES_KEY, ())]
+    return [*(query_notes(result) if is_query else ()), *run_notes(result)]
 
 
 def query_notes(result: Json) -> list[str]:
@@ -172,7 +187,9 @@ class Gained(ResponseModel):
 
 
 class CallUsage(ResponseModel):
-    """`cost_usd` is the cost of responses, `assumed_usd` the maximum cost of attempts without a response."""
+    """`cost_usd` is the cost of responses, `assumed_usd` the maximum cost of attempts without a response and the estimated
+    cost of responses without usage.
+    """
 
     calls: int = 0
     input_tokens: int = 0
@@ -250,7 +267,9 @@ class TracedCall(ResponseModel):
     """Number of repairs of the answer by code."""
 
 
-class IterationOutline(IterationSummary):
+class IterationTrace(IterationSummary):
+    """An iteration with everything that happened in it, without answers of calls."""
+
     plan: Json | None
     deadline_at: datetime
     steps: list[TracedStep]
@@ -260,11 +279,6 @@ class IterationOutline(IterationSummary):
     sums: IterationSums
     written: list[WrittenElement]
     """The first elements; `sums` counts all."""
-
-
-class IterationTrace(IterationOutline):
-    """With every call."""
-
     calls: list[TracedCall]
     """In the order in which they were first sent."""
 
@@ -326,13 +340,6 @@ class IterationOutcome(ResponseModel):
     """Failed because a daily budget was reached."""
     started_at: datetime
     ended_at: datetime | None
-
-
-class PhaseSums(ResponseModel):
-    phase: str
-    spent: CallUsage
-    seconds: float
-    """The sum of the durations of its runs that have ended."""
 
 
 class ToolUse(ResponseModel):

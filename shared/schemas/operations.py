@@ -61,8 +61,8 @@ class ServiceLoadResponse(ResponseModel):
     """Messages not delivered yet."""
     in_flight: int | None
     """Messages delivered and not acknowledged yet."""
-    idle_slots: int | None
-    """Slots of all replicas that wait for a message."""
+    waiting_replicas: int | None
+    """Replicas that wait for a message: those with a free slot."""
     delivered: int | None
     """Deliveries since the consumer was created; two readings give a rate."""
     leases: int

@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.database.statements import InTransaction, RoundTrip, Transaction
+from shared.billing.resumable_call import ResumableCall
+from shared.database.statements import Batch
+from shared.database.transaction import Transaction
 from shared.errors import VigilError
 from shared.tools.schemas import compact_parameters, portable_schema
 
@@ -27,6 +29,8 @@ EARLIER_DATE_KEY: Final = "published_date_from"
 EARLIER_DATE: Final = "a feed or an earlier search"
 RETRACTED_KEY: Final = "retracted"
 """Key in the answer to a search: the pages that it found and that the owner has retracted, each with the reason."""
+PUBLISHED_UNTIL_KEY: Final = "published_until"
+"""Key in the answer to an agent with an archive date: that date, after which no page was published."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class Arguments(BaseModel):
 A = TypeVar("A", bound=Arguments)
 
 
-Prepare = Callable[[RoundTrip, Sequence[Arguments]], Callable[[Transaction], Awaitable[None]]]
+Prepare = Callable[[Batch, Sequence[Arguments]], Callable[[Transaction], Awaitable[None]]]
 """Adds to a round trip what tools look up that are called with these arguments in one answer, and the locks that they need.
-When the trip has been made, its result is awaited with the transaction in which the tools run, in order.
+When the batch has been made, its result is awaited with the transaction in which the tools run, in order.
 """
 
 
@@ -76,7 +80,7 @@ class StateTool(Generic[A]):
     name: str
     description: str
     arguments: type[A]
-    run: Callable[[InTransaction, A], Awaitable[Json]]
+    run: Callable[[Transaction, A], Awaitable[Json]]
     embedding_request: Callable[[A], EmbeddingRequest | None] = lambda _: None
     """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
     prepare: Prepare | None = None
@@ -98,7 +102,7 @@ class PaidTool(Generic[A]):
     name: str
     description: str
     arguments: type[A]
-    call: Callable[[A], Awaitable[Json]]
+    call: Callable[[A, ResumableCall], Awaitable[Json]]
     operation: str = ""
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
     recall: Callable[[A], Awaitable[Json | None]] | None = None
@@ -117,7 +121,7 @@ class OrderedTool(Generic[A]):
     name: str
     description: str
     arguments: type[A]
-    order: Callable[[A], Awaitable[str]]
+    order: Callable[[A, ResumableCall], Awaitable[str]]
     collect: Callable[[str], Awaitable[Json]]
     operation: str = ""
 
@@ -129,7 +133,7 @@ class NoArguments(Arguments):
 def finish() -> StateTool[NoArguments]:
     """Returns the tool by which a model ends a phase in the answer with its last calls, which saves a call of the model."""
 
-    async def run(_: InTransaction, __: NoArguments) -> Json:
+    async def run(_: Transaction, __: NoArguments) -> Json:
         return {}
 
     return StateTool(

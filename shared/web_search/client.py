@@ -5,6 +5,7 @@ Search and extract are short calls without a reference, so they cannot be resume
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from copy import copy
+from datetime import date, timedelta
 from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Self, TypeVar
@@ -13,7 +14,7 @@ import httpx
 from tavily import AsyncTavilyClient
 from tavily import errors as tavily_errors
 
-from shared.billing.resumable_call import CallLostError, poll_until_done
+from shared.billing.resumable_call import CallLostError, ResumableCall, poll_until_done
 from shared.database.text import error_text
 from shared.errors import (
     PermanentError,
@@ -39,6 +40,7 @@ NAME: Final = "the search service"
 BASE_URL: Final = "https://api.tavily.com"
 PROVIDER: Final = "search"
 """Its name in metrics."""
+_DAYS_OF_RANGE: Final[Mapping[str, int]] = {"day": 1, "week": 7, "month": 31, "year": 366}
 _UNAVAILABLE: Final = frozenset({408, 425, 429})
 """Statuses of an unavailable service, besides all from 500 on."""
 
@@ -65,6 +67,8 @@ class SearchClient:
         )
         self._timeout_seconds = timeout_seconds
         self._limits: Mapping[str, Any] = {}
+        self._turn: Mapping[str, Any] = {}
+        """What `ProviderGate.passage` needs to know of the step that makes the call."""
 
     def of_corpus(self, corpus: str | None) -> Self:
         """The same client, whose requests name a corpus of the sandbox; itself if `corpus` is None."""
@@ -72,6 +76,15 @@ class SearchClient:
             return self
         client = copy(self)
         client._limits = {"corpus": corpus}
+        return client
+
+    def for_call(self, in_flight: ResumableCall) -> Self:
+        """The same client for one call."""
+        client = copy(self)
+        client._turn = {
+            "waited_seconds": in_flight.waited_seconds,
+            "time_limit": in_flight.time_limit,
+        }
         return client
 
     async def search(
@@ -82,14 +95,18 @@ class SearchClient:
         topic: str | None,
         time_range: str | None,
         exclude_domains: Sequence[str] = (),
+        archive_date: date | None = None,
     ) -> Json:
-        """`{"results": [{title, url, content, published_date, score}]}`, best first."""
+        """`{"results": [{title, url, content, published_date, score}]}`, best first.
+
+        `time_range` ends with `archive_date`, as do the results.
+        """
         response = await self._send(
             self._client.search(
                 query,
                 max_results=max_results,
                 topic=topic,
-                time_range=time_range,
+                **_dates(time_range, archive_date),
                 exclude_domains=list(exclude_domains) or None,
                 timeout=self._timeout_seconds,
                 **self._limits,
@@ -160,7 +177,7 @@ class SearchClient:
     async def _send(self, call: Awaitable[Any]) -> Any:
         """Awaits `call` and translates its errors. Raises WaitForProviderError instead of beginning it."""
         try:
-            async with self._gate.passage() as passage:
+            async with self._gate.passage(**self._turn) as passage:
                 try:
                     answer = await self._measure(call)
                 except TransientError as error:
@@ -230,6 +247,17 @@ class SearchClient:
         return TransientError(f"the search service did not answer within {limit}")
 
 
+def _dates(time_range: str | None, archive_date: date | None) -> dict[str, str | None]:
+    """The fields of a search that limit the dates of its results. The service counts a range from the real date."""
+    if archive_date is None:
+        return {"time_range": time_range}
+    dates: dict[str, str | None] = {"end_date": archive_date.isoformat()}
+    if time_range is not None:
+        start = archive_date - timedelta(days=_DAYS_OF_RANGE[time_range])
+        dates["start_date"] = start.isoformat()
+    return dates
+
+
 def _is_refusal(error: TransientError) -> bool:
     """Returns true if the service is available but refuses the request."""
     is_status = isinstance(error.__cause__, httpx.HTTPStatusError)
@@ -283,12 +311,15 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
 
 
 def _reason(response: httpx.Response) -> str:
-    """The sentence in an answer of Tavily's format, `{"detail": {"error": …}}`; else the whole body."""
+    """The sentence in an answer of Tavily's format, `{"detail": {"error": …}}`, or of a similar one; else the whole body."""
     try:
-        reason = response.json()["detail"]["error"]
-    except (ValueError, LookupError, TypeError, RecursionError):
+        reason = response.json()
+    except (ValueError, RecursionError):
         return response.text
-    return reason if isinstance(reason, str) else response.text
+    for _ in range(2):
+        if isinstance(reason, dict):
+            reason = reason.get("detail") or reason.get("error") or reason.get("message")
+    return reason.strip().rstrip(".") if reason and isinstance(reason, str) else response.text
 
 
 def _message(error: Exception) -> str:

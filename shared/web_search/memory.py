@@ -10,7 +10,7 @@ from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.domains import DomainPreferences
 from shared.enums import CallKind, Phase
-from shared.tools import RECALLED_KEY, RETRACTED_KEY, Json
+from shared.tools import PUBLISHED_UNTIL_KEY, RECALLED_KEY, RETRACTED_KEY, Json
 
 MAX_CALLS: Final = 500
 """Newest searches that are looked through."""
@@ -20,6 +20,8 @@ _LATELY: Final = f"""
   and started_at > statement_timestamp() - :within and kind = '{CallKind.SEARCH}'
   and phase = '{Phase.KNOWLEDGE_ACQUISITION}' and answered_at is not null and request ->> 'tool' = :tool
   and not answer ? 'error' and not answer ? '{RECALLED_KEY}' and not answer ? '{RETRACTED_KEY}'
+  and answer ->> '{PUBLISHED_UNTIL_KEY}' is not distinct from (
+    select to_char(archive_date, 'YYYY-MM-DD') from agents where id = :of_agent)
 """
 _OF_AGENT: Final = "agent_id = :of_agent"
 # What an owner bars was left out of an answer; another corpus has other answers.

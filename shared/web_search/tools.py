@@ -3,16 +3,19 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from datetime import date, datetime
+from typing import Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, field_validator
 
+from shared.billing.resumable_call import ResumableCall
 from shared.domains import DomainPreferences
 from shared.errors import UnavailableError, unbilled
 from shared.tools import (
     EARLIER_DATE,
     EARLIER_DATE_KEY,
+    PUBLISHED_UNTIL_KEY,
     RETRACTED_KEY,
     Arguments,
     Json,
@@ -26,10 +29,42 @@ from shared.tools import (
 from shared.urls import page_key
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
+from shared.workflow.agent_clock import is_later
 
 SEARCH: Final = "tavilySearch"
 EXTRACT: Final = "tavilyExtract"
 NO_PREFERENCES: Final = DomainPreferences()
+
+
+_LEFT_OUT: Final = (
+    "Results that were left out because they were published after {until}, which is today: {pages}."
+)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The limit of an agent that works as if each day were `until`."""
+
+    until: date
+    parse_date: Callable[[str], datetime | None]
+    """Reads a publication date as the search service writes it."""
+
+    @classmethod
+    def of(
+        cls, archive_date: date | None, parse_date: Callable[[str], datetime | None]
+    ) -> Self | None:
+        return None if archive_date is None else cls(archive_date, parse_date)
+
+    def is_later(self, published: str | None) -> bool:
+        """Whether a page was published after the archive date. A page without a date counts as earlier."""
+        return is_later(self.parse_date(published or ""), self.until)
+
+    def limit(self, answer: Json) -> Json:
+        """The answer without later pages. A note says how many were left out, but not which: their titles are news too."""
+        used = [page for page in answer["results"] if not self.is_later(page.get("published_date"))]
+        later = len(answer["results"]) - len(used)
+        note = {"note": _LEFT_OUT.format(pages=later, until=self.until)} if later else {}
+        return {**answer, "results": used, PUBLISHED_UNTIL_KEY: self.until.isoformat(), **note}
 
 
 class TavilySearch(Arguments):
@@ -44,8 +79,8 @@ class TavilySearch(Arguments):
 
 
 MAX_EXTRACTED_PAGES: Final = 5
-MAX_NAMED_PAGES: Final = 20
-"""Addresses of a call that its result names."""
+MAX_NAMED_PAGES: Final = 50
+"""Most addresses of a call, which its result names. A longer list is refused."""
 _TOO_MANY: Final = f"not read: a call reads {MAX_EXTRACTED_PAGES} pages; call again for this one"
 
 
@@ -59,18 +94,20 @@ class TavilyExtract(Arguments):
 
     @field_validator("urls", mode="before")
     @classmethod
-    def _cut(cls, urls: object) -> object:
-        """A list that is too long is not refused, since that costs a round: the result names what was not read."""
+    def _once_each(cls, urls: object) -> object:
         if not isinstance(urls, list) or not all(isinstance(url, str) for url in urls):
             return urls
-        return list(dict.fromkeys(urls))[:MAX_NAMED_PAGES]
+        return list(dict.fromkeys(urls))
 
     @property
     def read(self) -> list[str]:
         return self.urls[:MAX_EXTRACTED_PAGES]
 
     def with_unread(self, answer: Json) -> Json:
-        """The answer to a call for `read`, with the pages that are too many among the failed ones."""
+        """The answer to a call for `read`, with the pages that are too many among the failed ones.
+
+        A list that is somewhat too long is not refused, since that costs a round.
+        """
         unread = [{"url": url, "error": _TOO_MANY} for url in self.urls[MAX_EXTRACTED_PAGES:]]
         return {**answer, "failed": [*answer.get("failed", ()), *unread]} if unread else answer
 
@@ -105,35 +142,41 @@ class SearchHit(BaseModel):
 
 
 async def _search(
-    client: SearchClient, domains: DomainPreferences, arguments: TavilySearch
+    client: SearchClient,
+    domains: DomainPreferences,
+    archive: Archive | None,
+    arguments: TavilySearch,
 ) -> Json:
-    """The results that are not of barred domains, those of preferred domains first."""
+    """The results that are neither of barred domains nor too late, those of preferred domains first."""
     response = await client.search(
         arguments.query,
         max_results=arguments.max_results,
         topic=arguments.topic,
         time_range=arguments.time_range,
         exclude_domains=domains.barred,
+        archive_date=None if archive is None else archive.until,
     )
-    return {**response, "results": domains.select(response["results"])}
+    answer = {**response, "results": domains.select(response["results"])}
+    return answer if archive is None else archive.limit(answer)
 
 
 def conversation_search(
-    client: SearchClient, domains: DomainPreferences = NO_PREFERENCES
+    client: SearchClient,
+    domains: DomainPreferences = NO_PREFERENCES,
+    archive: Archive | None = None,
 ) -> PaidTool[TavilySearch]:
     """Returns the search tool of conversations. It returns no pages, and its results are validated."""
 
-    async def search(arguments: TavilySearch) -> Json:
+    async def search(arguments: TavilySearch, in_flight: ResumableCall) -> Json:
         try:
-            response = await _search(client, domains, arguments)
+            response = await _search(client.for_call(in_flight), domains, archive, arguments)
         except UnavailableError as error:
             if not error.is_quota:
                 raise
             # An answer without a search now is better than one with a search in some days.
             raise unbilled(ToolRefusalError(f"no search is possible now: {error}")) from error
-        return {
-            "results": [SearchHit.model_validate(item).as_json() for item in response["results"]]
-        }
+        hits = [SearchHit.model_validate(item).as_json() for item in response["results"]]
+        return {key: value for key, value in response.items() if key == "note"} | {"results": hits}
 
     return PaidTool(
         "tavilySearch",
@@ -149,7 +192,7 @@ def _as_request(tool: str, arguments: Arguments) -> Json:
 
 
 class KnownOfPages(NamedTuple):
-    """What is known of pages before they are read, by address."""
+    """Facts known about pages before they are read, by address."""
 
     retracted: Mapping[str, str] = {}
     """Why the owner has retracted pages, or why they may not be read."""
@@ -178,22 +221,29 @@ def knowledge_acquisition(
     domains: DomainPreferences = NO_PREFERENCES,
     memory: SearchMemory | None = None,
     look_up: LookUp | None = None,
+    archive: Archive | None = None,
 ) -> list[Tool]:
     """Returns the tools of knowledge acquisition, none of which can write.
 
     `show_passages` and `show_pages` are how the model sees what a search and an extract give. What the owner bars or has
     retracted is left out of answers before they are recorded, so that a resumed run sees the same; dates that are known are
-    added. What `memory` has is not paid for again.
+    added. What `memory` has is not paid for again. With `archive`, later pages are left out too, and there is no research,
+    whose sources cannot be limited to a date.
     """
 
-    page_rules = _PageRules(domains, look_up)
+    page_rules = _PageRules(domains, look_up, archive)
 
-    async def search(arguments: TavilySearch) -> Json:
-        response = await page_rules.complete_search(await _search(client, domains, arguments))
-        return response if response["results"] else {**response, "note": _NO_PAGE}
+    async def search(arguments: TavilySearch, in_flight: ResumableCall) -> Json:
+        response = await page_rules.complete_search(
+            await _search(client.for_call(in_flight), domains, archive, arguments)
+        )
+        if response["results"]:
+            return response
+        return {**response, "note": " ".join([*_note(response), _NO_PAGE])}
 
-    async def extract(arguments: TavilyExtract) -> Json:
-        return arguments.with_unread(await _extract(client, arguments.read, page_rules))
+    async def extract(arguments: TavilyExtract, in_flight: ResumableCall) -> Json:
+        answer = await _extract(client.for_call(in_flight), arguments.read, page_rules)
+        return arguments.with_unread(answer if archive is None else archive.limit(answer))
 
     async def recall_search(arguments: TavilySearch) -> Json | None:
         assert memory is not None
@@ -209,14 +259,14 @@ def knowledge_acquisition(
         pages = [known.dated(page) for page in answer["results"]]
         return arguments.with_unread({**answer, "results": pages})
 
-    async def order_research(arguments: TavilyResearch) -> str:
-        return await client.order_research(arguments.input)
+    async def order_research(arguments: TavilyResearch, in_flight: ResumableCall) -> str:
+        return await client.for_call(in_flight).order_research(arguments.input)
 
     async def collect_research(request_id: str) -> Json:
         research = await client.collect_research(request_id)
         return {**research, "sources": domains.select(research["sources"])}
 
-    return [
+    tools: list[Tool] = [
         PaidTool(
             SEARCH,
             "Searches the web. Gives titles, addresses and passages, whose sentences are numbered.",
@@ -236,16 +286,21 @@ def knowledge_acquisition(
             recall_pages if memory is not None else None,
             show_pages,
         ),
-        OrderedTool(
-            "tavilyResearch",
-            "Has a question researched. Its answer is not a published page and cannot be cited: read the pages that it "
-            "names with tavilyExtract, and cite those.",
-            TavilyResearch,
-            order_research,
-            collect_research,
-            "research",
-        ),
     ]
+    research = OrderedTool(
+        "tavilyResearch",
+        "Has a question researched. Its answer is not a published page and cannot be cited: read the pages that it "
+        "names with tavilyExtract, and cite those.",
+        TavilyResearch,
+        order_research,
+        collect_research,
+        "research",
+    )
+    return [*tools, research] if archive is None else tools
+
+
+def _note(answer: Json) -> list[str]:
+    return [answer["note"]] if "note" in answer else []
 
 
 _BARRED: Final = (
@@ -258,6 +313,10 @@ _RETRACTED: Final = (
     "the agent's owner has retracted this page ({reason}): it is neither read nor cited. Read other pages that say "
     "the same."
 )
+_LATER: Final = (
+    "this page was published after {until}, which is today: it is neither read nor cited. Read earlier pages that say "
+    "the same."
+)
 _NO_TEXT: Final = "the search service has no text of this page"
 
 
@@ -267,6 +326,7 @@ class _PageRules:
 
     domains: DomainPreferences
     look_up: LookUp | None
+    archive: Archive | None = None
 
     async def known_of(self, urls: Sequence[str]) -> KnownOfPages:
         """The reasons of the pages that may not be read, and known dates, by address."""
@@ -277,6 +337,9 @@ class _PageRules:
         }
         known = KnownOfPages() if self.look_up is None else await self.look_up(urls)
         reasons = {url: _RETRACTED.format(reason=why) for url, why in known.retracted.items()}
+        if self.archive is not None:
+            later = [url for url, day in known.published.items() if self.archive.is_later(day)]
+            reasons |= dict.fromkeys(later, _LATER.format(until=self.archive.until))
         return KnownOfPages(reasons | barred, known.published)
 
     async def complete_search(self, answer: Json) -> Json:

@@ -12,12 +12,12 @@ from uuid import UUID
 
 from sqlalchemy import ColumnElement, Update, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import DeadLetter, Step
 from shared.database.text import error_text
+from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS
 
@@ -28,7 +28,7 @@ order by retry_requested_at limit :most
 
 
 async def store(
-    session: AsyncSession,
+    transaction: Transaction,
     *,
     service: str,
     subject: str,
@@ -40,7 +40,7 @@ async def store(
 ) -> None:
     """Stores a dead letter, one per message, however often it is delivered."""
     reason = {"code": code, "error": error_text(error), "attempts": attempts}
-    await session.execute(
+    await transaction.execute(
         insert(DeadLetter)
         .values(
             id=ids.dead_letter_id(subject, payload),
@@ -58,25 +58,24 @@ async def store(
     )
 
 
-async def request_retry(session: AsyncSession, dead_letter: DeadLetter) -> None:
+async def request_retry(transaction: Transaction, dead_letter: DeadLetter) -> None:
     """Requests that the message is republished, and the failed step that it belongs to retried. Idempotent."""
     now = func.clock_timestamp()
     # The step first, in the same order as deleting an agent: otherwise they could deadlock.
     if dead_letter.step_id is not None:
-        await session.execute(_failed(dead_letter.step_id).values(retry_requested_at=now))
-    await session.execute(
+        await transaction.execute(_failed(dead_letter.step_id).values(retry_requested_at=now))
+    await transaction.execute(
         update(DeadLetter)
         .where(DeadLetter.id == dead_letter.id, ~is_retry_requested())
         .values(retry_requested_at=now)
-        .execution_options(synchronize_session=False)
     )
 
 
-async def discard(session: AsyncSession, dead_letter: DeadLetter) -> None:
+async def discard(transaction: Transaction, dead_letter: DeadLetter) -> None:
     """Deletes the dead letter. An open retry request is cancelled; the failed step stays failed."""
     if dead_letter.step_id is not None:
-        await session.execute(_failed(dead_letter.step_id).values(retry_requested_at=None))
-    await session.execute(delete(DeadLetter).where(DeadLetter.id == dead_letter.id))
+        await transaction.execute(_failed(dead_letter.step_id).values(retry_requested_at=None))
+    await transaction.execute(delete(DeadLetter).where(DeadLetter.id == dead_letter.id))
 
 
 def list_retry_requests(limit: int) -> BoundQuery[list[UUID]]:
@@ -84,18 +83,18 @@ def list_retry_requests(limit: int) -> BoundQuery[list[UUID]]:
     return BoundQuery(_RETRY_REQUESTS, {"most": limit}, lambda rows: [row.id for row in rows])
 
 
-async def get_retry_request(session: AsyncSession, letter_id: UUID) -> DeadLetter | None:
+async def get_retry_request(transaction: Transaction, letter_id: UUID) -> DeadLetter | None:
     """The dead letter, or None if it was deleted or has no open retry request."""
-    return await session.scalar(
+    return await transaction.scalar(
         select(DeadLetter).where(DeadLetter.id == letter_id, is_retry_requested())
     )
 
 
 async def delete_republished(
-    session: AsyncSession, letter_id: UUID, retry_requested_at: datetime
+    transaction: Transaction, letter_id: UUID, retry_requested_at: datetime
 ) -> None:
     """Deletes the dead letter of the request made at `retry_requested_at`, unless it failed or was requested again."""
-    await session.execute(
+    await transaction.execute(
         delete(DeadLetter).where(
             DeadLetter.id == letter_id,
             DeadLetter.retry_requested_at == retry_requested_at,
@@ -110,11 +109,7 @@ def is_retry_requested() -> ColumnElement[bool]:
 
 
 def _failed(step_id: UUID) -> Update:
-    return (
-        update(Step)
-        .where(Step.id == step_id, Step.status == StepStatus.FAILED)
-        .execution_options(synchronize_session=False)
-    )
+    return update(Step).where(Step.id == step_id, Step.status == StepStatus.FAILED)
 
 
 MODEL_RESPONSE_CODES: Final = frozenset({"empty_answer", "invalid_answer"})

@@ -8,7 +8,7 @@ answered, answered in part or not found a day ago or longer and the agent has st
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -17,6 +17,7 @@ from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text, uuid_array
 from shared.database.tables import InvestigationRequest
 from shared.enums import StepKind
+from shared.workflow.agent_clock import shown_time_sql
 from shared.workflow.questions import question_key
 
 OPEN_FOR_ITERATIONS: Final = 10
@@ -49,6 +50,8 @@ class OpenRequest:
     iteration_number: int
     objective: str
     opened_at: datetime
+    repeated_by: tuple[UUID, ...] = ()
+    """Other open requests for the same question, of versions that stored equal ones twice."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,20 @@ class NotFoundRequest:
     is_partial: bool = False
     answered_by: Sequence[str] = ()
     """Names of nodes that answer a part."""
+
+
+class Answer(NamedTuple):
+    """What answers a request."""
+
+    nodes: Sequence[UUID] = ()
+    edges: Sequence[UUID] = ()
+
+    @property
+    def as_json(self) -> dict[str, list[str]]:
+        return {
+            "nodes": [str(each) for each in self.nodes[:MAX_ELEMENTS]],
+            "edges": [str(each) for each in self.edges[:MAX_ELEMENTS]],
+        }
 
 
 class Outstanding(NamedTuple):
@@ -90,6 +107,7 @@ def request(
     params = {
         "id": request_id(agent_id, objective),
         "agent_id": agent_id,
+        "of_agent": agent_id,
         "iteration_id": iteration_id,
         "step_id": step_id,
         "objective": objective,
@@ -126,10 +144,22 @@ def list_requests(iteration_id: UUID) -> BoundQuery[Sequence[InvestigationReques
 
 
 def list_open_requests(agent_id: UUID) -> BoundQuery[Sequence[OpenRequest]]:
-    """Open requests, newest first."""
-    return BoundQuery(
-        _OPEN, {"of_agent": agent_id}, lambda rows: [OpenRequest(*row) for row in rows]
-    )
+    """Open requests, newest first, one for each question."""
+    return BoundQuery(_OPEN, {"of_agent": agent_id}, lambda rows: _join_equal(agent_id, rows))
+
+
+def _join_equal(agent_id: UUID, rows: Sequence[Row]) -> Sequence[OpenRequest]:
+    """Of requests for one question, the one that `request` finds stays, otherwise the newest."""
+    by_id: dict[UUID, list[OpenRequest]] = {}
+    for row in rows:
+        opened = OpenRequest(*row[:4])
+        by_id.setdefault(request_id(agent_id, opened.objective), []).append(opened)
+    joined = []
+    for own_id, (first, *others) in by_id.items():
+        kept = next((each for each in others if each.id == own_id), first)
+        repeated_by = tuple(each.id for each in (first, *others) if each is not kept)
+        joined.append(replace(kept, repeated_by=repeated_by))
+    return joined
 
 
 def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
@@ -148,7 +178,7 @@ def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
             if row.not_found_at is not None
         ]
         return Outstanding(
-            [OpenRequest(*row[:4]) for row in rows if row.not_found_at is None],
+            _join_equal(agent_id, [row for row in rows if row.not_found_at is None]),
             [each for each in incomplete if not each.is_partial],
             [each for each in incomplete if each.is_partial],
         )
@@ -157,34 +187,35 @@ def list_outstanding(agent_id: UUID) -> BoundQuery[Outstanding]:
 
 
 def objectives_of(agent_id: UUID, request_ids: Collection[UUID]) -> BoundQuery[Mapping[UUID, str]]:
-    """Returns the objectives of these requests by id."""
-    params = {"of_agent": agent_id, "ids": uuid_array(request_ids)}
-    return BoundQuery(_OBJECTIVES, params, lambda rows: {row.id: row.objective for row in rows})
+    """Returns the objectives of these requests by id, in the order of `request_ids`."""
+
+    def read(rows: Sequence[Row]) -> Mapping[UUID, str]:
+        objectives = {row.id: row.objective for row in rows}
+        return {each: objectives[each] for each in request_ids if each in objectives}
+
+    return BoundQuery(_OBJECTIVES, {"of_agent": agent_id, "ids": uuid_array(request_ids)}, read)
 
 
 def mark_answered(
     agent_id: UUID,
-    request_ids: Collection[UUID],
+    answers: Mapping[UUID, Answer],
     *,
     by: UUID,
-    nodes: Sequence[UUID] = (),
-    edges: Sequence[UUID] = (),
     not_found: Mapping[UUID, str | None] | None = None,
+    unanswered: Collection[UUID] = (),
 ) -> BoundQuery[None]:
     """Records that the query step `by` answered the requests with these elements, those of `not_found` in part.
 
-    Rows are locked in id order, since two queries may answer the same requests.
+    Rows are locked in id order, since two queries may answer the same requests. So are those of `unanswered`, which
+    `mark_not_found` writes in the same transaction.
     """
-    answer = {
-        "nodes": [str(each) for each in nodes[:MAX_ELEMENTS]],
-        "edges": [str(each) for each in edges[:MAX_ELEMENTS]],
-    }
     params = {
         "of_agent": agent_id,
-        "ids": uuid_array(request_ids),
+        "ids": uuid_array(answers),
         "by": by,
-        "answer": json_text(answer),
+        "answers": json_text({each.hex: answer.as_json for each, answer in answers.items()}),
         "not_found": json_text({each.hex: text for each, text in (not_found or {}).items()}),
+        "unanswered": uuid_array(unanswered),
     }
     return BoundQuery(_MARK_ANSWERED, params, lambda _: None)
 
@@ -199,16 +230,25 @@ def mark_not_found(agent_id: UUID, not_found: Mapping[UUID, str | None]) -> Boun
     return BoundQuery(_MARK_NOT_FOUND, params, lambda _: None)
 
 
-def drop_expired(agent_id: UUID, number: int) -> BoundQuery[None]:
-    """Drops requests that were opened OPEN_FOR_ITERATIONS or more before iteration `number`.
+def drop_expired(
+    agent_id: UUID, number: int, repetitions: Collection[UUID] = ()
+) -> BoundQuery[None]:
+    """Drops requests that were opened OPEN_FOR_ITERATIONS or more before iteration `number`, and the open `repetitions`.
 
     Rows are locked in id order, as in `mark_answered`.
     """
-    params = {"of_agent": agent_id, "last": number - OPEN_FOR_ITERATIONS}
+    params = {
+        "of_agent": agent_id,
+        "last": number - OPEN_FOR_ITERATIONS,
+        "repetitions": uuid_array(repetitions),
+    }
     return BoundQuery(_DROP_OLD, params, lambda _: None)
 
 
 _STATE: Final = "id, answered_at, answered_with, not_found_at, not_found"
+# To an agent, nothing has happened after its now.
+_SHOWN_STATE: Final = f"""id, {shown_time_sql("answered_at")} as answered_at, answered_with,
+  {shown_time_sql("not_found_at")} as not_found_at, not_found"""
 _IS_OPEN: Final = "answered_at is null and dropped_at is null and (not_found_at is null or reopened_at > not_found_at)"
 _OPEN_OF_AGENT: Final = f"agent_id = :of_agent and {_IS_OPEN}"
 _SETTLED_AT: Final = (
@@ -239,9 +279,9 @@ with made as (
         select from sources where agent_id = excluded.agent_id and fetched_at > {_SETTLED_AT})
   returning {_STATE}, true as is_open
 )
-select {_STATE}, is_open from made
+select {_SHOWN_STATE}, is_open from made
 union all
-select {_STATE}, {_IS_OPEN} is true from investigation_requests
+select {_SHOWN_STATE}, {_IS_OPEN} is true from investigation_requests
 where id = :id and not exists (select from made)
 """)
 _COUNT: Final = CompiledStatement(
@@ -272,7 +312,8 @@ select id, iteration_number, objective, opened_at, cast(null as timestamptz) as 
 from ({_OPEN_SQL}) as open
 union all
 select * from (
-  select id, iteration_number, objective, created_at, not_found_at, not_found, answered_at is not null,
+  select id, iteration_number, objective, created_at, {shown_time_sql("not_found_at")} as not_found_at, not_found,
+    answered_at is not null,
     (select array_agg(name order by place) from jsonb_array_elements_text(
         case when answered_at is not null then answered_with -> 'nodes' end) with ordinality as answer (node_id, place)
       join graph_nodes as node on node.id = cast(node_id as uuid) and node.agent_id = :of_agent
@@ -280,7 +321,7 @@ select * from (
   from investigation_requests
   where agent_id = :of_agent and (answered_at is null or not_found is not null) and dropped_at is null
     and not_found_at > coalesce(reopened_at, '-infinity')
-  order by not_found_at desc, id limit {MAX_OPEN_SHOWN}
+  order by investigation_requests.not_found_at desc, id limit {MAX_OPEN_SHOWN}
 ) as incomplete
 order by not_found_at desc nulls first, opened_at desc, id
 """)
@@ -291,22 +332,25 @@ _OBJECTIVES: Final = CompiledStatement(
 _DROP_OLD: Final = CompiledStatement(f"""
 with old as (
   select id from investigation_requests
-  where {_OPEN_OF_AGENT} and iteration_number <= :last order by id for update
+  where {_OPEN_OF_AGENT} and (iteration_number <= :last or id = any(cast(:repetitions as uuid[])))
+  order by id for update
 )
 update investigation_requests set dropped_at = clock_timestamp() where id in (select id from old)
 """)
 _MARK_ANSWERED: Final = CompiledStatement("""
 with open as (
   select id from investigation_requests
-  where agent_id = :of_agent and answered_at is null and dropped_at is null and id = any(cast(:ids as uuid[]))
+  where agent_id = :of_agent and answered_at is null and dropped_at is null
+    and id = any(cast(:ids as uuid[]) || cast(:unanswered as uuid[]))
   order by id for update
 )
 update investigation_requests
-set answered_at = clock_timestamp(), answered_by = :by, answered_with = cast(:answer as jsonb),
+set answered_at = clock_timestamp(), answered_by = :by,
+  answered_with = cast(:answers as jsonb) -> replace(cast(id as text), '-', ''),
   not_found = cast(:not_found as jsonb) ->> replace(cast(id as text), '-', ''),
   not_found_at = case when jsonb_exists(cast(:not_found as jsonb), replace(cast(id as text), '-', ''))
     then clock_timestamp() end
-where id in (select id from open)
+where id in (select id from open) and id = any(cast(:ids as uuid[]))
 """)
 _MARK_NOT_FOUND: Final = CompiledStatement("""
 with outcome as (

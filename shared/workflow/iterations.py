@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row, uuid_array
-from shared.database.tables import Iteration, Step
+from shared.database.tables import Iteration
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
 
@@ -61,7 +61,7 @@ QUIET: Final = "quiet"
 STEP_COLUMNS: Final = ", ".join(f"steps.{name}" for name in StepRow._fields)
 """The columns of a StepRow, for statements on `steps`."""
 ITERATION_COLUMNS: Final = ", ".join(f"iterations.{name}" for name in IterationRow._fields)
-_LOOK: Final = CompiledStatement(f"""
+_LOAD_FOR_JOIN: Final = CompiledStatement(f"""
 select {ITERATION_COLUMNS}, {STEP_COLUMNS}, agents.feedback_rounds,
   coalesce(agents.suspended_until > statement_timestamp(), false) as is_suspended,
   clock_timestamp() as now
@@ -122,11 +122,11 @@ select exists (select from moved) as is_moved
 """)
 
 
-def look(
+def load_for_join(
     iteration_id: UUID, ended_step: UUID | None
 ) -> BoundQuery[tuple[IterationRow, IterationSteps] | None]:
-    """What a join needs, read without a lock. None if the iteration was deleted, or if `ended_step`, after whose end the
-    join looks, is not the last open step of its kind.
+    """What a join needs, read without a lock. None if the iteration was deleted, or if `ended_step`, whose end the join
+    follows, is not the last open step of its kind.
     """
 
     def read(rows: Sequence[Row]) -> tuple[IterationRow, IterationSteps] | None:
@@ -139,7 +139,9 @@ def look(
         work = IterationSteps(steps, first.feedback_rounds, first.is_suspended, first.now)
         return IterationRow(*first[:width]), work
 
-    return BoundQuery(_LOOK, {"of_iteration": iteration_id, "ended_step": ended_step}, read)
+    return BoundQuery(
+        _LOAD_FOR_JOIN, {"of_iteration": iteration_id, "ended_step": ended_step}, read
+    )
 
 
 @dataclass(frozen=True)
@@ -212,10 +214,9 @@ def _as_json(steps: Iterable[StepRow]) -> str:
     )
 
 
-CLOCK: Final[BoundQuery[datetime]] = BoundQuery(
+_CLOCK: Final[BoundQuery[datetime]] = BoundQuery(
     CompiledStatement("select clock_timestamp()"), {}, lambda rows: rows[0][0]
 )
-"""The database's time (UTC), the only clock that all processes share."""
 _STALLED: Final = CompiledStatement(f"""
 with due as (
   select id, greatest(started_at, stage_changed_at) as at from iterations
@@ -393,16 +394,16 @@ def requested_columns(now: datetime | ColumnElement[datetime]) -> dict[str, Any]
 
 def step_without_iteration(
     agent_id: UUID, kind: StepKind, index: int, now: datetime, step_input: dict[str, Any]
-) -> Step:
-    """A step without iteration, requested at `now`; `index` numbers the steps of its kind and agent."""
-    return Step(
-        id=ids.step_id(agent_id, kind, index),
-        agent_id=agent_id,
-        kind=kind,
-        index=index,
-        input=step_input,
+) -> dict[str, Any]:
+    """The columns of a step without iteration, requested at `now`; `index` numbers the steps of its kind and agent."""
+    return {
+        "id": ids.step_id(agent_id, kind, index),
+        "agent_id": agent_id,
+        "kind": kind,
+        "index": index,
+        "input": step_input,
         **requested_columns(now),
-    )
+    }
 
 
 def plan_steps(
@@ -470,6 +471,6 @@ def note_ends_received(iteration_ids: Iterable[UUID]) -> BoundQuery[None]:
     return BoundQuery(_NOTE_ENDS, {"ids": uuid_array(iteration_ids)}, lambda _: None)
 
 
-async def database_time(session: Executor) -> datetime:
-    """The database's time (UTC), see CLOCK."""
-    return await CLOCK.answer(session)
+async def database_time(transaction: Executor) -> datetime:
+    """The database's time (UTC), the only clock that all processes share."""
+    return await _CLOCK.execute(transaction)

@@ -9,22 +9,19 @@ from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
-
+from shared.billing.call_ledger import Holding
 from shared.database.engine import Database
 from shared.database.statements import STRICT, BoundQuery, CompiledStatement, Row
-from shared.database.tables import Step
 from shared.database.tables.agents import BYTES_PER_TOKEN
+from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
+from shared.durations import LEASE_SECONDS
 from shared.enums import StepKind, StepStatus
 from shared.errors import TransientError
 from shared.workflow.iterations import STEP_COLUMNS, StepRow
 
 T = TypeVar("T")
 
-LEASE_SECONDS = 10.0
-"""Default duration of a lease: how long the step of a killed worker stays blocked."""
 RENEWALS_PER_LEASE = 3
 """Renewals per lease duration; all but one may fail before the lease expires."""
 
@@ -53,6 +50,8 @@ class Lease:
     """Duration without renewal."""
     bytes_per_token: float = field(default=BYTES_PER_TOKEN, compare=False)
     """See `Agent.bytes_per_token`."""
+    holding: Holding = field(default_factory=Holding, compare=False, repr=False)
+    """What the step holds for its next calls."""
     unit: UnitOfWork | None = field(default=None, compare=False, repr=False)
     """The unit of work that the worker writes in; None if it uses separate transactions."""
     is_after_wait: bool = field(default=False, compare=False)
@@ -77,7 +76,7 @@ with held as (
 select (select epoch from held) as epoch, {_NAME_STEP_SQL},
   case when :strict and (select epoch from held) is distinct from :of_epoch then forbid_commit() end as is_undone
 """)
-_LOOK: Final = CompiledStatement(f"""
+_LOAD: Final = CompiledStatement(f"""
 select {STEP_COLUMNS}, epoch, lease_owner, lease_until, retry_at, waiting_since, waits, retried_epoch,
   retry_requested_at > ended_at as is_retry_requested, owner_id, bytes_per_token, clock_timestamp() as now
 from steps join agents on agents.id = steps.agent_id
@@ -96,6 +95,13 @@ with claimed as (
 select (select epoch from claimed) as epoch, {_NAME_STEP_SQL},
   case when :strict and not exists (select from claimed) then forbid_commit() end as is_undone
 """)
+_REOPEN: Final = CompiledStatement(f"""
+update steps
+set status = '{StepStatus.PENDING}', attempts = 0, error = null, retry_at = null, waits = 0, ended_at = null,
+  retried_epoch = epoch
+where id = :of_step and status = '{StepStatus.FAILED}' and retry_requested_at > ended_at
+""")
+_RETRIED_EPOCH: Final = CompiledStatement("select retried_epoch from steps where id = :of_step")
 _RENEW: Final = CompiledStatement(f"""
 update steps set lease_until = clock_timestamp() + :seconds
 where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
@@ -120,7 +126,7 @@ class Claimable:
     lease: Lease
     step: StepRow
     begun_at: datetime
-    """When the worker has looked, by the database's clock."""
+    """When the worker has loaded the step, by the database's clock."""
     claims: int = 1
     """How many workers have claimed it, with this one, since the last manual retry; without those that ended in waiting
     for a provider.
@@ -164,23 +170,23 @@ class RetryRequested:
     """The step has failed, and a user has requested a retry since: see `reopen`."""
 
 
-Look = Claimable | AlreadyEnded | Unavailable | NotFound | WrongKind | RetryRequested
+LoadedStep = Claimable | AlreadyEnded | Unavailable | NotFound | WrongKind | RetryRequested
 
 
-def look(
+def load(
     step_id: UUID,
     owner: str,
     *,
     seconds: float = LEASE_SECONDS,
     kinds: Collection[StepKind] | None = None,
-) -> BoundQuery[Look]:
+) -> BoundQuery[LoadedStep]:
     """Whether `owner` can claim the step for `seconds`. Nothing is written.
 
     A step can be claimed if it is pending and not in backoff, or if its lease has expired. Whether its iteration has
     ended makes no difference. A step of a kind not in `kinds` is left alone.
     """
 
-    def read(rows: Sequence[Row]) -> Look:
+    def read(rows: Sequence[Row]) -> LoadedStep:
         if not rows:
             return NotFound()
         row = rows[0]
@@ -211,7 +217,7 @@ def look(
         claims = lease.epoch - row.retried_epoch - row.waits
         return Claimable(lease, step, row.now, claims, _lost_worker(row, step, lease))
 
-    return BoundQuery(_LOOK, {"of_step": step_id}, read)
+    return BoundQuery(_LOAD, {"of_step": step_id}, read)
 
 
 def _seconds_since(moment: datetime | None, now: datetime) -> float:
@@ -227,7 +233,7 @@ def _lost_worker(row: Row, step: StepRow, lease: Lease) -> LostWorker | None:
 
 
 def claim(lease: Lease, begun_at: datetime) -> BoundQuery[None]:
-    """Takes the lease that `look` has offered, for a worker that began then.
+    """Takes the lease that `load` has offered, for a worker that began then.
 
     Its `read` raises LeaseLostError if another worker was faster.
     """
@@ -242,35 +248,17 @@ def claim(lease: Lease, begun_at: datetime) -> BoundQuery[None]:
     return BoundQuery(_CLAIM, params, partial(_check_epoch, lease))
 
 
-async def reopen(session: AsyncSession, step_id: UUID) -> None:
+async def reopen(transaction: Transaction, step_id: UUID) -> None:
     """Makes a failed step pending and resets it, if a retry was requested since it failed.
 
     Done here and not by the API, because only the service that owns a step's kind may write its status.
     """
-    await session.execute(
-        update(Step)
-        .where(Step.id == step_id, is_retry_requested())
-        .values(
-            status=StepStatus.PENDING,
-            attempts=0,
-            error=None,
-            retry_at=None,
-            waits=0,
-            ended_at=None,
-            retried_epoch=Step.epoch,
-        )
-        .execution_options(synchronize_session=False)
-    )
+    await _REOPEN.run(transaction, {"of_step": step_id})
 
 
-def is_retry_requested() -> ColumnElement[bool]:
-    """Whether a step has failed and a user has requested a retry since."""
-    return and_(Step.status == StepStatus.FAILED, Step.retry_requested_at > Step.ended_at)
-
-
-async def retried_epoch(session: AsyncSession, step_id: UUID) -> int:
+async def retried_epoch(transaction: Transaction, step_id: UUID) -> int:
     """The step's epoch at the last manual retry request; 0 if there was none."""
-    return await session.scalar(select(Step.retried_epoch).where(Step.id == step_id)) or 0
+    return await _RETRIED_EPOCH.value(transaction, {"of_step": step_id}) or 0
 
 
 def fence(lease: Lease) -> BoundQuery[None]:
@@ -288,18 +276,18 @@ def _check_epoch(lease: Lease, rows: Sequence[Row]) -> None:
 
 
 @asynccontextmanager
-async def leased_transaction(database: Database, lease: Lease) -> AsyncIterator[AsyncSession]:
+async def leased_transaction(database: Database, lease: Lease) -> AsyncIterator[Transaction]:
     """A transaction that requires the lease, and during which no other worker can claim the step.
 
     If the lease has a unit of work, this is part of it and is committed with it.
     """
     if lease.unit is not None:
-        async with lease.unit.transaction() as session:
-            yield session
+        async with lease.unit.transaction() as transaction:
+            yield transaction
         return
-    async with database.transaction() as session:
-        await fence(lease).answer(session)
-        yield session
+    async with database.transaction() as transaction:
+        await fence(lease).execute(transaction)
+        yield transaction
 
 
 def renewal(lease: Lease) -> BoundQuery[None]:

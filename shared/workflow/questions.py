@@ -37,6 +37,8 @@ _REQUEST_VERBS: Final = _word_set(
     """
 )
 """Verbs at the beginning that only ask to find something out."""
+_VARIANTS: Final = "\ufe0e\ufe0f"
+"""Choose the picture of the character before them."""
 _MIN_STEM_CHARS: Final = 5
 _ENDINGS: Final = ("s", "es", "d", "ed")
 _SENTENCE_END: Final = re.compile(r"\s*[.?!:;]\s")
@@ -79,7 +81,22 @@ class Word:
 
 def normalize_letters(text: str) -> str:
     """The normalized text, which contains all its words as substrings. A cheap filter before `split_words`."""
-    return unicodedata.normalize("NFKC", text).casefold()
+    return _fold(_compose(text))
+
+
+def _fold(composed: str) -> str:
+    """The text in lower case. Folding decomposes some letters, such as ΐ, but not their other spellings."""
+    return _compose(composed.casefold())
+
+
+def _compose(text: str) -> str:
+    """The text with each letter and its marks in one spelling, without characters that are not visible."""
+    if text.isascii():
+        return text
+    visible = (
+        char for char in text if unicodedata.category(char) != "Cf" and char not in _VARIANTS
+    )
+    return unicodedata.normalize("NFKC", "".join(visible))
 
 
 @lru_cache(maxsize=1024)
@@ -90,7 +107,7 @@ def split_question(text: str) -> tuple[Word, ...]:
 
 def split_words(text: str) -> tuple[Word, ...]:
     """The words in order, without stop words."""
-    words = list(_words(unicodedata.normalize("NFKC", text)))
+    words = list(_words(_compose(text)))
     while words and words[0].text in _REQUEST_VERBS and words[0].is_name is not True:
         words.pop(0)
     return tuple(words)
@@ -98,15 +115,22 @@ def split_words(text: str) -> tuple[Word, ...]:
 
 def _words(text: str) -> Iterator[Word]:
     begins = True
-    for match in _WORD.finditer(text):
-        word = match[0].removesuffix("'s").removesuffix("’s")
+    for match in _WORD.finditer(_with_letters_for_marks(text)):
+        word = text[match.start() : match.end()].removesuffix("'s").removesuffix("’s")
         has_capital = word != word.lower()
         is_first = begins and word[1:] == word[1:].lower()
         begins = _SENTENCE_END.match(text, match.end()) is not None
         is_name = (None if is_first else True) if has_capital else (None if is_first else False)
-        folded = word.casefold()
+        folded = _fold(word)
         if is_name is True or folded not in _STOP_WORDS:
             yield Word(folded, is_name)
+
+
+def _with_letters_for_marks(text: str) -> str:
+    """A text of the same length for `_WORD`: the marks of a letter belong to its word, as vowels do in Hindi and Thai."""
+    if text.isascii():
+        return text
+    return "".join("x" if unicodedata.category(char)[0] == "M" else char for char in text)
 
 
 MIN_WORDS: Final = 2

@@ -7,12 +7,12 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import reservations
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
 from shared.database.tables import Step
 from shared.database.text import error_text
+from shared.database.transaction import Transaction
 from shared.enums import StepKind, StepStatus
 from shared.errors import DeletedError
 from shared.workflow.iterations import ITERATION_COLUMNS, STEP_COLUMNS, IterationRow, StepRow
@@ -88,23 +88,19 @@ def ending(lease: Lease, result: dict[str, Any]) -> BoundQuery[StepRow]:
     return _changing(_END, lease, result=json.dumps(result))
 
 
-async def end(session: AsyncSession, lease: Lease, result: dict[str, Any]) -> StepRow:
+async def end(transaction: Transaction, lease: Lease, result: dict[str, Any]) -> StepRow:
     """Completes the step with `result`; the last write of its transaction. Raises LeaseLostError."""
-    step = await ending(lease, result).answer(session)
-    await _settle_reservations(session, lease)
-    return step
+    return await _end(transaction, lease, ending(lease, result))
 
 
-async def fail(session: AsyncSession, lease: Lease, error: str, *, attempts: int) -> StepRow:
+async def fail(transaction: Transaction, lease: Lease, error: str, *, attempts: int) -> StepRow:
     """Fails the step for good; the last write of its transaction. Raises LeaseLostError."""
     failing = _changing(_FAIL, lease, error=error_text(error), attempts=attempts)
-    step = await failing.answer(session)
-    await _settle_reservations(session, lease)
-    return step
+    return await _end(transaction, lease, failing)
 
 
 async def release(
-    session: AsyncSession,
+    transaction: Transaction,
     lease: Lease,
     error: str,
     *,
@@ -123,11 +119,11 @@ async def release(
         "rest_seconds": rest_seconds,
         "keeps_waiting": keeps_waiting,
     }
-    await _changing(_RELEASE, lease, **values).answer(session)
+    await _changing(_RELEASE, lease, **values).execute(transaction)
 
 
 async def wait(
-    session: AsyncSession,
+    transaction: Transaction,
     lease: Lease,
     error: str,
     *,
@@ -149,7 +145,7 @@ async def wait(
         "jitter": pauses.jitter,
         "least": least_seconds,
     }
-    seconds = await _WAIT.value(session, params)
+    seconds = await _WAIT.value(transaction, params)
     if seconds is None:
         raise LeaseLostError(lease)
     return float(seconds)
@@ -161,11 +157,13 @@ def wait_ending(lease: Lease) -> BoundQuery[None]:
     return BoundQuery(_END_WAIT, params, lambda _: None)
 
 
-async def _settle_reservations(session: AsyncSession, lease: Lease) -> None:
-    """Writes open reservations off as spent: after the step has ended they cannot be settled any more."""
+async def _end(transaction: Transaction, lease: Lease, ending: BoundQuery[StepRow]) -> StepRow:
+    """Ends the step, and writes open reservations off as spent: they cannot be settled any more."""
     if lease.unit is not None:
         await lease.unit.flush_deferred()
-    await reservations.step_write_off(lease.step_id).answer(session)
+    step = await ending.execute(transaction)
+    await reservations.step_write_off(lease.step_id).execute(transaction)
+    return step
 
 
 def _changing(statement: CompiledStatement, lease: Lease, **values: Any) -> BoundQuery[StepRow]:
@@ -179,21 +177,21 @@ def _changing(statement: CompiledStatement, lease: Lease, **values: Any) -> Boun
 
 
 async def list_steps(
-    session: AsyncSession, iteration_id: UUID, kind: StepKind | None = None
+    transaction: Transaction, iteration_id: UUID, kind: StepKind | None = None
 ) -> list[Step]:
     """The iteration's steps, by kind and index."""
     query = select(Step).where(Step.iteration_id == iteration_id).order_by(Step.kind, Step.index)
     if kind is not None:
         query = query.where(Step.kind == kind)
-    return list(await session.scalars(query.execution_options(populate_existing=True)))
+    return list(await transaction.scalars(query))
 
 
-async def list_plan(session: Executor, iteration_id: UUID) -> list[StepRow]:
+async def list_plan(transaction: Executor, iteration_id: UUID) -> list[StepRow]:
     """The iteration's queries and insights that are part of the plan (round 0).
 
     Raises DeletedError if the iteration was deleted with its agent.
     """
-    rows = await _PLANNED.rows(session, {"of_iteration": iteration_id})
+    rows = await _PLANNED.rows(transaction, {"of_iteration": iteration_id})
     if not rows:
         raise DeletedError(f"iteration {iteration_id} was deleted")
     steps = [StepRow(*row) for row in rows if row.id is not None]

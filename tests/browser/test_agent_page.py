@@ -136,7 +136,9 @@ def test_an_open_question_opens_the_step_that_asked_it(
 
 
 def test_an_agent_is_paused_run_once_and_resumed(window: BrowserWindow) -> None:
-    agent_id = create_agent(window, "Watch tin traders and where they store it")
+    agent_id = create_agent(
+        window, "Compare the energy supply and exports of West African economies"
+    )
     page = window.open(f"/agents/{agent_id}")
     outcome = page.locator("#flow .flow-head .pill").first
     expect(outcome).to_have_text("completed", timeout=ITERATION_TIMEOUT_MS)
@@ -153,7 +155,7 @@ def test_an_agent_is_paused_run_once_and_resumed(window: BrowserWindow) -> None:
     expect(page.locator("#agent-state")).to_have_text("watching")
     expect(page.get_by_role("heading", name="Next iteration")).to_be_visible()
     # Every page of the agent says what it does, without a reload.
-    page = window.open(f"/agents/{agent_id}/costs")
+    page = window.open(f"/agents/{agent_id}/sources")
     state = page.locator("#agent-state")
     expect(state).to_have_text("watching")
     page.evaluate("() => { window.stayed = true; }")
@@ -168,7 +170,7 @@ def test_results_are_linked(window: BrowserWindow, installation: SharedInstallat
     results = page.get_by_role("complementary", name="Results")
     expect(results.get_by_role("heading", name="Latest conclusions")).to_be_visible()
     expect(results.get_by_role("link", name="Today")).to_have_attribute(
-        "href", f"/agents/{installation.agent_id}/costs"
+        "href", f"/costs?agent={installation.agent_id}"
     )
     expect(page.get_by_role("link", name="Iteration 1").first).to_have_attribute(
         "href", f"/agents/{installation.agent_id}/iterations/1"

@@ -10,23 +10,13 @@ from playwright.sync_api import expect
 from tests.browser.conftest import AGENT, SharedInstallation, WindowFactory
 from tests.support.browser import agent_data
 from tests.support.browser.browser_window import BrowserWindow
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 pytestmark = pytest.mark.browser
 
-WATCHED = (
-    "lithium",
-    "cobalt",
-    "nickel mines",
-    "copper smelters",
-    "rare earths",
-    "graphite",
-    "battery makers",
-    "tin",
-    "zinc",
-    "stablecoins",
-    "semiconductor suppliers",
-    "carbon prices in Europe",
-)
+WATCHED = CASES["watched"]
 MAX_ROW_PX = 72
 """Three lines of text: a name, a mission or a result, and what is next."""
 

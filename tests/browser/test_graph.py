@@ -420,13 +420,13 @@ def test_a_phone_has_room_for_names_and_the_bottom_of_the_screen(
     # Two lines at most.
     assert box["width"] > 200
     assert box["height"] < 60
-    expect(page.get_by_role("link", name="Duplicates")).to_be_visible()
+    expect(page.get_by_role("link", name="The same thing?")).to_be_visible()
     positions = page.locator("main *").evaluate_all(
         "elements => elements.map((each) => getComputedStyle(each).position)"
     )
     assert "fixed" not in positions
-    page = window.open(f"/agents/{graph.agent_id}/types")
-    cell = page.locator("#type-Maker tbody th", has_text="tonnes").bounding_box()
+    page = window.open(f"/agents/{graph.agent_id}/settings#node-type-Maker")
+    cell = page.locator("#node-type-Maker tbody th", has_text="tonnes").bounding_box()
     assert cell is not None
     assert cell["width"] > 200
 
@@ -524,15 +524,23 @@ def test_hostile_names_and_quotes_have_no_effect(
     expect(page.locator(".page-text mark")).to_have_text("</mark><script>document.title=1</script>")
 
 
-def test_types_show_their_schema_and_purpose(window: BrowserWindow, graph: GraphIds) -> None:
-    page = window.open(f"/agents/{graph.agent_id}/types")
-    maker_type = page.locator("#type-Maker")
-    expect(maker_type.get_by_role("row", name="tonnes")).to_contain_text("at least 0")
-    expect(maker_type).to_contain_text("None that there was is about who buys.")
-    expect(maker_type.get_by_role("link", name="4 nodes")).to_be_visible()
+def test_the_settings_list_types_with_their_schema_and_purpose(
+    window: BrowserWindow, graph: GraphIds
+) -> None:
+    page = window.open(f"/agents/{graph.agent_id}/settings")
+    types = page.locator("#types")
+    maker = types.locator("details", has=page.locator("#node-type-Maker"))
+    expect(maker.locator("summary")).to_contain_text("4 nodes")
+    expect(maker.get_by_role("table")).to_be_hidden()
+    maker.locator("summary").click()
+    expect(maker.get_by_role("row", name="tonnes")).to_contain_text("at least 0")
+    expect(maker).to_contain_text("None that there was is about who buys.")
     window.screenshot("types")
-    page.get_by_role("link", name="edge types").click()
-    expect(page.locator("#type-buys")).to_contain_text("Maker")
+    # A link to a type opens it.
+    page = window.open(f"/agents/{graph.agent_id}/edges/{graph.edge}")
+    page.locator("a.pill", has_text="buys").click()
+    expect(page.locator("#edge-type-buys")).to_contain_text("Maker")
+    expect(page.locator("#edge-type-buys")).to_be_visible()
 
 
 def test_unknown_nodes_and_edges_are_not_found(window: BrowserWindow, graph: GraphIds) -> None:
@@ -547,7 +555,9 @@ def test_duplicates_are_compared_merged_and_the_merge_is_undone(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     new_graph = graphs.create_graph(installation, "Doubles watch")
-    page = window.open(f"/agents/{new_graph.agent_id}/duplicates")
+    page = window.open(f"/agents/{new_graph.agent_id}/graph")
+    window.expected.append("GPU stall")
+    page.get_by_role("link", name="The same thing?").click()
     pair = page.locator(".pair")
     expect(pair.get_by_role("row", name="tonnes")).to_contain_text("90")
     expect(pair.get_by_role("row", name="Edges")).to_contain_text("Lithium")
@@ -595,7 +605,7 @@ def test_a_merge_that_is_refused_is_explained_beside_the_pair(
     pair.get_by_label("Reason").fill("Another spelling")
     pair.get_by_role("button", name="Merge").click()
     expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("There is no node")
-    expect(page.get_by_role("heading", name="Duplicates", exact=True)).to_be_visible()
+    expect(page.get_by_role("heading", name="The same thing?", exact=True)).to_be_visible()
     page.get_by_role("button", name="Undo").click()
     confirm_dialog(page)
     # Nodes that may not be merged.
@@ -610,9 +620,7 @@ def test_a_merge_that_is_refused_is_explained_beside_the_pair(
     expect(pair).to_have_count(1)
 
 
-@pytest.mark.parametrize(
-    "path", ["graph", "nodes/{node}", "edges/{edge}", "duplicates", "distinct-pairs", "merges"]
-)
+@pytest.mark.parametrize("path", ["graph", "nodes/{node}", "edges/{edge}", "duplicates"])
 def test_the_tab_of_the_graph_is_current_on_its_pages(
     window: BrowserWindow, graph: GraphIds, path: str
 ) -> None:
@@ -630,7 +638,7 @@ def test_nodes_that_are_not_the_same_do_not_come_back_until_that_is_undone(
     pair = page.locator(".pair")
     expect(pair).to_have_count(1)
     pair.get_by_role("button", name="Not the same").click()
-    expect(page.get_by_role("heading", name="No duplicates here")).to_be_visible()
+    expect(page.get_by_role("heading", name="Nothing to review here")).to_be_visible()
     decision = page.locator("tr", has_text="Halden Cells")
     expect(decision).to_contain_text("Halden Cell")
     window.screenshot("distinct")

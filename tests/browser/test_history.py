@@ -1,4 +1,4 @@
-"""The history of an agent: the list of iterations, their details and comparisons."""
+"""The history of an agent: the list of iterations and their details."""
 
 import re
 from urllib.parse import urlsplit
@@ -6,9 +6,9 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import AGENT, SharedInstallation, WindowFactory
+from tests.browser.conftest import AGENT, SharedInstallation
 from tests.support.browser.agent_data import run_in_thread
-from tests.support.browser.browser_window import NARROW, WIDE, BrowserWindow
+from tests.support.browser.browser_window import BrowserWindow
 from tests.support.browser.histories import QUIET_COUNT, add_history, begin_iteration, end_query
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -73,24 +73,6 @@ def test_quiet_iterations_are_one_row_that_unfolds(
     page.get_by_role("link", name="Stopped", exact=True).click()
     expect(page.locator("#rows tbody tr")).to_have_count(1)
     expect(page.locator("#iteration-2")).to_contain_text("Daily budget reached")
-
-
-def test_two_iterations_are_chosen_in_the_list(
-    window: BrowserWindow, installation: SharedInstallation
-) -> None:
-    agent_id = run_in_thread(
-        add_history(installation.vigil.running.database_url, installation.agent_id)
-    )
-    page = window.open(f"/agents/{agent_id}/iterations")
-    compare = page.get_by_role("button", name="Compare")
-    expect(compare).to_be_disabled()
-    page.get_by_label("Select iteration 1 to compare").check()
-    expect(page.locator("#chosen")).to_have_text("1 selected; select one more")
-    page.get_by_label("Select iteration 2 to compare").check()
-    expect(compare).to_be_enabled()
-    compare.click()
-    expect(page.get_by_role("heading", name="Compare iterations")).to_be_visible()
-    expect(page.locator(".side-by-side > section")).to_have_count(2)
 
 
 def test_what_failed_says_why_and_what_to_do(
@@ -277,62 +259,18 @@ def test_hostile_text_has_no_effect(
     assert page.evaluate("window.harmed") is None
 
 
-def test_two_iterations_are_compared_side_by_side(
+def test_an_iteration_that_concludes_shows_all_its_steps(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
-    name = "Compared"
+    name = "Concluding"
     agent = installation.vigil.json(
         "agent", "create", "Watch battery makers", "--name", name, "--interval", "1d"
     )
     installation.vigil.ended_iteration(name, 1)
     assert installation.vigil.vigil("run", name, "--wait").returncode == 0
-    page = window.open(f"/agents/{agent['id']}/compare?a=2&b=1")
-    sides = page.locator(".side-by-side > section")
-    expect(sides).to_have_count(2)
-    iteration = installation.vigil.json("iteration", name, "1")
-    planned = page.locator(".plan-diff li", has_text=iteration["plan"]["queries"][0]["objective"])
-    expect(planned.first).to_contain_text("only in 1")
-    expect(sides.nth(1)).to_contain_text("Iteration 2")
-    expect(sides.nth(0).locator(".gained")).to_contain_text("nodes")
-    figures = page.locator(".figures").first
-    expect(figures.get_by_role("row", name="Duration")).to_be_visible()
-    phases = page.locator(".figures").nth(1)
-    expect(phases).to_contain_text("Knowledge acquisition")
-    # Of analyses the edges say only what they are about, and types are words.
-    written = sides.nth(1).locator(".written").last
-    expect(written.get_by_role("link", name=re.compile("^about "))).not_to_have_count(0)
-    expect(written).not_to_contain_text("→")
-    for internal in ("AgentAdvice", "AgentAnalysis", "_in", "mentioned_with"):
-        expect(page.locator(".side-by-side")).not_to_contain_text(internal)
-    window.screenshot("compare")
-    page.set_viewport_size(NARROW)  # type: ignore[arg-type]  # a TypedDict of these two
-    cells = phases.locator("tbody tr").first.locator("td")
-    for cell in cells.all():
-        box = cell.bounding_box()
-        assert box is not None
-        assert box["x"] + box["width"] <= NARROW["width"]
-    page.set_viewport_size(WIDE)  # type: ignore[arg-type]  # a TypedDict of these two
-    window.open(f"/agents/{agent['id']}/iterations/2?rows=all")
+    page = window.open(f"/agents/{agent['id']}/iterations/2?rows=all")
     waterfall = page.locator(".waterfall")
     for name in ("Start", "Plan", "Insight 1", "Advice"):
         expect(waterfall.get_by_role("link", name=name, exact=True)).to_be_visible()
     expect(waterfall).to_contain_text("requested with Run now")
     window.screenshot("iteration-advice")
-    window.expected.append("404")
-    window.open(f"/agents/{agent['id']}/compare?a=1&b=99")
-    expect(window.page.get_by_role("heading", name="Not found")).to_be_visible()
-
-
-def test_another_user_sees_no_iterations(
-    open_window: WindowFactory, installation: SharedInstallation
-) -> None:
-    name = "stranger-to-the-past"
-    assert installation.vigil.vigil("user", "add", name).returncode == 0
-    stranger = open_window()
-    stranger.page.goto(installation.link(name))
-    stranger.page.get_by_role("button", name="Sign in").click()
-    stranger.page.wait_for_url("**/agents")
-    stranger.expected.append("404")
-    for path in ("iterations", "iterations/1", "compare"):
-        page = stranger.open(f"/agents/{installation.agent_id}/{path}")
-        expect(page.get_by_role("heading", name="Not found")).to_be_visible()

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from sqlalchemy import func, update
 
 from shared.database.tables import InboxItem
-from tests.browser.conftest import SharedInstallation, WindowFactory
+from tests.browser.conftest import SharedInstallation
 from tests.support.browser import agent_data
 from tests.support.browser.agent_data import AgentWithAdvice
 from tests.support.browser.browser_window import NARROW, BrowserWindow, confirm_dialog
@@ -275,26 +275,3 @@ def test_new_inbox_items_appear(window: BrowserWindow, installation: SharedInsta
     # The chosen item stays.
     expect(items.nth(1)).to_have_attribute("aria-current", "true")
     expect(page.locator("#item-title")).to_have_text(chosen)
-
-
-def test_other_users_see_neither_the_conclusions_nor_the_inbox(
-    open_window: WindowFactory, installation: SharedInstallation, agent: AgentWithAdvice
-) -> None:
-    result = installation.vigil.vigil("user", "add", "stranger")
-    assert result.returncode == 0, result.stderr
-    stranger = open_window()
-    stranger.page.goto(installation.link("stranger"))
-    stranger.page.get_by_role("button", name="Sign in").click()
-    stranger.page.wait_for_url("**/agents")
-    stranger.expected.append("404")
-    for path in (
-        "conclusions",
-        f"conclusions/{agent.advice_id}",
-        f"conclusions/{agent.advice_id}/chain",
-        "conversation",
-    ):
-        page = stranger.open(f"/agents/{agent.agent_id}/{path}")
-        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
-    page = stranger.open("/inbox")
-    expect(page.get_by_role("heading", name="The inbox is empty")).to_be_visible()
-    stranger.screenshot("inbox-empty")

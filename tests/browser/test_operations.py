@@ -17,7 +17,7 @@ from tests.support.browser.browser_window import NARROW, BrowserWindow
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 NAME = "the model server at http://127.0.0.1:9/v1"
-PAGES = ("/agents", "/inbox", "/costs", "/health-of-all", "/settings")
+PAGES = ("/agents", "/inbox", "/costs", "/operate", "/settings")
 POLLED_MS = 15_000
 """The statement is read again every 10 s."""
 
@@ -84,7 +84,7 @@ def test_an_outage_appears_on_an_open_page(
 
 
 def test_health_shows_what_is_deleted_when_it_is_old(window: BrowserWindow) -> None:
-    page = window.open("/health-of-all")
+    page = window.open("/operate")
     section = page.locator("#retention")
     section.scroll_into_view_if_needed()
     # One row for each kind, and one for what is kept.

@@ -19,7 +19,7 @@ from tests.support.browser.browser_window import (
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 HOSTILE = "<script>document.title = 'taken'</script>"
-OPERATOR_PAGES = ("/dead-letters", "/health-of-all", "/settings/users")
+OPERATOR_PAGES = ("/operate", "/settings/users")
 
 
 def insert_dead_letter(installation: SharedInstallation, payload: bytes) -> str:
@@ -38,40 +38,43 @@ def test_a_dead_letter_is_viewed_and_discarded(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     dead_letter_id = insert_dead_letter(installation, f'{{"told": "{HOSTILE}"}}'.encode())
-    page = window.open("/dead-letters")
+    page = window.open("/operate")
     item = page.locator(f"#letter-{dead_letter_id}")
     expect(item).to_contain_text(HOSTILE)
     window.screenshot("dead-letters")
-    item.get_by_role("link", name="A query failed").click()
-    expect(page.locator("pre")).to_contain_text(f'"told": "{HOSTILE}"')
+    item.locator("summary").click()
+    expect(item.locator("pre")).to_contain_text(f'"told": "{HOSTILE}"')
     window.screenshot("dead-letter")
-    page.get_by_role("button", name="Discard").click()
+    item.get_by_role("button", name="Discard").click()
     confirm_dialog(page)
-    page.wait_for_url("**/dead-letters?discarded=1")
+    page.wait_for_url("**/operate?discarded=1#dead-letters")
     expect(page.get_by_text("1 message discarded.")).to_be_visible()
     expect(page.locator(f"#letter-{dead_letter_id}")).to_have_count(0)
-    expect(page).to_have_title("Dead letters – Vigil")
+    expect(page).to_have_title("Operate – Vigil")
 
 
 def test_bytes_are_shown_in_hex_and_a_discard_can_be_cancelled(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     dead_letter_id = insert_dead_letter(installation, b"\xff\xfe\x00")
-    page = window.open(f"/dead-letters/{dead_letter_id}")
-    expect(page.locator("pre")).to_have_text("ff fe 00")
-    page.get_by_role("button", name="Discard").click()
+    page = window.open("/operate")
+    item = page.locator(f"#letter-{dead_letter_id}")
+    item.locator("summary").click()
+    expect(item.locator("pre")).to_have_text("ff fe 00")
+    discard = item.get_by_role("button", name="Discard")
+    discard.click()
     answer_dialog(page, "Cancel")
-    expect(page).to_have_url(f"{installation.base}/dead-letters/{dead_letter_id}")
-    page.get_by_role("button", name="Discard").click()
+    expect(page).to_have_url(f"{installation.base}/operate")
+    discard.click()
     confirm_dialog(page)
-    page.wait_for_url("**/dead-letters?discarded=1")
+    page.wait_for_url("**/operate?discarded=1#dead-letters")
 
 
 def test_several_dead_letters_are_discarded_together(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     ids = [insert_dead_letter(installation, f"number {number}".encode()) for number in range(3)]
-    page = window.open("/dead-letters")
+    page = window.open("/operate")
     discard = page.get_by_role("button", name="Discard selected")
     expect(discard).to_be_disabled()
     for dead_letter_id in ids[:2]:
@@ -79,36 +82,30 @@ def test_several_dead_letters_are_discarded_together(
     expect(page.get_by_text("2 selected")).to_be_visible()
     # The list updates itself, and keeps what is selected.
     page.evaluate("htmx.trigger('#letters', 'htmx:after:swap')")
-    expect(page.locator('[name="letter"]:checked')).to_have_count(2)
+    expect(page.locator('input[name="letter"]:checked')).to_have_count(2)
     discard.click()
     answer_dialog(page, "Cancel")
-    expect(page).to_have_url(f"{installation.base}/dead-letters")
+    expect(page).to_have_url(f"{installation.base}/operate")
     discard.click()
     confirm_dialog(page)
-    page.wait_for_url("**/dead-letters?discarded=2")
+    page.wait_for_url("**/operate?discarded=2#dead-letters")
     expect(page.locator(f"#letter-{ids[0]}")).to_have_count(0)
     page.get_by_label("Select all").check()
-    expect(page.locator('[name="letter"]:not(:checked)')).to_have_count(0)
+    expect(page.locator('input[name="letter"]:not(:checked)')).to_have_count(0)
     page.get_by_role("button", name="Retry selected").click()
-    page.wait_for_url("**/dead-letters?retried=*")
-
-
-def test_a_service_without_dead_letters_has_an_empty_list(window: BrowserWindow) -> None:
-    page = window.open("/dead-letters?service=adviser")
-    expect(page.get_by_role("heading", name="No dead letters from the adviser")).to_be_visible()
-    page.get_by_role("link", name="Show all services").click()
-    page.wait_for_url("**/dead-letters")
+    page.wait_for_url("**/operate?retried=*")
 
 
 def test_a_dead_letter_is_retried(window: BrowserWindow, installation: SharedInstallation) -> None:
     dead_letter_id = insert_dead_letter(installation, b"nothing that anybody understands")
-    page = window.open(f"/dead-letters/{dead_letter_id}")
+    page = window.open("/operate")
     find = "select retry_requested_at, stored_at from dead_letters where id = %s"
     with psycopg.connect(installation.vigil.running.database_url, autocommit=True) as connection:
         before = connection.execute(find, (dead_letter_id,)).fetchone()
         assert before is not None
-        page.get_by_role("button", name="Retry").click()
-        page.wait_for_url("**/dead-letters?retried=1")
+        item = page.locator(f"#letter-{dead_letter_id}")
+        item.get_by_role("button", name="Retry").click()
+        page.wait_for_url("**/operate?retried=1&refused=0#dead-letters")
         expect(page.get_by_text("1 retry requested.")).to_be_visible()
         after = connection.execute(find, (dead_letter_id,)).fetchone()
     # The scheduler may have published it already, and the researcher may have failed again.
@@ -116,11 +113,11 @@ def test_a_dead_letter_is_retried(window: BrowserWindow, installation: SharedIns
 
 
 def test_health_shows_the_running_services(window: BrowserWindow) -> None:
-    page = window.open("/health-of-all")
+    page = window.open("/operate")
     for service in ("scheduler", "researcher", "notifier", "api"):
         row = page.get_by_role("row").filter(has=page.get_by_role("rowheader", name=service))
         expect(row.get_by_role("cell").first).to_have_text("1")
-    expect(page.locator("#health")).to_contain_text("sandbox-reader")
+    expect(page.locator("#installation")).to_contain_text("sandbox-reader")
     expect(page.locator(".sum-up h2")).to_have_text(re.compile(r"Everything works\.|attention\."))
     expect(page.get_by_role("row", name="Observer").get_by_role("cell").last).to_have_text(
         "Connected"
@@ -145,10 +142,10 @@ def test_a_healthy_installation_says_so(
 ) -> None:
     with psycopg.connect(installation.vigil.running.database_url) as connection:
         connection.execute("delete from dead_letters")
-    page = window.open("/health-of-all")
+    page = window.open("/operate")
     expect(page.locator(".sum-up h2")).to_have_text("Everything works.", timeout=30_000)
     # Nothing failed permanently, so that the navigation has no count.
-    expect(page.locator(".rail [data-key=d] .badge")).to_have_count(0)
+    expect(page.locator(".rail [data-key=o] .badge")).to_have_count(0)
     window.screenshot("health-good")
 
 
@@ -156,15 +153,15 @@ def test_dead_letters_need_attention_and_are_linked(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
     dead_letter_id = insert_dead_letter(installation, b"something that nobody can read")
-    page = window.open("/health-of-all")
-    expect(page.locator(".rail [data-key=d] .badge")).to_contain_text("failed permanently")
+    page = window.open("/operate")
+    expect(page.locator(".rail [data-key=o] .badge")).to_contain_text("failed permanently")
     expect(page.locator(".sum-up h2")).to_contain_text("need")
     expect(page.locator(".sum-up")).to_contain_text("failed permanently")
     window.screenshot("health-attention")
     page.get_by_role("link", name="Open dead letters").click()
     page.locator(f"#letter-{dead_letter_id}").get_by_role("button", name="Discard").click()
     confirm_dialog(page)
-    page.wait_for_url("**/dead-letters?discarded=1")
+    page.wait_for_url("**/operate?discarded=1#dead-letters")
 
 
 def test_other_users_are_rejected(

@@ -8,6 +8,9 @@ from playwright.sync_api import expect
 from tests.browser.conftest import SharedInstallation
 from tests.support.browser import graphs
 from tests.support.browser.browser_window import NARROW, WIDE, BrowserWindow
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 pytestmark = pytest.mark.browser
 
@@ -16,28 +19,13 @@ GLOBAL_PAGES = (
     "/agents/new",
     "/inbox",
     "/costs",
-    "/events",
-    "/dead-letters",
-    "/health-of-all",
+    "/operate",
     "/settings",
     "/settings/tokens",
     "/settings/destinations",
     "/settings/users",
 )
-AGENT_PAGES = (
-    "",
-    "/iterations",
-    "/iterations/1",
-    "/graph",
-    "/types",
-    "/conclusions",
-    "/sources",
-    "/duplicates",
-    "/conversation",
-    "/costs",
-    "/settings",
-    "/settings/prompts/observer",
-)
+AGENT_PAGES = CASES["agent_pages"]
 LONG_NAME = ("Lithium supply of battery makers in Europe and their mines " * 4)[:200]
 SCROLLED_WIDTH = "document.documentElement.scrollWidth"
 
@@ -79,6 +67,7 @@ _CONTENT_TOP = """() => {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", AGENT_PAGES)
 def test_the_content_of_an_agents_page_begins_high_on_a_phone(
     window: BrowserWindow, installation: SharedInstallation, path: str
@@ -93,6 +82,7 @@ def test_the_content_of_an_agents_page_begins_high_on_a_phone(
     assert 0 < top <= MAX_CONTENT_TOP, f"the content begins at {top} px"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_no_page_scrolls_sideways_because_of_a_long_name(
     window: BrowserWindow, long_named_agent_id: UUID, size: dict[str, int]
@@ -105,6 +95,7 @@ def test_no_page_scrolls_sideways_because_of_a_long_name(
         assert page.evaluate(SCROLLED_WIDTH) <= size["width"], path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "tab"), [("/sources", "Sources"), ("/settings", "Settings"), ("", "Now")]
 )

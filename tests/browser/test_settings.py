@@ -269,6 +269,6 @@ def test_an_error_page_says_what_to_do_and_links_on(window: BrowserWindow) -> No
     expect(page.get_by_role("heading", name="Not found")).to_be_visible()
     expect(page.get_by_text("There is no agent 'no-such-agent'.")).to_be_visible()
     window.screenshot("error-not-found")
-    expect(page.get_by_role("link", name="Health")).to_be_visible()
+    expect(page.get_by_role("link", name="Operate")).to_be_visible()
     page.get_by_role("link", name="Back").click()
     page.wait_for_url("**/settings")

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -19,7 +18,7 @@ from tests.support.chaos.scenarios import (
     killed_at,
 )
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 SEED = 1
 Scenario = Callable[[ScenarioRunner], Awaitable[Trial]]
@@ -54,9 +53,6 @@ CASES: dict[str, tuple[str, Scenario, str]] = {
 }
 
 
-SHORT: Final = {"ledger off", "random event ids"}
-
-
 @pytest.fixture(scope="module")
 async def unbroken_run(
     tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
@@ -68,10 +64,7 @@ async def unbroken_run(
         return await runner.run(SEED)
 
 
-@pytest.mark.parametrize(
-    "breakage",
-    [pytest.param(name, marks=() if name in SHORT else pytest.mark.slow) for name in CASES],
-)
+@pytest.mark.parametrize("breakage", CASES)
 async def test_a_removed_safeguard_is_detected(
     tmp_path: Path, sandbox_server: str, figures: Figures, unbroken_run: ScenarioRun, breakage: str
 ) -> None:

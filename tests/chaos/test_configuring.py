@@ -15,7 +15,7 @@ from tests.support.canonical_graph import canonical
 from tests.support.chaos.scenario_run import ScenarioRunner
 from tests.support.configuring import order_agent, reload_agent, wait_until_configured
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 LLM_CALLS: Final = 2
 ONCE: Final = (
@@ -30,7 +30,6 @@ AT_EACH_CALL: Final = (
     Failpoint.CALL_ANSWERED,
     Failpoint.CALL_RECORDED,
 )
-SHORT: Final = {(Failpoint.CALL_RECORDED, 0), (Failpoint.STATE_WRITTEN, 0)}
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ def cases() -> Iterator[object]:
     points = [(point, 0) for point in ONCE]
     points += [(point, skip) for point in AT_EACH_CALL for skip in range(LLM_CALLS)]
     for point, skip in points:
-        marks = () if (point, skip) in SHORT else pytest.mark.slow
-        yield pytest.param(point, skip, id=f"{point}-{skip}", marks=marks)
+        yield pytest.param(point, skip, id=f"{point}-{skip}")
 
 
 @pytest.fixture(autouse=True)

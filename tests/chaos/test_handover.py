@@ -19,7 +19,7 @@ from tests.support.chaos.scenarios import Trial, assert_like_baseline
 from tests.support.chaos.workers import STEP_KIND_BY_WORKER
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 REPLICAS: Final = dict.fromkeys(STEP_KIND_BY_WORKER, 2)
 SETTINGS: Final = {"VIGIL_DRAIN_SECONDS": "1"}
@@ -46,13 +46,7 @@ async def runner(
         yield scenario_runner
 
 
-@pytest.mark.parametrize(
-    "worker",
-    [
-        pytest.param(worker, marks=() if worker == "researcher" else pytest.mark.slow)
-        for worker in STEP_KIND_BY_WORKER
-    ],
-)
+@pytest.mark.parametrize("worker", STEP_KIND_BY_WORKER)
 async def test_a_stopped_workers_steps_are_taken_over_at_once(
     runner: ScenarioRunner, baseline: ScenarioRun, figures: Figures, seed: int, worker: str
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import func, select
 
-from services.api.queries.provider_outages import read_outages
+from services.api.resources.operate.outages import read_outages
 from shared.database.tables import Agent, DeadLetter, Iteration, Step
 from shared.enums import IterationStatus, StepStatus
 from shared.graph.scope import GraphScope
@@ -25,7 +25,7 @@ from tests.support.providers.link import ProviderLink, provider_link
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.chaos]
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 AGENTS: Final = 3
 MAX_RETURN_SECONDS: Final = 60.0
@@ -60,7 +60,7 @@ async def assert_nothing_failed(runner: ScenarioRunner) -> None:
         assert list(await session.scalars(ended)) == []
 
 
-@pytest.mark.parametrize("seconds", [25.0, pytest.param(600.0, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seconds", [25.0, 600.0])
 async def test_an_outage_fails_nothing_and_ends_for_all_within_a_minute(
     tmp_path: Path, sandbox_server: str, figures: Figures, seconds: float
 ) -> None:
@@ -133,7 +133,6 @@ def assert_logged_once(runner: ScenarioRunner) -> None:
     assert max(began.values()) <= 2
 
 
-@pytest.mark.slow
 async def test_a_rate_limit_is_used_and_fails_nothing(
     tmp_path: Path, sandbox_server: str, figures: Figures
 ) -> None:

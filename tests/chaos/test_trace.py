@@ -21,7 +21,7 @@ from tests.support.traces import Collector, ReceivedSpan
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import open_receiver
 
-pytestmark = pytest.mark.chaos
+pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
 PICTURES: Final = Path("build/traces")
 SERVICES: Final = {

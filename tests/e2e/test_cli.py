@@ -13,7 +13,7 @@ import httpx
 import psutil
 import pytest
 
-from cli.local.members import API, CONSUMER_SERVICES
+from cli.local.members import API, CONSUMER_SERVICES, PROCESSES
 from shared.version import vigil_version
 from tests.support.e2e.installation import MISSION, Installation, installed
 from tests.support.observability.scraping import parse, value
@@ -71,7 +71,7 @@ def test_by_default_a_webhook_to_loopback_is_refused(vigil: Installation) -> Non
 def test_doctor_finds_nothing_wrong(vigil: Installation) -> None:
     result = vigil.vigil("doctor", "--corpus", str(CORPUS))
     assert result.returncode == 0, result.stdout
-    for name in ("postgres", "nats", "scheduler", "researcher", "sandbox", "OPENAI_API_KEY"):
+    for name in ("postgres", "nats", "workers", "coordinator", "sandbox", "OPENAI_API_KEY"):
         assert name in result.stdout
 
 
@@ -88,7 +88,7 @@ def test_an_agent_from_creation_to_deletion(vigil: Installation) -> None:
     assert "completed in" in run.stdout
 
     output = vigil.vigil("agent", "show", "Batteries").stdout
-    assert all(words in output for words in (MISSION, "every 1d", "#2 completed"))
+    assert all(words in output for words in (MISSION, "every 1 d", "#2 completed"))
     graph = vigil.json("graph", "Batteries", "--limit", "5")
     assert 0 < len(graph["nodes"]) <= 5
     assert graph["counts"]["edges"] > 0
@@ -115,7 +115,7 @@ def test_configuration_of_an_agent(vigil: Installation) -> None:
     agent = vigil.json("agent", "create", MISSION, "--interval", "1d")
     assert (agent["status"], agent["name"]) == ("ready", "Battery Makers Lithium Supply")
     assert len({*agent["prompts"].values()}) == 6
-    assert all(MISSION in prompt for prompt in agent["prompts"].values())
+    assert all(agent["name"] in prompt for prompt in agent["prompts"].values())
     name = agent["name"]
     types = vigil.json("agent", "types", name)
     assert len(types["node_types"]) >= 8
@@ -154,10 +154,10 @@ def test_a_second_up_reports_the_first(vigil: Installation) -> None:
     assert vigil.running.api_url in result.stderr
 
 
-def test_prometheus_finds_the_metrics_of_every_service(vigil: Installation) -> None:
+def test_prometheus_finds_the_metrics_of_every_process(vigil: Installation) -> None:
     targets = json.loads(vigil.data.targets_file.read_text())
     addresses = {each["labels"]["service"]: each["targets"][0] for each in targets}
-    assert set(addresses) == {*CONSUMER_SERVICES, API}
+    assert set(addresses) == {*PROCESSES, API}
     token = vigil.data.token()
     for service, address in addresses.items():
         headers = {"authorization": f"Bearer {token}"} if service == API else {}
@@ -174,22 +174,33 @@ def test_prometheus_finds_the_metrics_of_every_service(vigil: Installation) -> N
             assert value(samples, "vigil_stream_max_bytes") == 1024**3
             assert samples["vigil_stream_bytes", frozenset()] >= 0
         else:
-            # Of its own consumer only, although all are forked from one process.
+            # Of its own consumers only, although all are forked from one process.
             lags = [labels for name, labels in samples if name == "vigil_consumer_pending_messages"]
-            assert lags == [frozenset({("consumer", service)})]
+            own = [frozenset({("consumer", consumer)}) for consumer in PROCESSES[service]]
+            assert sorted(lags, key=str) == sorted(own, key=str)
         measures_all = value(samples, "vigil_late_agents") is not None
-        assert measures_all == (service == "scheduler"), service
-        if service == "scheduler":
+        assert measures_all == (service == "coordinator"), service
+        if service == "coordinator":
             assert (value(samples, "vigil_data_free_bytes") or 0) > 0
 
 
 def test_killed_processes_are_restarted(vigil: Installation) -> None:
-    for pattern in ("^vigil researcher", "nats-server", r"bin/postgres -D"):
+    for pattern in ("^vigil workers", "nats-server", r"bin/postgres -D"):
         process = vigil.process(pattern)
         process.kill()
         wait_for(lambda: _restarted(vigil, pattern, process.pid), f"{pattern} to run again")  # noqa: B023
     wait_for(lambda: vigil.vigil("doctor").returncode == 0 or None, "all processes to be ready")
-    assert "the researcher stopped unexpectedly (killed by signal 9)" in vigil.output
+    assert "the workers stopped unexpectedly (killed by signal 9)" in vigil.output
+
+
+@pytest.mark.slow
+def test_each_service_can_have_its_own_process(tmp_path: Path) -> None:
+    with installed(tmp_path) as vigil:
+        vigil.up("--separate")
+        assert {*CONSUMER_SERVICES, API} <= set(vigil.running.ports)
+        for service in CONSUMER_SERVICES:
+            assert vigil.process(f"^vigil {service}").is_running()
+        assert vigil.vigil("doctor").returncode == 0
 
 
 @pytest.mark.slow
@@ -254,9 +265,8 @@ def test_demo_completes_and_leaves_no_files(tmp_path: Path) -> None:
     assert os.listdir(scratch) == []
 
 
-@pytest.mark.parametrize(
-    "file", ["postgres.unfinished", pytest.param("logs/observer.log", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("file", ["postgres.unfinished", "logs/workers.log"])
 def test_demo_interrupted_during_start_leaves_no_files(tmp_path: Path, file: str) -> None:
     """`file` is what the start has created when Ctrl-C is pressed."""
     scratch = tmp_path / "scratch"
@@ -270,13 +280,19 @@ def test_demo_interrupted_during_start_leaves_no_files(tmp_path: Path, file: str
     assert os.listdir(scratch) == []
 
 
+@pytest.mark.slow
 def test_demo_stays_with_a_sign_in_link_until_it_is_interrupted(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with installed(tmp_path, {"TMPDIR": str(scratch)}) as vigil:
         vigil.begin("demo", "--corpus", str(CORPUS), "--mission", MISSION, "--stay")
         link = wait_for(lambda: SIGN_IN_LINK.search(vigil.output), "the sign-in link", seconds=180)
-        for words in ("sandbox", "word for word in", "not checked: the reasoning", "not billed"):
+        for words in (
+            "sandbox",
+            "each quote is in its page",
+            "Reasoning is not checked",
+            "not billed",
+        ):
             assert words in vigil.output
         assert "$" not in vigil.output.partition("What it learned")[0]
         assert httpx.get(link.group(), follow_redirects=True).status_code == 200
@@ -288,6 +304,7 @@ def test_demo_stays_with_a_sign_in_link_until_it_is_interrupted(tmp_path: Path) 
     assert os.listdir(scratch) == []
 
 
+@pytest.mark.slow
 def test_demo_reads_what_it_can_and_makes_a_mission(tmp_path: Path) -> None:
     folder = tmp_path / "documents"
     shutil.copytree(CORPUS, folder)
@@ -299,21 +316,18 @@ def test_demo_reads_what_it_can_and_makes_a_mission(tmp_path: Path) -> None:
     assert result.returncode == 0, result.stdout + result.stderr
     for words in ("broken.json (invalid JSON, line 1)", "gone.md (broken link)", "pipe.txt (not a"):
         assert words in result.stdout
-    assert "made from frequent words" in result.stdout
+    assert "the mission compares the figures" in result.stdout
     assert "In a terminal, or with --stay" in result.stdout
 
 
-def test_demo_refuses_a_corpus_in_another_language(tmp_path: Path) -> None:
+def test_demo_refuses_a_corpus_without_labelled_figures(tmp_path: Path) -> None:
     folder = tmp_path / "documents"
     folder.mkdir()
-    german = (
-        "Das Werk wurde im Frühjahr eröffnet, und es wird erwartet, dass es nicht mehr wächst. "
-    )
-    (folder / "werk.txt").write_text(german * 4)
+    (folder / "plant.txt").write_text("The plant was opened in the spring, and it grew by 12%.")
     with installed(tmp_path) as vigil:
         result = vigil.vigil("demo", "--corpus", str(folder))
     assert result.returncode == 2
-    assert "reads only English" in result.stderr
+    assert "no prose" in result.stderr
     assert "OPENAI_API_KEY" in result.stderr
 
 

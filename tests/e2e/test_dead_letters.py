@@ -14,6 +14,8 @@ from tests.support.e2e.installation import MISSION, Installation, installed
 from tests.support.sandbox_control import Sandbox
 from tests.support.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 UNREADABLE = b"\x00\xff junk"
 FUTURE = b'{"type": "vigil.query.v2.requested"}'
 

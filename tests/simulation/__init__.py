@@ -1,0 +1,1 @@
+"""Simulations of the services in virtual time, and of their broken builds."""

@@ -20,6 +20,7 @@ from shared.database import migrate
 from shared.database.engine import driver_url
 from tests.support.cli.running import running_installation
 from tests.support.paths import ROOT
+from tests.support.warm_processes import run_vigil
 
 DATABASE: Final = "vigil"
 SECONDS: Final = 120.0
@@ -109,24 +110,26 @@ def started(root: Path) -> Iterator[Connection[Any]]:
 def start_vigil(
     *arguments: str | Path, cwd: Path, variables: Mapping[str, str] | None = None, **streams: Any
 ) -> "subprocess.Popen[bytes]":
-    """Starts the command in a process of its own, with further variables of the environment."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONPATH": str(ROOT),
-        "HOME": str(cwd),
-        **(variables or {}),
-    }
+    """Starts the command in an interpreter of its own, with further variables of the environment."""
     return subprocess.Popen(
         [sys.executable, "-m", "cli", *map(str, arguments)],
         cwd=cwd,
-        env=environment,
+        env={**_environment(cwd), **(variables or {})},
         **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams},
     )
 
 
 def vigil(*arguments: str | Path, cwd: Path, stdin: bytes | None = None) -> tuple[int, str, str]:
     """Runs the command. Returns its exit code, stdout and stderr."""
-    streams: dict[str, Any] = {} if stdin is None else {"stdin": subprocess.PIPE}
-    process = start_vigil(*arguments, cwd=cwd, **streams)
+    if stdin is None:
+        result = run_vigil(
+            [*map(str, arguments)], _environment(cwd), timeout_seconds=SECONDS, directory=cwd
+        )
+        return result.returncode, result.stdout, result.stderr
+    process = start_vigil(*arguments, cwd=cwd, stdin=subprocess.PIPE)
     out, errors = process.communicate(stdin, timeout=SECONDS)
     return process.returncode, out.decode(), errors.decode()
+
+
+def _environment(home: Path) -> dict[str, str]:
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "HOME": str(home)}

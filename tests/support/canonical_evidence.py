@@ -6,10 +6,10 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute
 
 from shared.database.tables import Evidence, Source
+from shared.database.transaction import Transaction
 from shared.graph.scope import GraphScope
 from shared.tools import Json
 from tests.support.spelling import Names, moment, one_json, plain
@@ -43,7 +43,7 @@ def evidence_json(rows: Iterable[EvidenceRow], names: Names) -> list[Json]:
 
 
 async def load_evidence(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     id_column: InstrumentedAttribute[UUID | None],
     ids: Sequence[UUID],

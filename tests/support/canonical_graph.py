@@ -6,11 +6,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import Select, select
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from shared.database.pagination import iterate_batches
 from shared.database.tables import Evidence, GraphEdge, GraphNode
+from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, list_edge_types, list_node_types
@@ -25,7 +25,7 @@ _GENERATED_AT = "generated_at"
 """The property of a conclusion with its time, which is left out."""
 
 
-async def graph_fingerprint(session: AsyncSession, scope: GraphScope) -> str:
+async def graph_fingerprint(session: Transaction, scope: GraphScope) -> str:
     """Hash the canonical form, in hex: its types, nodes and edges as JSON, in any order.
 
     Reads in batches, so that memory does not grow with the graph. With concurrent writers, use a transaction of
@@ -42,7 +42,7 @@ async def graph_fingerprint(session: AsyncSession, scope: GraphScope) -> str:
     return hashed.hexdigest()
 
 
-async def canonical(session: AsyncSession, scope: GraphScope) -> Json:
+async def canonical(session: Transaction, scope: GraphScope) -> Json:
     """The agent's types, nodes and edges, sorted: equal for two agents with the same knowledge, however it was written.
 
     A node is named by its type and name, an edge by its type and ends, in citations too. Evidence is included: the
@@ -70,21 +70,21 @@ def _name_key(element: _Element) -> Name:
     return element.name
 
 
-async def _types(session: AsyncSession, scope: GraphScope) -> dict[str, list[Json]]:
+async def _types(session: Transaction, scope: GraphScope) -> dict[str, list[Json]]:
     return {
         "node_types": [_node_type(type_) for type_ in await list_node_types(session, scope)],
         "edge_types": [_edge_type(type_) for type_ in await list_edge_types(session, scope)],
     }
 
 
-async def _nodes(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Element]:
+async def _nodes(session: Transaction, scope: GraphScope) -> AsyncIterator[_Element]:
     async for rows in iterate_batches(session, _all_nodes(scope), NODES.order, BATCH_ROWS):
         nodes = [_Node(*row) for row in rows]
         for element in await _with_evidence(session, scope, Evidence.node_id, nodes):
             yield element
 
 
-async def _edges(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Element]:
+async def _edges(session: Transaction, scope: GraphScope) -> AsyncIterator[_Element]:
     async for rows in iterate_batches(session, _all_edges(scope), EDGES.order, BATCH_ROWS):
         edges = [_Edge(*row) for row in rows]
         for element in await _with_evidence(session, scope, Evidence.edge_id, edges):
@@ -92,7 +92,7 @@ async def _edges(session: AsyncSession, scope: GraphScope) -> AsyncIterator[_Ele
 
 
 async def _with_evidence(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     evidence_column: InstrumentedAttribute[UUID | None],
     elements: "Sequence[_Node | _Edge]",
@@ -110,7 +110,7 @@ async def _with_evidence(
     ]
 
 
-async def _names(session: AsyncSession, scope: GraphScope, cited: set[Citation]) -> Names:
+async def _names(session: Transaction, scope: GraphScope, cited: set[Citation]) -> Names:
     """Names of the cited elements that exist, under their current ids."""
     if not cited:
         return {}

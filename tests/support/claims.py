@@ -4,13 +4,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
+from shared.database.transaction import Transaction
+from shared.durations import LEASE_SECONDS
 from shared.enums import StepKind, StepStatus
 from shared.workflow import leases
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import (
-    LEASE_SECONDS,
     AlreadyEnded,
     Lease,
     LeaseLostError,
@@ -30,7 +29,7 @@ Claim = Claimed | AlreadyEnded | Unavailable | NotFound | WrongKind
 
 
 async def claim(
-    session: AsyncSession,
+    session: Transaction,
     step_id: UUID,
     owner: str,
     *,
@@ -39,13 +38,13 @@ async def claim(
 ) -> Claim:
     """Claim the step for `owner`, if that is possible; after a retry was requested too."""
     while True:
-        look = await leases.look(step_id, owner, seconds=seconds, kinds=kinds).answer(session)
-        match look:
+        loaded = await leases.load(step_id, owner, seconds=seconds, kinds=kinds).execute(session)
+        match loaded:
             case leases.RetryRequested():
                 await leases.reopen(session, step_id)
             case leases.Claimable(lease, step, begun_at):
                 try:
-                    await leases.claim(lease, begun_at).answer(session)
+                    await leases.claim(lease, begun_at).execute(session)
                 except LeaseLostError:
                     continue
                 return Claimed(lease, step._replace(status=StepStatus.RUNNING))

@@ -38,8 +38,8 @@ async def order_agent(
             name=name or f"provisional {await _count(database)}",
             mission=mission,
             interval_seconds=3600,
+            active=active,
         )
-        agent.active = active
         configuration_input = ConfigurationInput(
             mission=mission, provisional_name=None if name else agent.name
         )

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, configuration
 from shared.database.engine import Database
 from shared.database.tables import Agent, GraphNode, GraphNodeType, Iteration, Step
+from shared.database.transaction import Transaction
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.workflow import iterations
 from shared.workflow.iterations import DueAgent
@@ -42,24 +42,26 @@ async def make_agent(
     owner_id = await make_owner(database)
     async with database.transaction() as session:
         agent = await agents.create_agent(
-            session, owner_id, name=name, mission=mission, interval_seconds=interval_seconds
+            session,
+            owner_id,
+            name=name,
+            mission=mission,
+            interval_seconds=interval_seconds,
+            active=active,
         )
-        agent.active = active
-        await make_ready(session, agent)
-        return agent
+        return await make_ready(session, agent)
 
 
 async def wake(database: Database, agent: Agent) -> None:
     """Activate an agent."""
     async with database.transaction() as session:
-        (await session.get_one(Agent, agent.id)).active = True
+        await session.update(Agent, agent.id, active=True)
 
 
-async def make_ready(session: AsyncSession, agent: Agent) -> None:
-    """Mark the agent as configured, without a model."""
+async def make_ready(session: Transaction, agent: Agent) -> Agent:
+    """Mark the agent as configured, without a model, and return it."""
     await configuration.store_prompts(session, agent, PROMPTS, PromptMaker.CONFIGURATION)
-    agent.status = AgentStatus.READY
-    await session.flush()
+    return await session.update(Agent, agent.id, status=AgentStatus.READY)
 
 
 async def make_node(database: Database, agent: Agent) -> None:
@@ -67,9 +69,10 @@ async def make_node(database: Database, agent: Agent) -> None:
     owner = {"agent_id": agent.id}
     type_values = {"description": "A metal", "properties_schema": {}, "created_by": "test"}
     async with database.transaction() as session:
-        session.add(GraphNodeType(**owner, **type_values, name="Metal"))
-        await session.flush()
-        session.add(GraphNode(**owner, id=uuid4(), type="Metal", name="Lithium", properties={}))
+        await session.insert(GraphNodeType, **owner, **type_values, name="Metal")
+        await session.insert(
+            GraphNode, **owner, id=uuid4(), type="Metal", name="Lithium", properties={}
+        )
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ async def make_iteration(
     async with database.transaction() as session:
         due = DueAgent(*(await session.execute(_DUE_AGENT, {"agent": agent.id})).one())
         starting = iterations.start_iterations([due], deadline_seconds=deadline)
-        [(iteration, observe)] = await starting.answer(session)
+        [(iteration, observe)] = await starting.execute(session)
         return StartedIteration(
             await session.get_one(Iteration, iteration.id), await session.get_one(Step, observe.id)
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import func, update
 
+from services.researcher.router import create_router
 from shared import derived_events
 from shared.database.engine import Database
 from shared.database.tables import Iteration, Step
@@ -17,7 +18,7 @@ from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult, step_consumer
 from shared.workflow import dead_letters, iterations, leases, steps
 from shared.workflow.iterations import StepRow
-from tests.support import claims
+from tests.support import claims, table_rows
 from tests.support.claims import Claim, Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.steps import running_service, status_is
@@ -41,6 +42,7 @@ def researcher(settings: Settings, work: StepHandler) -> MessageConsumer:
         settings,
         Database(settings.database_url, name="r"),
         {StepKind.QUERY: work},
+        create_router,
         concurrency=2,
     )
 
@@ -52,7 +54,7 @@ async def planned(database: Database) -> tuple[Iteration, Step]:
         claim = await claims.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
         iteration = await session.get_one(Iteration, start.iteration.id)
-        await iterations.plan_steps(iteration, queries=[QUERY], insights=[]).answer(session)
+        await iterations.plan_steps(iteration, queries=[QUERY], insights=[]).execute(session)
         await steps.end(session, claim.lease, {})
         (query,) = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     return iteration, query
@@ -62,8 +64,12 @@ async def end_iteration(database: Database, iteration: Iteration) -> None:
     """End the iteration as the aggregator does if every query has failed."""
     async with database.transaction() as session:
         row = await session.get_one(Iteration, iteration.id)
-        row.status, row.stage = IterationStatus.FAILED, Stage.ENDED
-        row.ended_at = await iterations.database_time(session)
+        row = await table_rows.change(
+            session, row, status=IterationStatus.FAILED, stage=Stage.ENDED
+        )
+        row = await table_rows.change(
+            session, row, ended_at=await iterations.database_time(session)
+        )
 
 
 async def failed_query(

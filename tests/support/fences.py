@@ -1,4 +1,4 @@
-"""Fences of units of work."""
+"""Fences of units of work, and a statement that fails."""
 
 from typing import Final
 
@@ -6,3 +6,6 @@ from shared.database.statements import BoundQuery, CompiledStatement
 
 EVERYONE: Final = BoundQuery(CompiledStatement("select 1"), {}, lambda _: None)
 """Everyone may write."""
+FAILURE: Final = BoundQuery(
+    CompiledStatement("select 1 / cast(:zero as integer)"), {"zero": 0}, lambda _: None
+)

@@ -40,8 +40,8 @@ async def run_courses(database: Database, agent: Agent, courses: Iterable[str]) 
 
 
 async def run_course(database: Database, agent: Agent, course: str) -> Iteration:
-    """Starts the agent's next iteration and ends it: a result of its only step, an error, `no plan`, `plan failed` or
-    `quiet`.
+    """Starts the agent's next iteration and ends it: a result of its only step, an error, `no plan`, `plan failed`,
+    `quiet`, or `idle`: no plan although items wait.
     """
     start = await make_iteration(database, agent)
     kind, result = _RESULTS.get(course, (StepKind.QUERY, {}))
@@ -49,7 +49,7 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
     if course == "plan failed":
         await end_step(database, start.observe, error=KEY_ERROR)
         return start.iteration
-    is_planned = course not in ("no plan", "quiet")
+    is_planned = course not in ("no plan", "idle", "quiet")
     if is_planned:
         async with database.transaction() as session:
             iteration = await session.get_one(Iteration, start.iteration.id)
@@ -57,9 +57,12 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
                 iteration,
                 queries=[] if is_insight else [QUERY],
                 insights=[INSIGHT] if is_insight else [],
-            ).answer(session)
-    quiet = {iterations.QUIET: True} if course == "quiet" else {}
-    await end_step(database, start.observe, quiet)
+            ).execute(session)
+    observed: dict[str, dict[str, Any]] = {
+        "quiet": {iterations.QUIET: True},
+        "idle": {attention.WAITING: 4},
+    }
+    await end_step(database, start.observe, observed.get(course))
     if not is_planned:
         return start.iteration
     async with database.transaction() as session:
@@ -93,7 +96,7 @@ async def end_step(
 
 async def find_attention(database: Database, agent: Agent) -> Attention | None:
     async with database.transaction() as session:
-        return (await attention.find([agent.id]).answer(session)).get(agent.id)
+        return (await attention.find([agent.id]).execute(session)).get(agent.id)
 
 
 async def notices(database: Database, agent: Agent) -> Sequence[InboxItem]:

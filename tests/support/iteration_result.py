@@ -8,7 +8,6 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import (
     Call,
@@ -21,6 +20,7 @@ from shared.database.tables import (
     Message,
     Step,
 )
+from shared.database.transaction import Transaction
 from shared.events.envelope import Event
 from shared.events.models import IterationCompleted
 from shared.graph.scope import GraphScope
@@ -62,7 +62,7 @@ class IterationResult:
 
 
 async def load_iteration_result(
-    session: AsyncSession, mission: Mission, stream: Sequence[Event]
+    session: Transaction, mission: Mission, stream: Sequence[Event]
 ) -> IterationResult:
     """`stream` has the events on the stream, of any agent."""
     agent = mission.agent
@@ -103,9 +103,7 @@ async def load_iteration_result(
     )
 
 
-async def _names(
-    session: AsyncSession, mission: Mission, iteration: Iteration
-) -> Mapping[str, str]:
+async def _names(session: Transaction, mission: Mission, iteration: Iteration) -> Mapping[str, str]:
     """Replacements for the ids and roots of this agent, and for its mission's unique tag."""
     agent_id = mission.agent.id
     steps = await session.scalars(select(Step).filter_by(agent_id=agent_id))

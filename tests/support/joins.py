@@ -25,7 +25,7 @@ async def plan_iteration(database: Database, *, queries: int = 0, insights: int 
         iteration = await session.get_one(Iteration, start.iteration.id)
         await iterations.plan_steps(
             iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
-        ).answer(session)
+        ).execute(session)
         await steps.end(session, claim.lease, {})
         return iteration
 

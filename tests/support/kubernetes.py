@@ -26,28 +26,33 @@ def require_kubectl() -> None:
     """Skip the test if kubectl is missing or too old."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl, which renders the manifests, is not installed (see .ci/kubectl)")
-    text = subprocess.run(
-        ["kubectl", "version", "--client"], capture_output=True, text=True, check=False
-    ).stdout
-    found = re.search(r"v1\.(\d+)\.", text)
+    found = re.search(r"v1\.(\d+)\.", _kubectl_version())
     if found is None or int(found[1]) < MINIMUM_MINOR:
         pytest.skip(f"kubectl is older than 1.{MINIMUM_MINOR} (see .ci/kubectl)")
 
 
 @cache
-def _rendered(overlay: str) -> str:
+def _kubectl_version() -> str:
     return subprocess.run(
+        ["kubectl", "version", "--client"], capture_output=True, text=True, check=False
+    ).stdout
+
+
+@cache
+def _rendered(overlay: str) -> Sequence[Manifest]:
+    text = subprocess.run(
         ["kubectl", "kustomize", str(KUBERNETES / "overlays" / overlay)],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     ).stdout
+    return list(yaml.safe_load_all(text))
 
 
 @dataclass(frozen=True)
 class Overlay:
-    """The manifests of one overlay."""
+    """The manifests of one overlay, shared by all tests of a process: read them only."""
 
     name: str
     manifests: Sequence[Manifest]
@@ -55,7 +60,7 @@ class Overlay:
     @classmethod
     def render(cls, name: str) -> "Overlay":
         require_kubectl()
-        return cls(name, list(yaml.safe_load_all(_rendered(name))))
+        return cls(name, _rendered(name))
 
     def of_kind(self, *kinds: str) -> dict[str, Manifest]:
         """Manifests of these kinds by name."""

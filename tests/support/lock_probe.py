@@ -3,9 +3,9 @@
 from typing import Final
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 
 SLOW_COMMIT: Final = text("""
 select pid from pg_locks
@@ -19,7 +19,7 @@ create function wait() returns trigger language plpgsql as
 """)
 
 
-async def slow_commits(session: AsyncSession, when: str) -> None:
+async def slow_commits(session: Transaction, when: str) -> None:
     """Make commits after `when`, for example `update on steps`, wait for the advisory lock 1."""
     await session.execute(_WAIT)
     deferred = "deferrable initially deferred for each row execute function wait()"

@@ -4,9 +4,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 from sqlalchemy import Select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Interaction
+from shared.database.transaction import Transaction
 from shared.llm.phase_run import PhaseRun
 from shared.llm.phase_run_store import load_requests
 from shared.llm.structured_output import request_structured_answer, response_format
@@ -23,7 +23,7 @@ async def request_structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
     return parsed
 
 
-async def first_messages(session: AsyncSession, query: Select[Interaction]) -> list[str]:
+async def first_messages(session: Transaction, query: Select[Interaction]) -> list[str]:
     """The first message of each selected run, in order."""
     runs = list(await session.scalars(query))
     requests = await load_requests(session, runs)

@@ -16,9 +16,9 @@ from uuid import UUID
 
 from shared.fetch.client import Fetched
 from shared.graph.conclusions.citations import CitedElements
+from shared.graph.grounding.check import Quoted
 from shared.graph.grounding.cited import Claimed, Passage
 from shared.graph.grounding.dates import Date
-from shared.graph.grounding.evidence import Quoted
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.numbered_pages import NumberedPage
 
@@ -160,7 +160,7 @@ _TEXTS: Final[dict[str, Callable[[str], Any]]] = {
     "collections.abc.Sequence[shared.graph.grounding.cited.Passage]": lambda text: [
         Passage(text, "en", ".")
     ],
-    "collections.abc.Sequence[shared.graph.grounding.evidence.Quoted]": _quoted,
+    "collections.abc.Sequence[shared.graph.grounding.check.Quoted]": _quoted,
     "collections.abc.Sequence[shared.graph.grounding.known.CitedElement]": lambda text: [
         CitedElement("Company", (_SHORT,), (("summary", text), ("loan_usd", 5_000_000)))
     ],
@@ -219,7 +219,7 @@ def slowest(read: Callable[[str], Any], chars: int, units: Sequence[str] = UNITS
 
 
 MAX_SECONDS: Final = 2.0
-"""Of processor time, for the longest text that can occur."""
+"""Limit of processor time for the longest text that can occur."""
 _UNSUSPICIOUS_SECONDS: Final = 0.01
 """For a quarter of the length: a quadratic reader then takes sixteen times that for all of it."""
 _HARMLESS_SECONDS: Final = 0.1

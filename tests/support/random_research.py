@@ -65,6 +65,9 @@ class RandomWeb:
     def of_corpus(self, _: str | None) -> "RandomWeb":
         return self
 
+    def for_call(self, _: ResumableCall) -> "RandomWeb":
+        return self
+
     async def search(self, query: str, *, max_results: int, **_: Any) -> Json:
         self.kills.may_kill()
         rng = random.Random(query)

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 from shared.billing.resumable_call import ResumableCall
+from shared.errors import PermanentError, unbilled
 from shared.llm.answers import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
+from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.provider import OnDelta
 
 
@@ -13,6 +15,8 @@ class RefusingProvider:
     """A provider that bills every response and gives none that is usable."""
 
     kind: FailureKind
+    refuses_content: bool = False
+    """Whether a filter refuses each request instead, which costs nothing."""
     attempts: int = 0
 
     async def complete(
@@ -20,6 +24,8 @@ class RefusingProvider:
     ) -> ChatAnswer:
         async with in_flight.attempt():
             self.attempts += 1
+            if self.refuses_content:
+                raise unbilled(PermanentError(REFUSED_CONTENT, "a filter refuses the request"))
             raise AnswerError("it has no time for this", kind=self.kind)
 
     async def close(self) -> None:

@@ -11,6 +11,7 @@ from shared.database.tables import Agent, Iteration, Step
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
+from tests.support import table_rows
 from tests.support.factories import make_agent, make_iteration
 
 GRACE_SECONDS = 15.0
@@ -28,8 +29,7 @@ async def republished_events(database: Database) -> list[tuple[Event, int]]:
 
 async def change(database: Database, row: Agent | Step | Iteration, **values: Any) -> None:
     async with database.transaction() as session:
-        table = type(row)
-        await session.execute(update(table).where(table.id == row.id).values(**values))
+        await table_rows.change(session, row, **values)
 
 
 def ago(seconds: float) -> Any:

@@ -2,8 +2,7 @@
 
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
+from shared.database.transaction import Transaction
 from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from tests.support.forecast_terms import ANALYSIS_TERMS
@@ -12,7 +11,7 @@ NAME = "And so it is"
 
 
 async def add_second_analysis(
-    session: AsyncSession, scope: GraphScope, node_id: UUID, name: str = NAME
+    session: Transaction, scope: GraphScope, node_id: UUID, name: str = NAME
 ) -> UUID:
     """An analysis that cites the node, and says nothing that could be wrong."""
     return await conclusions.add_analysis(

@@ -12,9 +12,9 @@ import grimp
 STAY: Final[Mapping[str, str]] = {
     "shared.database.migrate": "applies the migrations beside it",
     "shared.database.roles": "applies the grants beside it",
+    "shared.events.store_probe": "only `shared` may import the NATS client",
     "shared.graph.transfer.file_reader": "reads what the exporter beside it writes",
     "shared.graph.transfer.importer": "reads what the exporter beside it writes",
-    "shared.graph.transfer.limits": "limits of the format that the exporter beside it writes",
     "shared.llm.conformance": "reads the quirks beside it, which the tests run against the client",
     "shared.runtime.identity": "names of roles and files that the services' credentials beside it use",
     "shared.runtime.provision": "makes what the connections beside it need",
@@ -23,7 +23,6 @@ STAY: Final[Mapping[str, str]] = {
 
 NOT_IMPORTED: Final = (
     "shared.database.migrations",
-    "shared.events.asyncapi",
     "shared.runtime.health_probe",
 )
 """Run by Alembic, by make and by Docker."""

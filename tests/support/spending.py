@@ -6,7 +6,7 @@ from datetime import date
 from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from shared.billing import budgets, call_ledger, reservations
 from shared.billing.budgets import Caps
@@ -97,7 +97,8 @@ class Spender:
 
     async def settle(self, attempt: Attempt, cost: Amount | None) -> None:
         async with self.database.transaction() as session:
-            await reservations.settle(session, attempt, None if cost is None else usd(cost))
+            closing = reservations.settled(attempt, None if cost is None else usd(cost))
+            await reservations.closing_query(closing).execute(session)
 
     async def release(self, attempt: Attempt) -> None:
         async with self.database.transaction() as session:
@@ -127,11 +128,23 @@ async def cap_all(
 
 
 async def day_of(database: Database, scope: UUID, day: date = TODAY) -> LedgerDay:
+    """What is spent, and what is reserved for calls in progress: without what steps hold for their next calls."""
     async with database.transaction() as session:
-        row = await session.get(BudgetDay, (scope, day))
-    if row is None:
-        return NOTHING
+        row = (await session.execute(_DAY, {"scope": scope, "day": day})).one()
     return LedgerDay((row.spent_usd, row.spent_calls), (row.reserved_usd, row.reserved_calls))
+
+
+_DAY = text(f"""
+select coalesce(sum(spent_usd), 0) as spent_usd, coalesce(sum(spent_calls), 0) as spent_calls,
+  coalesce(sum(reserved_usd), 0) as reserved_usd, coalesce(sum(reserved_calls), 0) as reserved_calls
+from (
+  select spent_usd, spent_calls, reserved_usd, reserved_calls from budget_days
+  where scope = :scope and day = :day
+  union all
+  select spent_usd, spent_calls, -spent_usd - reserved_usd, -spent_calls - reserved_calls from steps
+  where reserved_on = :day and (agent_id = :scope or :scope = '{INSTALLATION}')
+) as parts
+""")
 
 
 async def whole_day(database: Database, day: date = TODAY) -> LedgerDay:

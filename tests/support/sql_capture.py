@@ -10,20 +10,27 @@ from psycopg import AsyncCursor, Connection, Cursor, RawCursor
 from shared.database.pipelined import BoundStatement, PipelinedConnection
 
 Statements = list[tuple[str, Any]]
+_OF_TRANSACTIONS = ("begin", "commit", "rollback", "savepoint", "release")
 
 
 @contextmanager
 def captured_statements() -> Iterator[Statements]:
-    """Capture every statement sent to PostgreSQL, with its parameters."""
+    """Capture every statement sent to PostgreSQL, with its parameters, except for those that begin and end transactions."""
     statements: Statements = []
     execute, run = AsyncCursor.execute, PipelinedConnection._run
 
+    def add(sql: Any, values: Any) -> None:
+        statement = sql.decode() if isinstance(sql, bytes) else sql
+        if not statement.startswith(_OF_TRANSACTIONS):
+            statements.append((statement, values))
+
     async def record(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
-        statements.append((query.decode() if isinstance(query, bytes) else query, params))
+        add(query, params)
         return await execute(self, query, params, **options)
 
     async def record_all(self: Any, together: Sequence[BoundStatement], **options: Any) -> Any:
-        statements.extend((sql.decode(), values) for sql, values in together)
+        for sql, values in together:
+            add(sql, values)
         return await run(self, together, **options)
 
     with (

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 
 from nats.js.api import ConsumerInfo
 
+from services.observer.router import create_router
 from shared import derived_events
 from shared.database.engine import Database
 from shared.database.tables import Step
@@ -33,7 +34,9 @@ async def running_service(service: MessageConsumer) -> AsyncIterator[None]:
 
 def observer(settings: Settings, work: StepHandler) -> MessageConsumer:
     database = Database(settings.database_url, name="observer")
-    return step_consumer("observer", settings, database, {StepKind.OBSERVE: work}, concurrency=2)
+    return step_consumer(
+        "observer", settings, database, {StepKind.OBSERVE: work}, create_router, concurrency=2
+    )
 
 
 async def request_observe_step(database: Database, bus: Bus) -> Step:

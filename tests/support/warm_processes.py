@@ -173,14 +173,18 @@ def start_blocking(
     *,
     fds: tuple[int, int, int],
     open_files: tuple[int, int] | None = None,
+    directory: Path | None = None,
 ) -> WarmProcess:
-    """The same without asyncio. `fds` are stdin, stdout and stderr; `open_files` the soft and hard limit of open files."""
+    """The same without asyncio. `fds` are stdin, stdout and stderr; `open_files` the soft and hard limit of open files.
+
+    Without `directory` the program starts in that of the tests.
+    """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.connect(_server_address())
     order = {
         "arguments": list(arguments),
         "environment": dict(env),
-        "directory": str(Path.cwd()),
+        "directory": str(directory or Path.cwd()),
         "open_files": open_files,
     }
     socket.send_fds(connection, [json.dumps(order).encode()], list(fds))
@@ -193,16 +197,36 @@ def start_blocking(
 
 
 def run_vigil(
-    arguments: Sequence[str], environment: Mapping[str, str], *, timeout_seconds: float
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    timeout_seconds: float,
+    directory: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a command of `vigil`; like `subprocess.run` with captured text. Raises TimeoutError."""
+    """Runs a command of `vigil` and returns its output as text. Raises TimeoutError."""
+    return run_module(
+        "cli", arguments, environment, timeout_seconds=timeout_seconds, directory=directory
+    )
+
+
+def run_module(
+    module: str,
+    arguments: Sequence[str],
+    environment: Mapping[str, str],
+    *,
+    timeout_seconds: float,
+    directory: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs `python -m MODULE …` and returns its output as text. Raises TimeoutError."""
     with (
         open(os.devnull, "rb") as nothing,
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as err,
     ):
         fds = nothing.fileno(), out.fileno(), err.fileno()
-        process = start_blocking(["-m", "cli", *arguments], environment, fds=fds)
+        process = start_blocking(
+            ["-m", module, *arguments], environment, fds=fds, directory=directory
+        )
         try:
             exit_code = process.wait_blocking(timeout_seconds)
         except TimeoutError:
@@ -210,7 +234,7 @@ def run_vigil(
             raise
         out.seek(0)
         err.seek(0)
-        return subprocess.CompletedProcess(["vigil", *arguments], exit_code, out.read(), err.read())
+        return subprocess.CompletedProcess([module, *arguments], exit_code, out.read(), err.read())
 
 
 @cache

@@ -16,7 +16,8 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import Phase, StepKind, StepStatus
 from shared.errors import TransientError
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
@@ -183,7 +184,7 @@ async def agents_with_work(database: Database, *, agents: int, steps_each: int) 
         async with database.transaction() as session:
             iteration = await session.get_one(Iteration, iteration_start.iteration.id)
             queries = [{**QUERY, "number": number} for number in range(steps_each)]
-            await iterations.plan_steps(iteration, queries=queries, insights=[]).answer(session)
+            await iterations.plan_steps(iteration, queries=queries, insights=[]).execute(session)
     return created
 
 

@@ -6,19 +6,20 @@ credential's scope: safe methods need `read`, all others `write`.
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import Depends, Path, Request
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import ColumnElement, func, or_
 
 from services.api.auth.middleware import CALLER, TRANSACTION, RequestTransaction, require_scope
 from services.api.http.problem_details import NotFoundError
-from services.api.queries import agents
-from services.api.queries.agents import AgentRef
 from shared.accounts import authentication
 from shared.accounts.authentication import Caller
 from shared.database.engine import Database
+from shared.database.statements import CompiledStatement
+from shared.database.tables import Agent
+from shared.database.transaction import Transaction
 from shared.enums import AccessScope
 from shared.graph.scope import GraphScope
 
@@ -39,7 +40,7 @@ AuthenticatedCaller = Annotated[Caller, Depends(_authenticated_caller)]
 class Access:
     """One request with its transaction, which is committed before the response is sent."""
 
-    session: AsyncSession
+    session: Transaction
     caller: Caller
 
     @property
@@ -78,11 +79,17 @@ OperatorAccess = Annotated[Access, Depends(_operator_access, scope="function")]
 
 
 @dataclass(frozen=True)
-class AgentAccess:
+class AgentRef:
+    """The identity of an agent, which is all that most requests need."""
+
+    id: UUID
+    name: str
+
+
+@dataclass(frozen=True)
+class AgentAccess(Access):
     """A request about one agent of the caller."""
 
-    session: AsyncSession
-    owner_id: UUID
     agent: AgentRef
 
     @property
@@ -90,13 +97,40 @@ class AgentAccess:
         return GraphScope(self.owner_id, self.agent.id)
 
 
-async def _agent_access(
-    access: OwnedAccess, agent: Annotated[str, Path(description="The agent's id or name")]
-) -> AgentAccess:
-    agent_ref = await agents.find_agent_ref(access.session, access.owner_id, agent)
-    if agent_ref is None:
-        raise NotFoundError("agent", agent)
-    return AgentAccess(access.session, access.owner_id, agent_ref)
+_FIND_AGENT: Final = CompiledStatement(
+    "select id, name from agents where owner_id = :owner_id and (id = :id or lower(name) = :name)"
+    " order by lower(name) limit 1"
+)
+
+
+async def find_agent_ref(access: Access, reference: str) -> AgentRef:
+    """Returns the identity of the owner's agent with that id or name, ignoring case. Raises NotFoundError."""
+    name = reference.strip().lower()
+    params = {"owner_id": access.owner_id, "id": parse_id(reference), "name": name}
+    row = await _FIND_AGENT.row(access.session, params)
+    if row is None:
+        raise NotFoundError("agent", reference)
+    return AgentRef(*row)
+
+
+def matches_reference(reference: str) -> ColumnElement[bool]:
+    """Returns the condition that an agent's id or name is `reference`."""
+    by_name = func.lower(Agent.name) == reference.strip().lower()
+    return or_(Agent.id == parse_id(reference), by_name)
+
+
+def parse_id(reference: str) -> UUID | None:
+    try:
+        return UUID(reference)
+    except ValueError:
+        return None
+
+
+AgentInPath = Annotated[str, Path(description="The agent's id or name")]
+
+
+async def _agent_access(access: OwnedAccess, agent: AgentInPath) -> AgentAccess:
+    return AgentAccess(access.session, access.caller, await find_agent_ref(access, agent))
 
 
 OwnedAgent = Annotated[AgentAccess, Depends(_agent_access, scope="function")]
@@ -112,16 +146,11 @@ OwnedSnapshot = Annotated[Access, Depends(_owned_snapshot, scope="function")]
 """Like `OwnedAccess`, in a read-only transaction of its own."""
 
 
-async def _owned_agent_snapshot(
-    access: OwnedSnapshot, agent: Annotated[str, Path(description="The agent's id or name")]
-) -> AgentAccess:
-    agent_ref = await agents.find_agent_ref(access.session, access.owner_id, agent)
-    if agent_ref is None:
-        raise NotFoundError("agent", agent)
-    return AgentAccess(access.session, access.owner_id, agent_ref)
+async def _agent_snapshot(access: OwnedSnapshot, agent: AgentInPath) -> AgentAccess:
+    return AgentAccess(access.session, access.caller, await find_agent_ref(access, agent))
 
 
-OwnedAgentSnapshot = Annotated[AgentAccess, Depends(_owned_agent_snapshot, scope="function")]
+OwnedAgentSnapshot = Annotated[AgentAccess, Depends(_agent_snapshot, scope="function")]
 
 
 SessionCheck = Callable[[], Awaitable[bool]]

@@ -19,7 +19,6 @@ from uuid import UUID
 
 from fastapi import Security, params
 from fastapi.security import APIKeyCookie, HTTPBearer
-from sqlalchemy.ext.asyncio import AsyncSession
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -38,6 +37,7 @@ from shared.accounts.authentication import Caller
 from shared.accounts.credentials import MAX_SESSION_LIFETIME
 from shared.accounts.secrets import hash_secret, is_secret, is_token
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 from shared.enums import AccessScope, CredentialKind
 from shared.errors import TransientError
 from shared.runtime.connection_limits import address_group
@@ -195,7 +195,7 @@ LOOKUP_SECONDS: Final = 0.01
 """The pause between two queries for credentials: at most 100 queries a second for each kind of credential."""
 
 T = TypeVar("T")
-FindValid = Callable[[AsyncSession, Collection[T]], Awaitable[set[T]]]
+FindValid = Callable[[Transaction, Collection[T]], Awaitable[set[T]]]
 """Returns the valid ones among the given keys, such as digests of credentials."""
 
 
@@ -310,7 +310,7 @@ log = logger(__name__)
 class RequestTransaction:
     """A transaction that a route may take over with `pop_all`; otherwise it ends with the request."""
 
-    session: AsyncSession
+    session: Transaction
     ends: AsyncExitStack
 
 
@@ -331,6 +331,7 @@ class AuthenticationMiddleware:
         self._settings = settings
         self._places = places
         self._is_open = is_open
+        self._names: tuple[str, str] | None = None
         self._bad = AttemptLimiter(MAX_BAD_ATTEMPTS)
         self._bad_of_credential = AttemptLimiter(MAX_ATTEMPTS_PER_CREDENTIAL)
         self._known = RecentlyValidCredentials()
@@ -350,28 +351,23 @@ class AuthenticationMiddleware:
             try:
                 _refuse_nul(scope)
                 if not self._is_open(scope["path"]):
-                    await self._let_in(scope, stack)
-                    send = await self._renaming_cookie(scope, send)
+                    send = await self._let_in(scope, stack, send)
             except (ProblemError, TransientError) as error:
                 await stack.aclose()
                 answer = response_to(error)
             await answer(scope, receive, send)
 
-    async def _let_in(self, scope: Scope, stack: AsyncExitStack) -> None:
-        """Authenticates the request and puts the Caller into `scope`.
+    async def _let_in(self, scope: Scope, stack: AsyncExitStack, send: Send) -> Send:
+        """Authenticates the request, puts the Caller into `scope`, and returns the `send` to answer with.
 
         Safe methods also get the transaction of the check, since beginning another one would take
         as long again. Other methods read a body first, which may take the client arbitrarily long,
         so they keep no transaction open. Nor does a check that updated the credential's last use,
         because others would wait for that row.
         """
-        owner_id = await self._owner.id()
-        cookies = (
-            cookie_name(self._settings, owner_id),
-            former_cookie_name(self._settings, owner_id),
-        )
+        own, former = await self._cookie_names()
         connection = HTTPConnection(scope)
-        credential = await self._checked(connection, cookies)
+        credential = await self._checked(connection, (own, former))
         async with AsyncExitStack() as looking:
             session = await looking.enter_async_context(self._database.transaction())
             caller = await self._caller(session, credential, connection, scope["method"])
@@ -381,26 +377,26 @@ class AuthenticationMiddleware:
             elif scope["method"] in SAFE_METHODS:
                 stack.push_async_exit(looking.pop_all())
                 scope[TRANSACTION] = RequestTransaction(session, stack)
+        is_session = caller.kind is CredentialKind.SESSION and own not in connection.cookies
+        # Only in answers to safe methods: signing out must leave no cookie behind.
+        if is_session and former in connection.cookies and scope["method"] in SAFE_METHODS:
+            return await self._renaming_cookie(former, connection.cookies[former], send)
+        return send
 
-    async def _renaming_cookie(self, scope: Scope, send: Send) -> Send:
-        """Returns a `send` that replaces a session cookie of the former name.
+    async def _cookie_names(self) -> tuple[str, str]:
+        """Returns the name of the session cookie, and its former name."""
+        if self._names is None:
+            owner_id = await self._owner.id()
+            self._names = (
+                cookie_name(self._settings, owner_id),
+                former_cookie_name(self._settings, owner_id),
+            )
+        return self._names
 
-        Only in answers to safe methods: signing out must leave no cookie behind.
-        """
-        owner_id = await self._owner.id()
-        former = former_cookie_name(self._settings, owner_id)
-        connection = HTTPConnection(scope)
-        caller: Caller = scope[CALLER]
-        has_own = cookie_name(self._settings, owner_id) in connection.cookies
-        if (
-            has_own
-            or former not in connection.cookies
-            or caller.kind is not CredentialKind.SESSION
-            or scope["method"] not in SAFE_METHODS
-        ):
-            return send
+    async def _renaming_cookie(self, former: str, secret: str, send: Send) -> Send:
+        """Returns a `send` that replaces a session cookie of the former name."""
         cookies = Response()
-        secret = connection.cookies[former]
+        owner_id = await self._owner.id()
         set_session_cookie(cookies, self._settings, owner_id, secret, MAX_SESSION_LIFETIME)
         cookies.delete_cookie(
             former, httponly=True, samesite="lax", secure=self._settings.is_public_over_tls
@@ -434,7 +430,7 @@ class AuthenticationMiddleware:
 
     async def _caller(
         self,
-        session: AsyncSession,
+        session: Transaction,
         credential: PresentedCredential,
         connection: HTTPConnection,
         method: str,
@@ -472,7 +468,7 @@ class AuthenticationMiddleware:
 
 
 def _valid_credentials_query(kind: CredentialKind) -> FindValid[bytes]:
-    async def find(session: AsyncSession, digests: Collection[bytes]) -> set[bytes]:
+    async def find(session: Transaction, digests: Collection[bytes]) -> set[bytes]:
         return await authentication.find_valid_digests(session, kind, digests)
 
     return find

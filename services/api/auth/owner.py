@@ -5,7 +5,6 @@ from typing import Final
 from uuid import UUID
 
 from psycopg.errors import UndefinedTable
-from sqlalchemy.exc import ProgrammingError
 
 from shared.accounts import credentials
 from shared.database.engine import Database
@@ -37,9 +36,7 @@ class BootstrapOwner:
             try:
                 async with self._database.transaction() as session:
                     self._id = await credentials.ensure_owner(session, self._name)
-            except ProgrammingError as error:
-                if not isinstance(error.orig, UndefinedTable):
-                    raise
+            except UndefinedTable as error:
                 raise TransientError(
                     "PostgreSQL: the tables are missing; run `vigil migrate`"
                 ) from error

@@ -4,8 +4,6 @@ from datetime import timedelta
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from services.api.auth.middleware import (
     AttemptLimiter,
     RecentlyValidCredentials,
@@ -16,6 +14,7 @@ from services.api.auth.owner import BootstrapOwner, log
 from shared.accounts import credentials
 from shared.database.engine import Database
 from shared.database.tables import SignInLink, User
+from shared.database.transaction import Transaction
 from shared.errors import TransientError, VigilError
 from shared.notifications.smtp import Mailer
 from shared.runtime.settings import Settings
@@ -56,7 +55,7 @@ class SignInLinks:
         self._of_strangers = AttemptLimiter(MAX_LINKS_FROM_UNKNOWN, window_seconds=window_seconds)
         self._users = ValidityCheck(database, credentials.find_active_references)
 
-    async def make(self, session: AsyncSession, user_id: UUID) -> SignInLinkResponse:
+    async def make(self, session: Transaction, user_id: UUID) -> SignInLinkResponse:
         """Creates a link for an authenticated caller.
 
         It does not count towards the limits of unauthenticated requests.

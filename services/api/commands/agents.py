@@ -9,20 +9,20 @@ from http import HTTPStatus
 from typing import Annotated, Final
 from uuid import UUID
 
+from psycopg.errors import IntegrityError
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, update
-from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.http.etags import refuse_if_changed
 from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
-from services.api.queries import agents as reading
+from services.api.resources.agents import model as reading
 from shared import derived_events
 from shared.agents import agents, configuration, fields
 from shared.agents.configuration import ConfigurationInput
 from shared.billing.budgets import Caps
 from shared.database.tables import Agent
+from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.events.envelope import Event
@@ -129,6 +129,8 @@ class NewAgent(BaseModel):
     """Their pages are neither found nor read nor cited."""
     corpus: fields.Corpus | None = None
     """A corpus that the sandbox's search reads for this agent; null: that of the installation. It cannot be changed."""
+    archive_date: fields.ArchiveDate | None = None
+    """The agent works as if each day were this date, and does not use what was published later; null: the real date."""
     models: Models = {}
     """Phase to model. Phases without an entry use the installation's model."""
 
@@ -153,6 +155,8 @@ class ChangedAgent(BaseModel):
     preferred_domains: Domains = Field(default_factory=list)
     """The complete list, as are the barred ones."""
     barred_domains: Domains = Field(default_factory=list)
+    archive_date: fields.ArchiveDate | None = None
+    """Null: the real date."""
     models: Models = Field(default_factory=dict)
     """The complete mapping: phases without an entry use the installation's model from then on."""
     active: bool = Field(default_factory=bool)
@@ -177,7 +181,7 @@ class CommandResult:
 
 
 async def create_agent(
-    session: AsyncSession, owner_id: UUID, new_agent: NewAgent, caps: Caps
+    session: Transaction, owner_id: UUID, new_agent: NewAgent, caps: Caps
 ) -> CommandResult:
     """Creates an agent and requests its configuration.
 
@@ -197,19 +201,21 @@ async def create_agent(
             name=name,
             mission=new_agent.mission,
             interval_seconds=new_agent.interval_seconds,
+            max_interval_seconds=new_agent.max_interval_seconds,
+            feedback_rounds=new_agent.feedback_rounds,
+            advice_from_one_analysis=new_agent.advice_from_one_analysis,
+            entailment_usd_per_day=new_agent.entailment_usd_per_day,
+            entailment_share=new_agent.entailment_share,
+            preferred_domains=new_agent.preferred_domains,
+            barred_domains=new_agent.barred_domains,
+            corpus=new_agent.corpus,
+            archive_date=new_agent.archive_date,
+            models={phase.value: model for phase, model in new_agent.models.items()},
+            budget_usd_per_day=caps.usd_per_day,
+            budget_calls_per_day=caps.calls_per_day,
         )
     except IntegrityError as error:
         raise _name_taken_error(name) from error
-    agent.max_interval_seconds = new_agent.max_interval_seconds
-    agent.feedback_rounds = new_agent.feedback_rounds
-    agent.advice_from_one_analysis = new_agent.advice_from_one_analysis
-    agent.entailment_usd_per_day = new_agent.entailment_usd_per_day
-    agent.entailment_share = new_agent.entailment_share
-    agent.preferred_domains = new_agent.preferred_domains
-    agent.barred_domains = new_agent.barred_domains
-    agent.corpus = new_agent.corpus
-    agent.models = {phase.value: model for phase, model in new_agent.models.items()}
-    agent.budget_usd_per_day, agent.budget_calls_per_day = caps.usd_per_day, caps.calls_per_day
     provisional = None if new_agent.name else name
     step = await configuration.request_configuration(
         session, agent, ConfigurationInput(mission=new_agent.mission, provisional_name=provisional)
@@ -220,7 +226,7 @@ async def create_agent(
 
 
 async def configure_agent(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, new_configuration: NewConfiguration
+    session: Transaction, owner_id: UUID, agent_id: UUID, new_configuration: NewConfiguration
 ) -> CommandResult:
     """Requests new prompts and types. The agent keeps its present ones until they are ready."""
     agent = await agents.lock_agent(session, agent_id)
@@ -240,7 +246,7 @@ async def configure_agent(
 
 
 async def edit_prompt(
-    session: AsyncSession, agent_id: UUID, phase: Phase, prompt: str, *, versions: str | None
+    session: Transaction, agent_id: UUID, phase: Phase, prompt: str, *, versions: str | None
 ) -> None:
     """Replaces the agent's prompt for `phase`. `versions` are the ETags of If-Match, if sent.
 
@@ -254,11 +260,11 @@ async def edit_prompt(
             "not-configured", f"{agent.name} has no prompts yet: wait until it is configured."
         )
     await configuration.store_prompts(session, agent, {phase: prompt}, PromptMaker.OWNER)
-    await agents.end_backoff(agent_id).answer(session)
+    await agents.end_backoff(agent_id).execute(session)
 
 
 async def change_agent(
-    session: AsyncSession,
+    session: Transaction,
     owner_id: UUID,
     agent_id: UUID,
     changes: ChangedAgent,
@@ -275,6 +281,8 @@ async def change_agent(
     details = await get_details(session, owner_id, agent_id)
     refuse_if_changed(if_match, agent_version(details))
     values = changes.model_dump(mode="json", exclude_unset=True)
+    if "archive_date" in values:
+        values["archive_date"] = changes.archive_date
     if values.keys() & {"preferred_domains", "barred_domains"}:
         _refuse_contradiction(
             DomainPreferences(
@@ -303,12 +311,12 @@ def agent_version(agent: AgentDetails) -> str:
 
 
 async def set_active(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, *, active: bool
+    session: Transaction, owner_id: UUID, agent_id: UUID, *, active: bool
 ) -> AgentDetails:
     return await _update_agent(session, owner_id, agent_id, active=active)
 
 
-async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
+async def request_run(session: Transaction, owner_id: UUID, agent_id: UUID) -> AgentDetails:
     """Requests an iteration. The scheduler starts it as soon as the agent is configured, even where
     it is paused.
 
@@ -328,7 +336,7 @@ async def request_run(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> 
             f"The agent is suspended until {suspended_until:%Y-%m-%d %H:%M} (UTC): a daily budget is reached."
             " Your inbox says which one. A higher budget resumes it immediately.",
         )
-    # The agent itself stays as it is, so that its next plan is not told of a change.
+    # The agent itself stays as it is, so that its next plan does not state a change.
     return await _update_agent(
         session,
         owner_id,
@@ -359,19 +367,18 @@ def _name_taken_error(name: str) -> ConflictError:
 
 
 async def _update_agent(
-    session: AsyncSession, owner_id: UUID, agent_id: UUID, **values: object
+    session: Transaction, owner_id: UUID, agent_id: UUID, **values: object
 ) -> AgentDetails:
     await session.execute(
         update(Agent)
         .where(Agent.id == agent_id)
         .values(**{"updated_at": func.clock_timestamp(), **values})
-        .execution_options(synchronize_session=False)
     )
-    await agents.end_backoff(agent_id).answer(session)
+    await agents.end_backoff(agent_id).execute(session)
     return await get_details(session, owner_id, agent_id)
 
 
-async def get_details(session: AsyncSession, owner_id: UUID, agent_id: UUID) -> AgentDetails:
+async def get_details(session: Transaction, owner_id: UUID, agent_id: UUID) -> AgentDetails:
     """Returns the details of an agent of the owner. Raises NotFoundError if it was deleted meanwhile."""
     agent = await reading.find_agent(session, owner_id, str(agent_id))
     if agent is None:

@@ -6,17 +6,17 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.auth.dependencies import AgentAccess
 from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
-from services.api.queries import conversation as reading
+from services.api.resources.conversation import model as reading
 from shared.agents import conversations, memories
 from shared.agents.conversations import MAX_OPEN_TURNS, TooManyOpenTurns
 from shared.agents.memories import TooManyMemoriesError
 from shared.database import ids
 from shared.database.tables import DeadLetter, Memory, Step
+from shared.database.transaction import Transaction
 from shared.enums import MemoryKind
 from shared.schemas.conversation import ConversationTurn, MemoryResponse, MessageResponse
 from shared.workflow import dead_letters
@@ -118,14 +118,13 @@ async def retry_answer(access: AgentAccess, message_id: UUID) -> MessageResponse
     return await get_message(access, message_id)
 
 
-async def _request_step_retry(session: AsyncSession, step_id: UUID) -> bool:
+async def _request_step_retry(session: Transaction, step_id: UUID) -> bool:
     """Requests the retry of a step whose dead letter was discarded."""
     retry_requested_at = await session.scalar(
         update(Step)
         .where(Step.id == step_id)
         .values(retry_requested_at=await database_time(session))
         .returning(Step.id)
-        .execution_options(synchronize_session=False)
     )
     return retry_requested_at is not None
 
@@ -141,7 +140,7 @@ async def add_memory(access: AgentAccess, new_memory: NewMemory) -> MemoryRespon
             "too-many-memories",
             f"The agent has {memories.MAX_ACTIVE} memories, the maximum. Delete one first.",
         ) from error
-    row = await access.session.get_one(Memory, memory_id, populate_existing=True)
+    row = await access.session.get_one(Memory, memory_id)
     return MemoryResponse.model_validate(row)
 
 

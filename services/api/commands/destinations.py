@@ -6,11 +6,11 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
-from services.api.queries import agents as reading_agents
-from services.api.queries import notifications as reading
+from services.api.resources.agents import model as reading_agents
+from services.api.resources.destinations import model as reading
+from shared.database.transaction import Transaction
 from shared.enums import DestinationKind
 from shared.errors import PermanentError
 from shared.notifications import destinations as store
@@ -43,7 +43,7 @@ class DestinationChange(BaseModel):
 
 
 async def create_destination(
-    session: AsyncSession, owner_id: UUID, new_destination: NewDestination, settings: Settings
+    session: Transaction, owner_id: UUID, new_destination: NewDestination, settings: Settings
 ) -> CreatedDestination:
     """Creates a destination. Raises ProblemError."""
     agent_id = await _agent_id(session, owner_id, new_destination.agent)
@@ -70,7 +70,7 @@ async def create_destination(
 
 
 async def get_destination(
-    session: AsyncSession, owner_id: UUID, destination_id: UUID
+    session: Transaction, owner_id: UUID, destination_id: UUID
 ) -> DestinationDetails:
     """Returns the destination. Raises NotFoundError."""
     destination = await reading.find_destination(session, owner_id, destination_id)
@@ -79,7 +79,7 @@ async def get_destination(
     return destination
 
 
-async def rotate_secret(session: AsyncSession, destination: DestinationDetails) -> NewSecret:
+async def rotate_secret(session: Transaction, destination: DestinationDetails) -> NewSecret:
     """Replaces the signing secret. Raises ConflictError where the destination has none."""
     if destination.kind != DestinationKind.WEBHOOK:
         raise ConflictError("no-secret", "Emails are not signed: only webhooks have a secret.")
@@ -90,7 +90,7 @@ async def rotate_secret(session: AsyncSession, destination: DestinationDetails) 
     )
 
 
-async def _agent_id(session: AsyncSession, owner_id: UUID, reference: str | None) -> UUID | None:
+async def _agent_id(session: Transaction, owner_id: UUID, reference: str | None) -> UUID | None:
     if reference is None:
         return None
     agent = await reading_agents.find_agent(session, owner_id, reference)

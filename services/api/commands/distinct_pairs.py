@@ -6,8 +6,9 @@ from pydantic import BaseModel, ConfigDict
 
 from services.api.auth.dependencies import AgentAccess
 from services.api.http.problem_details import ConflictError, NotFoundError
-from services.api.queries import entity_resolution as queries
-from services.api.queries import graph
+from services.api.resources.graph import duplicates
+from services.api.resources.graph.model import has_element
+from shared.database.tables import GraphNode
 from shared.graph.entity_resolution import distinct
 from shared.graph.entity_resolution.distinct import NotComparableError
 from shared.schemas.graph import DistinctPairResponse
@@ -34,12 +35,9 @@ async def declare_distinct(access: AgentAccess, pair: NewDistinctPair) -> Distin
     except NotComparableError as error:
         raise ConflictError("not-comparable", f"Not saved: {error}.") from error
     if pair_id is None:
-        is_there = await graph.has_node(access.session, access.scope, pair.one)
+        is_there = await has_element(access, GraphNode, pair.one)
         raise NotFoundError("node", pair.other if is_there else pair.one)
-    view = await queries.find_distinct_pair(access.session, access.scope, pair_id)
-    if view is None:
-        raise NotFoundError("distinct pair", pair_id)
-    return view
+    return await duplicates.get_distinct_pair(access, pair_id)
 
 
 async def forget_distinct(access: AgentAccess, pair_id: UUID) -> None:

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 from services.api.auth.dependencies import Access
 from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, NotFoundError
-from services.api.queries import notifications
+from services.api.resources.inbox import model as notifications
 from shared.agents.feedback import MAX_FEEDBACK_CHARS
 from shared.enums import InboxKind, InboxOutcome
 from shared.schemas.base import InboxItemResponse

@@ -8,8 +8,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from services.api.auth.dependencies import AgentAccess
 from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, NotFoundError
-from services.api.queries import entity_resolution as merge_queries
-from services.api.queries import graph
+from services.api.resources.graph.duplicates import get_merge
+from services.api.resources.graph.model import has_element
+from shared.database.tables import GraphNode
 from shared.graph import entity_resolution
 from shared.graph.entity_resolution import MergeRefusedError
 from shared.schemas.graph import MergeResponse
@@ -58,7 +59,7 @@ async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeResponse
     except MergeRefusedError as refusal:
         raise ConflictError("not-merged", f"Not merged: {refusal}.") from refusal
     if merge_id is None:
-        is_there = await graph.has_node(access.session, access.scope, new_merge.kept)
+        is_there = await has_element(access, GraphNode, new_merge.kept)
         raise NotFoundError("node", new_merge.merged if is_there else new_merge.kept)
     return await get_merge(access, merge_id.id)
 
@@ -70,13 +71,3 @@ async def undo_merge(access: AgentAccess, merge_id: UUID) -> MergeResponse:
     except MergeRefusedError as refusal:
         raise ConflictError("not-undone", f"Not undone: {refusal}.") from refusal
     return await get_merge(access, merge_id)
-
-
-async def get_merge(access: AgentAccess, merge_id: UUID) -> MergeResponse:
-    """Returns the merge. Raises NotFoundError."""
-    view = await merge_queries.find_merge(
-        access.session, access.owner_id, access.agent.id, merge_id
-    )
-    if view is None:
-        raise NotFoundError("merge", merge_id)
-    return view

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from services.api.auth.dependencies import AgentAccess
 from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import NotFoundError
-from services.api.queries import provenance as reading
+from services.api.resources.sources.model import get_retraction
 from shared.database.engine import Database
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import (
@@ -22,7 +22,10 @@ from shared.graph.retraction.propagation import (
 from shared.runtime.background import log_and_continue
 from shared.schemas.provenance import RetractionResponse
 
-POLL_SECONDS: Final = 2.0
+MIN_PAUSE_SECONDS: Final = 2.0
+"""Between two looks, unless one is requested."""
+MAX_PAUSE_SECONDS: Final = 10.0
+"""Between two looks without an event: one may be lost."""
 MAX_REFERENCE_CHARS: Final = 4_000
 MAX_REASON_CHARS: Final = 500
 
@@ -74,14 +77,23 @@ class RetractionWorker:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._wakeup = asyncio.Event()
+        self._news = asyncio.Event()
 
     def wake(self) -> None:
-        """Wakes the task. If a signal is lost, the next poll finds the work."""
+        """Starts a look at once. If a signal is lost, a later look finds the work."""
         self._wakeup.set()
+        self._news.set()
+
+    def note_news(self) -> None:
+        """Starts a look soon: what has happened may need one."""
+        self._news.set()
 
     async def run(self) -> None:
         """Runs until cancelled."""
         while True:
+            # What comes during a look causes another one.
+            self._wakeup.clear()
+            self._news.clear()
             await log_and_continue(
                 partial(propagate_retractions, self._database), "retractions wait for the next look"
             )
@@ -93,12 +105,17 @@ class RetractionWorker:
                 partial(resolve_doubts, self._database),
                 "doubts to be lifted wait for the next look",
             )
-            self._wakeup.clear()
-            try:
-                async with asyncio.timeout(POLL_SECONDS):
-                    await self._wakeup.wait()
-            except TimeoutError:
-                continue
+            if not await _is_set_within(MIN_PAUSE_SECONDS, self._wakeup):
+                await _is_set_within(MAX_PAUSE_SECONDS - MIN_PAUSE_SECONDS, self._news)
+
+
+async def _is_set_within(seconds: float, signal: asyncio.Event) -> bool:
+    """Waits for the signal. False if it was not set in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await signal.wait()
+    except TimeoutError:
+        return False
 
 
 class WakeAfterCommit:
@@ -130,12 +147,3 @@ async def restore_source(access: AgentAccess, retraction_id: UUID) -> Retraction
     if not await retractions.restore_source(access.session, access.scope, retraction_id):
         raise NotFoundError("retraction", retraction_id)
     return await get_retraction(access, retraction_id)
-
-
-async def get_retraction(access: AgentAccess, retraction_id: UUID) -> RetractionResponse:
-    view = await reading.find_retraction(
-        access.session, access.owner_id, access.agent.id, retraction_id
-    )
-    if view is None:
-        raise NotFoundError("retraction", retraction_id)
-    return view

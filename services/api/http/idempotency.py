@@ -62,14 +62,13 @@ class IdempotentRequest:
         if (earlier := await self._stored_response(self.key)) is not None:
             return earlier
         body = (await make()).model_dump_json().encode()
-        self.access.session.add(
-            IdempotencyKey(
-                owner_id=self.access.owner_id,
-                key=self.key,
-                request_hash=self.request_hash,
-                status=HTTPStatus.CREATED,
-                body=None if holds_secret else body,
-            )
+        await self.access.session.insert(
+            IdempotencyKey,
+            owner_id=self.access.owner_id,
+            key=self.key,
+            request_hash=self.request_hash,
+            status=HTTPStatus.CREATED,
+            body=None if holds_secret else body,
         )
         await self._prune()
         return _created_response(body, headers)
@@ -88,8 +87,11 @@ class IdempotentRequest:
         if row is None:
             return None
         if await self.access.session.scalar(select(row.created_at < _oldest())):
-            await self.access.session.delete(row)
-            await self.access.session.flush()
+            await self.access.session.execute(
+                delete(IdempotencyKey).where(
+                    IdempotencyKey.owner_id == row.owner_id, IdempotencyKey.key == key
+                )
+            )
             return None
         if row.request_hash != self.request_hash:
             raise ProblemError(
@@ -114,9 +116,9 @@ class IdempotentRequest:
             .cte("old")
         )
         await self.access.session.execute(
-            delete(IdempotencyKey)
-            .where(IdempotencyKey.owner_id == old.c.owner_id, IdempotencyKey.key == old.c.key)
-            .execution_options(synchronize_session=False)
+            delete(IdempotencyKey).where(
+                IdempotencyKey.owner_id == old.c.owner_id, IdempotencyKey.key == old.c.key
+            )
         )
 
 

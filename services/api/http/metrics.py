@@ -10,7 +10,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.api.queries import operations
+from services.api.resources.operate import model as operate
 from shared.database.engine import Database
 from shared.enums import StepKind
 from shared.telemetry import metrics
@@ -66,7 +66,7 @@ class Metrics:
         Raises TransientError while PostgreSQL is unavailable; they then keep their values.
         """
         async with database.transaction() as session:
-            installation_state = await operations.read_installation_state(session)
+            installation_state = await operate.read_installation_state(session)
         for kind in StepKind:
             self.open_steps.labels(kind).set(installation_state.open_steps.get(kind, 0))
         self.dead_letters.set(installation_state.dead_letters)

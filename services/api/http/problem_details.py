@@ -1,7 +1,6 @@
 """Errors as problem details (RFC 9457), for people and programs."""
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from http import HTTPStatus
 from math import ceil
 from typing import Any, Final
@@ -10,8 +9,8 @@ import psycopg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from psycopg.errors import ForeignKeyViolation
-from pydantic import BaseModel, ValidationError
-from sqlalchemy.exc import IntegrityError, NoResultFound
+from pydantic import BaseModel
+from sqlalchemy.exc import NoResultFound
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
@@ -164,20 +163,6 @@ class TooManyError(ProblemError):
         )
 
 
-@contextmanager
-def validation_as_problem() -> Iterator[None]:
-    """Turns the validation error of a model that is built from valid fields of another into a ProblemError (422)."""
-    try:
-        yield
-    except ValidationError as error:
-        faults = (
-            f"{'.'.join(map(str, fault['loc']))}: {_sentence(fault)}" for fault in error.errors()
-        )
-        raise ProblemError(
-            HTTPStatus.UNPROCESSABLE_ENTITY, "invalid-request", " ".join(faults)
-        ) from error
-
-
 def problem_response(
     status: int,
     kind: str | None,
@@ -207,7 +192,6 @@ def add_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(ClientDisconnect, _client_disconnected)
     app.add_exception_handler(NoResultFound, _deleted_meanwhile)
     app.add_exception_handler(DeletedError, _deleted_meanwhile)
-    app.add_exception_handler(IntegrityError, _integrity_error)
     app.add_exception_handler(psycopg.IntegrityError, _integrity_error)
     app.add_exception_handler(Exception, _unexpected)
 
@@ -289,9 +273,7 @@ async def _deleted_meanwhile(request: Request, error: Exception) -> Response:
 
 
 async def _integrity_error(request: Request, error: Exception) -> Response:
-    # Compiled statements raise the errors of the driver.
-    cause = error.orig if isinstance(error, IntegrityError) else error
-    if isinstance(cause, ForeignKeyViolation):
+    if isinstance(error, ForeignKeyViolation):
         return await _deleted_meanwhile(request, error)
     return await _unexpected(request, error)
 

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-from services.api.queries import conversation as reading
+from services.api.resources.conversation import model as reading
 from shared.database.engine import Database
 from shared.database.tables import Message, Step
 from shared.errors import VigilError

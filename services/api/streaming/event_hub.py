@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,7 +14,6 @@ from uuid import UUID
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 
 from services.api.http.problem_details import TooManyError
-from services.api.queries import agents
 from services.api.streaming.event_window import (
     CHUNK_BYTES,
     CHUNK_EVENTS,
@@ -23,6 +22,7 @@ from services.api.streaming.event_window import (
     ReplayBuffer,
 )
 from shared.database.engine import Database
+from shared.database.statements import CompiledStatement, uuid_array
 from shared.errors import TransientError
 from shared.events.credentials import Credentials
 from shared.events.stream_admin import Queue
@@ -40,6 +40,9 @@ from shared.runtime.background import log_and_continue
 from shared.runtime.logging import logger
 
 MAX_CACHED_OWNERS: Final = 50_000
+_OWNERS: Final = CompiledStatement(
+    "select id, owner_id from agents where id = any(cast(:ids as uuid[]))"
+)
 
 
 class OwnerCache:
@@ -58,7 +61,8 @@ class OwnerCache:
         owners = {agent_id: self._cache[agent_id] for agent_id in unique_ids & self._cache.keys()}
         if unknown := unique_ids - owners.keys():
             async with self._database.transaction() as session:
-                owners |= (looked_up := await agents.owners_by_agent(session, unknown))
+                rows = await _OWNERS.rows(session, {"ids": uuid_array(unknown)})
+                owners |= (looked_up := {row.id: row.owner_id for row in rows})
             self._remember(looked_up)
         return owners
 
@@ -124,7 +128,10 @@ class EventHub:
         window: ReplayBuffer,
         max_listeners: int,
         max_listeners_per_user: int,
+        on_events: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_events` is called when events have arrived."""
+        self._on_events = on_events
         self.window = window
         self.max_listeners = max_listeners
         self._max_listeners_per_user = max_listeners_per_user
@@ -300,6 +307,7 @@ class EventHub:
             self.window.extend(events, batch[0].sequence, batch[-1].sequence)
             self._newest = batch[-1]
             self._notify()
+            self._on_events()
 
     async def _parse(self, batch: Sequence[StoredEvent]) -> list[BufferedEvent]:
         """Parses a batch. Leaves out messages that are no events, and events of deleted agents."""

@@ -5,21 +5,21 @@ from typing import Final
 
 from fastapi import APIRouter, FastAPI
 
-from services.api.diagnostics import LoadSampler
+from services.api.resources.accounts import pages as accounts
+from services.api.resources.agents import pages as agents
+from services.api.resources.agents import settings as agent_settings
+from services.api.resources.conclusions import pages as conclusions
+from services.api.resources.conversation import pages as conversation
+from services.api.resources.costs import pages as costs
+from services.api.resources.destinations import pages as destinations
+from services.api.resources.graph import pages as graph
+from services.api.resources.inbox import pages as inbox
+from services.api.resources.iterations import pages as iterations
+from services.api.resources.operate import pages as operate
+from services.api.resources.operate.diagnostics import LoadSampler
+from services.api.resources.palette import pages as palette
+from services.api.resources.sources import pages as sources
 from services.api.web import rendering
-from services.api.web.pages import (
-    accounts,
-    agent_settings,
-    agents,
-    conversation,
-    costs,
-    graph,
-    iterations,
-    notifications,
-    operations,
-    palette,
-    provenance,
-)
 from services.api.web.rendering import Assets, Pages
 from shared.runtime.logging import logger
 
@@ -30,10 +30,12 @@ PAGES: Final = (
     iterations.router,
     costs.router,
     graph.router,
-    provenance.router,
+    conclusions.router,
+    sources.router,
     conversation.router,
-    notifications.router,
-    operations.router,
+    inbox.router,
+    destinations.router,
+    operate.router,
     palette.router,
 )
 

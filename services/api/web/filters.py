@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -13,10 +13,8 @@ from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.schemas.base import CallTotals, ProviderOutage
 from shared.schemas.iterations import CallUsage, WrittenElement
+from shared.wording import NONE, bytes_of, clip, compact, duration, plural, usd
 
-NONE: Final = "–"
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-_CENT: Final = 0.01
 _ISO_DAY_CHARS: Final = 10
 _LINKED: Final = frozenset({"http", "https"})
 
@@ -77,51 +75,12 @@ def written_day(of: date) -> str:
     return f"{of.day} {of:%b %Y}"
 
 
-def duration(seconds: float | timedelta | None) -> str:
-    """At most two units: 850 ms, 12.4 s, 3 min 20 s, 5 h, 2 d 4 h."""
-    if seconds is None:
-        return NONE
-    total = seconds.total_seconds() if isinstance(seconds, timedelta) else float(seconds)
-    if total < 1:
-        return f"{total * 1000:.0f} ms"
-    if total < _MINUTE:
-        return f"{total:.1f} s".replace(".0 s", " s")
-    rounded = round(total)
-    for unit, name, below, of_below in (
-        (_MINUTE, "min", 1, "s"),
-        (_HOUR, "h", _MINUTE, "min"),
-        (_DAY, "d", _HOUR, "h"),
-    ):
-        if rounded < unit * (60 if unit != _HOUR else 24) or unit == _DAY:
-            remainder = rounded % unit // below
-            return f"{rounded // unit} {name}" + (f" {remainder} {of_below}" if remainder else "")
-    raise AssertionError("days have no end")
-
-
-def usd(amount: float | None) -> str:
-    """Two decimals from a cent on; below, as many as are significant."""
-    if amount is None:
-        return NONE
-    if amount == 0 or amount >= _CENT:
-        return f"${amount:,.2f}"
-    return f"${amount:.4f}"
-
-
 def cost(spent: CallUsage | CallTotals) -> str:
     """The cost of calls; where nothing was billed, their tokens."""
     if spent.cost_usd:
         return usd(spent.cost_usd)
     tokens = spent.input_tokens + spent.output_tokens
     return f"{compact(tokens)} tokens" if tokens else "nothing"
-
-
-def compact(number: float) -> str:
-    """At most three digits and a unit: 940, 12.3k, 4.5M."""
-    for size, unit in ((1_000_000, "M"), (1_000, "k")):
-        if number >= size:
-            share = number / size
-            return f"{share:.0f}{unit}" if share >= 100 else f"{share:.1f}{unit}"
-    return f"{number:.0f}"
 
 
 def utc(moment: datetime) -> str:
@@ -147,20 +106,6 @@ def count(number: float | None) -> str:
     return NONE if number is None else f"{number:,}"
 
 
-def bytes_of(number: int) -> str:
-    size = float(number)
-    for unit in ("B", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"
-
-
-def plural(number: int, singular: str, many: str | None = None) -> str:
-    """`3 queries`."""
-    return f"{number:,} {singular if number == 1 else many or singular + 's'}"
-
-
 def percent(share: float | None) -> str:
     return NONE if share is None else f"{share:.0%}"
 
@@ -168,14 +113,6 @@ def percent(share: float | None) -> str:
 def pretty(value: Any) -> str:
     """Formats a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
-
-
-def pretty_text(text: str) -> str:
-    """Formats text as indented JSON where it is JSON."""
-    try:
-        return pretty(json.loads(text))
-    except (ValueError, RecursionError):
-        return text
 
 
 def host(url: str) -> str:
@@ -210,7 +147,6 @@ FORMAT_FILTERS: Final = {
     "plural": plural,
     "percent": percent,
     "pretty": pretty,
-    "pretty_text": pretty_text,
     "host": host,
     "safe_link": safe_link,
     "verbatim": Verbatim,
@@ -315,15 +251,6 @@ def sentence(text: str) -> str:
     """Begins with a capital letter and ends with a full stop."""
     text = text.strip()
     return f"{text[:1].upper()}{text[1:].rstrip('.')}."
-
-
-def clip(text: str, max_chars: int) -> str:
-    """Cuts text between words and ends it with an ellipsis; a single long word is cut where it must be."""
-    if len(text) <= max_chars:
-        return text
-    room = text[: max_chars - 1]
-    words = room if text[max_chars - 1].isspace() else room.rsplit(maxsplit=1)[0]
-    return f"{(words if len(words) > max_chars // 2 else room).rstrip(' ,;:–-')}…"
 
 
 def explain(outages: Iterable[ProviderOutage], error: str | None) -> bool:

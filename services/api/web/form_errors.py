@@ -1,7 +1,8 @@
 """Sentences for what is wrong in a form's field, in place of pydantic's messages. Pure."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from numbers import Number
 from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
@@ -15,6 +16,7 @@ LABELS: Final[Mapping[str, str]] = {
     "advice_generation": "model for advice",
     "agent": "agent",
     "analysis_generation": "model for analyses",
+    "archive_date": "archive date",
     "barred_domains": "barred domains",
     "budget_usd_per_day": "daily budget",
     "calls_per_day": "number of calls a day",
@@ -81,109 +83,54 @@ def _unknown_field(name: str) -> str:
     return f"This page has no field {_shown(name)}. Reload the page, then send the form again."
 
 
+_PICKED: Final = "{shown} is not one of the choices. Choose the {label} again."
+_SENTENCES: Final[Mapping[str, str]] = {
+    "missing": "Enter the {label}.",
+    **dict.fromkeys(
+        ("int_parsing", "int_parsing_size", "int_from_float", "int_type"),
+        "Enter a whole number{range}, not {shown}.",
+    ),
+    **dict.fromkeys(
+        ("float_parsing", "float_type", "finite_number", "decimal_parsing", "decimal_type"),
+        "Enter a number{range}, not {shown}.",
+    ),
+    "decimal_max_places": "Enter a number with at most {decimal_places} decimal places, not {shown}.",
+    "greater_than_equal": "Enter {kind} of at least {ge}, not {shown}.",
+    "less_than_equal": "Enter {kind} of at most {le}, not {shown}.",
+    "string_too_short": "Enter at least {min_length} characters.",
+    "string_too_long": "Enter at most {max_length} characters. This text has {length}.",
+    "too_short": "Choose at least {min_length} of the {label}.",
+    "too_long": "Enter at most {max_length} {label}.",
+    **dict.fromkeys(("enum", "literal_error", "bool_parsing", "uuid_parsing"), _PICKED),
+}
+"""By the type of pydantic's error, with the limits of its context."""
+_OTHER: Final = "{shown} cannot be used as the {label}. Enter another value."
+
+
 def _sentence(name: str, field: FieldInfo, details: ErrorDetails) -> str:
+    context, value = details.get("ctx", {}), details["input"]
     if name in _CHOSEN:
         return _CHOSEN[name]
-    write = _SENTENCES.get(details["type"], _other)
-    return write(name, field, details)
-
-
-_Write = Callable[[str, FieldInfo, ErrorDetails], str]
-
-
-def _missing(name: str, field: FieldInfo, __: ErrorDetails) -> str:
-    if get_origin(field.annotation) in (list, frozenset):
+    if details["type"] == "value_error":
+        # What a validator of Vigil says.
+        return as_sentence(str(context.get("error", details["msg"])))
+    if details["type"] == "missing" and get_origin(field.annotation) in (list, frozenset):
         return f"Choose at least one of the {label(name)}."
-    return f"Enter the {label(name)}."
-
-
-def _number(kind: str) -> _Write:
-    def write(_: str, field: FieldInfo, details: ErrorDetails) -> str:
-        return f"Enter {kind}{_range(field)}, not {_shown(details['input'])}."
-
-    return write
-
-
-def _bound(field: FieldInfo, details: ErrorDetails, words: str, limit: Any) -> str:
-    kind = "a whole number" if int in _types(field.annotation) else "a number"
-    return f"Enter {kind} {words} {_figure(limit)}, not {_shown(details['input'])}."
-
-
-def _too_small(_: str, field: FieldInfo, details: ErrorDetails) -> str:
-    return _bound(field, details, "of at least", _limit(details, "ge"))
-
-
-def _too_large(_: str, field: FieldInfo, details: ErrorDetails) -> str:
-    return _bound(field, details, "of at most", _limit(details, "le"))
-
-
-def _too_short(_: str, __: FieldInfo, details: ErrorDetails) -> str:
-    characters = _limit(details, "min_length")
-    return f"Enter at least {characters} {'character' if characters == 1 else 'characters'}."
-
-
-def _too_long(_: str, __: FieldInfo, details: ErrorDetails) -> str:
-    limit, present = _limit(details, "max_length"), len(str(details["input"]))
-    return f"Enter at most {limit:,} characters. This text has {present:,}."
-
-
-def _too_few(name: str, _: FieldInfo, details: ErrorDetails) -> str:
-    limit = _limit(details, "min_length")
-    return f"Choose at least {'one' if limit == 1 else limit} of the {label(name)}."
-
-
-def _too_many(name: str, _: FieldInfo, details: ErrorDetails) -> str:
-    return f"Enter at most {_limit(details, 'max_length')} {label(name)}."
-
-
-def _choice(name: str, _: FieldInfo, details: ErrorDetails) -> str:
-    return f"{_shown(details['input'])} is not one of the choices. Choose the {label(name)} again."
-
-
-def _decimal_places(_: str, __: FieldInfo, details: ErrorDetails) -> str:
-    places = _limit(details, "decimal_places")
-    return f"Enter a number with at most {places} decimal places, not {_shown(details['input'])}."
-
-
-def _own(_: str, __: FieldInfo, details: ErrorDetails) -> str:
-    """What a validator of Vigil says."""
-    return as_sentence(str(details.get("ctx", {}).get("error", details["msg"])))
-
-
-def _other(name: str, _: FieldInfo, details: ErrorDetails) -> str:
-    return f"{_shown(details['input'])} cannot be used as the {label(name)}. Enter another value."
-
-
-_WHOLE_NUMBER: Final = _number("a whole number")
-_ANY_NUMBER: Final = _number("a number")
-_SENTENCES: Final[Mapping[str, _Write]] = {
-    "missing": _missing,
-    "value_error": _own,
-    "int_parsing": _WHOLE_NUMBER,
-    "int_parsing_size": _WHOLE_NUMBER,
-    "int_from_float": _WHOLE_NUMBER,
-    "int_type": _WHOLE_NUMBER,
-    "float_parsing": _ANY_NUMBER,
-    "float_type": _ANY_NUMBER,
-    "finite_number": _ANY_NUMBER,
-    "decimal_parsing": _ANY_NUMBER,
-    "decimal_type": _ANY_NUMBER,
-    "decimal_max_places": _decimal_places,
-    "greater_than_equal": _too_small,
-    "less_than_equal": _too_large,
-    "string_too_short": _too_short,
-    "string_too_long": _too_long,
-    "too_short": _too_few,
-    "too_long": _too_many,
-    "enum": _choice,
-    "literal_error": _choice,
-    "bool_parsing": _choice,
-    "uuid_parsing": _choice,
-}
-
-
-def _limit(details: ErrorDetails, name: str) -> Any:
-    return details.get("ctx", {})[name]
+    if details["type"] == "too_short" and context["min_length"] == 1:
+        context = {"min_length": "one"}
+    if details["type"] == "string_too_short" and context["min_length"] == 1:
+        return "Enter at least 1 character."
+    return _SENTENCES.get(details["type"], _OTHER).format(
+        label=label(name),
+        kind="a whole number" if int in _types(field.annotation) else "a number",
+        range=_range(field),
+        shown=_shown(value),
+        length=_figure(len(str(value))),
+        **{
+            key: _figure(limit) if isinstance(limit, Number) else limit
+            for key, limit in context.items()
+        },
+    )
 
 
 def _range(field: FieldInfo) -> str:

@@ -23,12 +23,12 @@ from services.api.commands.agents import (
     NewAgent,
 )
 from services.api.http.problem_details import ProblemError
-from services.api.routers.accounts import NewToken
-from services.api.routers.costs import CallsPerDay, UsdPerDay
+from services.api.resources.accounts.api import NewToken
+from services.api.resources.costs.api import CallsPerDay, UsdPerDay
 from services.api.web.filters import Verbatim
 from services.api.web.form_errors import FORM, as_sentence, errors_by_field, label
 from shared.agents import configuration
-from shared.agents.fields import INTERVAL_SECONDS, EntailmentShare, EntailmentUsd
+from shared.agents.fields import INTERVAL_SECONDS, ArchiveDate, EntailmentShare, EntailmentUsd
 from shared.billing.budgets import Caps
 from shared.database.text import refuse_nul
 from shared.durations import format_duration, parse_duration
@@ -199,6 +199,7 @@ class SettingsForm(Form):
     max_interval_seconds: WrittenInterval | None = None
     preferred_domains: Annotated[Domains, SplitDomains] = []
     barred_domains: Annotated[Domains, SplitDomains] = []
+    archive_date: ArchiveDate | None = None
     feedback_rounds: FeedbackRounds = 0
     advice_from_one_analysis: bool = False
     entailment_usd_per_day: EntailmentUsd

@@ -31,98 +31,18 @@ FILES: Final = (
 )
 ICON_FILES: Final = "lucide-static/icons"
 SPRITE: Final = "icons.svg"
-ICONS: Final = (
-    "activity",
-    "arrow-down",
-    "arrow-left",
-    "arrow-right",
-    "arrow-up",
-    "bell",
-    "bot",
-    "brain",
-    "calendar",
-    "check",
-    "check-check",
-    "chevron-down",
-    "chevron-left",
-    "chevron-right",
-    "circle",
-    "circle-alert",
-    "circle-check",
-    "circle-dashed",
-    "circle-help",
-    "circle-pause",
-    "circle-x",
-    "clock",
-    "coins",
-    "copy",
-    "download",
-    "eye",
-    "eye-off",
-    "file-text",
-    "flask-conical",
-    "focus",
-    "funnel",
-    "git-compare",
-    "git-merge",
-    "globe",
-    "heart-pulse",
-    "history",
-    "inbox",
-    "key-round",
-    "keyboard",
-    "layers",
-    "lightbulb",
-    "link",
-    "list",
-    "list-tree",
-    "loader-circle",
-    "locate",
-    "log-out",
-    "mail",
-    "maximize",
-    "menu",
-    "message-square",
-    "minus",
-    "moon",
-    "network",
-    "octagon-alert",
-    "panel-right",
-    "pause",
-    "pencil",
-    "play",
-    "plus",
-    "quote",
-    "radio",
-    "refresh-cw",
-    "rotate-ccw",
-    "route",
-    "search",
-    "send",
-    "settings",
-    "shapes",
-    "shield-alert",
-    "shield-check",
-    "sliders-horizontal",
-    "sun",
-    "target",
-    "telescope",
-    "thumbs-down",
-    "thumbs-up",
-    "timer",
-    "trash-2",
-    "trending-down",
-    "trending-up",
-    "triangle-alert",
-    "undo-2",
-    "user",
-    "users",
-    "wallet",
-    "waypoints",
-    "webhook",
-    "wrench",
-    "x",
-    "zap",
+ICONS: Final = tuple(
+    """
+    activity arrow-down arrow-left arrow-right arrow-up bell bot brain calendar check check-check
+    chevron-down chevron-left chevron-right circle circle-alert circle-check circle-dashed
+    circle-help circle-pause circle-x clock coins copy download eye eye-off file-text flask-conical
+    focus funnel git-merge globe heart-pulse history inbox key-round keyboard layers lightbulb link
+    list list-tree loader-circle locate log-out mail maximize menu message-square minus moon network
+    octagon-alert panel-right pause pencil play plus quote radio refresh-cw rotate-ccw route search
+    send settings shapes shield-alert shield-check sliders-horizontal sun target telescope
+    thumbs-down thumbs-up timer trash-2 trending-down trending-up triangle-alert undo-2 user users
+    wallet waypoints webhook wrench x zap
+    """.split()  # noqa: SIM905  a line for each name would hide the code
 )
 """Icons that templates and scripts use, by their names at Lucide."""
 FOR_TESTS: Final = ("axe-core/axe.min.js", "tiktoken/encoders/o200k_base.json")
@@ -149,11 +69,11 @@ def main() -> int:
                 f"npm exited with status {result.returncode}: the libraries of the web UI are not installed."
             )
             return 1
-        _install(folder / "node_modules", VENDOR)
+        install(folder / "node_modules", VENDOR)
     return 0
 
 
-def _install(packages: Path, vendor: Path) -> None:
+def install(packages: Path, vendor: Path) -> None:
     """Replaces the folder as a whole, so that a failure leaves no partial one."""
     fresh = vendor.with_name(f".{vendor.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)

@@ -12,18 +12,20 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Query, Request
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
 from starlette.responses import HTMLResponse, Response
 
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
-from services.api.queries import notifications, operations
-from services.api.queries.agents import AgentStanding, find_standing
-from services.api.queries.provider_outages import read_outages
+from services.api.resources.agents.model import AgentStanding, find_standing
+from services.api.resources.inbox.model import count_unread
+from services.api.resources.iterations.outcomes import outcome_of
+from services.api.resources.operate.model import count_dead_letters
+from services.api.resources.operate.outages import read_outages
 from services.api.web import filters, text
-from services.api.web.presenters.outcomes import outcome_of
 from services.api.web.text import render_markdown
+from shared.errors import USED_UP
 from shared.runtime.settings import Settings
 from shared.schemas.base import ProviderOutage
 from shared.version import vigil_version
@@ -147,6 +149,8 @@ SECRET_PAGE_HEADERS: Final = {
 
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
+RESOURCES: Final = Path(__file__).parents[1] / "resources"
+"""A template is named after its resource and its file: `agents/list.html`."""
 
 
 class Pages:
@@ -154,7 +158,17 @@ class Pages:
 
     def __init__(self, assets: Assets) -> None:
         self._environment = Environment(
-            loader=FileSystemLoader(TEMPLATES),
+            loader=ChoiceLoader(
+                [
+                    FileSystemLoader(TEMPLATES),
+                    PrefixLoader(
+                        {
+                            folder.parent.name: FileSystemLoader(folder)
+                            for folder in RESOURCES.glob("*/templates")
+                        }
+                    ),
+                ]
+            ),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -167,6 +181,7 @@ class Pages:
         self._environment.filters |= {"rich": render_markdown, "outcome": outcome_of}
         self._environment.globals.update(asset=assets.url, version=vigil_version())
         self._environment.globals["address"] = text.element_address
+        self._environment.globals["quota_used_up"] = USED_UP
         # Global, because a block that is rendered alone does not see its template's imports.
         self._environment.globals["ui"] = self._environment.get_template("parts.html").module
 
@@ -208,6 +223,7 @@ class Page:
         self._access: Access = access
         self._pages: Pages = request.app.state.pages
         self.part = part
+        self.settings: Settings = request.app.state.settings
 
     async def answer(
         self, template: str, *, status: HTTPStatus = HTTPStatus.OK, **context: Any
@@ -217,22 +233,21 @@ class Page:
         """
         unread = dead_letters = 0
         if self.part is None:
-            unread = await notifications.count_unread(self._access.session, self._access.owner_id)
+            unread = await count_unread(self._access.session, self._access.owner_id)
             if self._access.caller.is_operator:
-                dead_letters = await operations.count_dead_letters(self._access.session)
-        settings: Settings = self._request.app.state.settings
+                dead_letters = await count_dead_letters(self._access.session)
         standing = context.get("standing") or await self._standing()
         about = str(standing.id) if standing else self._request.query_params.get("about")
         outages: list[ProviderOutage] = []
         if self.part is None or context.get("trouble"):
             owner_id = self._access.counted_owner_id
-            outages = await read_outages(self._access.session, owner_id, settings)
+            outages = await read_outages(self._access.session, owner_id, self.settings)
         common = {
             "about": about,
             "outages": [
                 each for each in outages if about is None or about in map(str, each.agent_ids)
             ],
-            "sandboxed": settings.sandboxed_providers,
+            "sandboxed": self.settings.sandboxed_providers,
             "caller": self._access.caller,
             "path": self._request.url.path,
             "query": self._request.query_params,
@@ -246,7 +261,7 @@ class Page:
         agent = self._request.path_params.get("agent")
         if self.part is not None or agent is None:
             return None
-        return await find_standing(self._access.session, self._access.owner_id, agent)
+        return await find_standing(self._access, agent)
 
 
 PageResponse = Annotated[Page, Depends()]

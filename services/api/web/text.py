@@ -12,44 +12,20 @@ from uuid import UUID
 import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from services.api.web.filters import without_directions
+from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations, replace_citations
 from shared.graph.scope import GraphScope
 from shared.schemas.base import CitationResponse
 
-_TAGS: Final = frozenset(
-    [
-        "p",
-        "br",
-        "hr",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "strong",
-        "em",
-        "del",
-        "code",
-        "pre",
-        "blockquote",
-        "ul",
-        "ol",
-        "li",
-        "a",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-    ]
+_TAGS: Final = set(
+    "p br hr h3 h4 h5 h6 strong em del code pre blockquote ul ol li a table thead tbody tr th td".split()  # noqa: SIM905
 )
 _ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
-_SCHEMES: Final = frozenset({"http", "https"})
+_SCHEMES: Final = {"http", "https"}
 _EXTERNAL_LINK: Final = {"a": {"target": "_blank", "class": "leaving"}}
 """Links in such texts are marked as external.
 
@@ -67,11 +43,11 @@ def render_markdown(text: str) -> Markup:
     html: str = _PARSER.renderer.render(tokens, _PARSER.options, {})
     clean = nh3.clean(
         html,
-        tags=set(_TAGS),
-        attributes={tag: set(names) for tag, names in _ATTRIBUTES.items()},
-        url_schemes=set(_SCHEMES),
+        tags=_TAGS,
+        attributes=_ATTRIBUTES,
+        url_schemes=_SCHEMES,
         link_rel="noopener noreferrer nofollow",
-        set_tag_attribute_values={tag: dict(values) for tag, values in _EXTERNAL_LINK.items()},
+        set_tag_attribute_values=_EXTERNAL_LINK,
     )
     return Markup(clean)
 
@@ -208,7 +184,7 @@ def _by_words(before: str, after: str) -> Iterator[DiffRun]:
 
 
 async def find_citations(
-    session: AsyncSession, owner_id: UUID, texts: Iterable[tuple[UUID, str]]
+    session: Transaction, owner_id: UUID, texts: Iterable[tuple[UUID, str]]
 ) -> Mapping[UUID, list[CitationResponse]]:
     """Returns the citations in texts by agent. Elements that do not exist any more have no name."""
     texts_by_agent: defaultdict[UUID, list[str]] = defaultdict(list)

@@ -40,8 +40,8 @@ You answer twice: first the name and prompts, then the types.
 
 - Choose a memorable name of {fewest} to {most} words.
 - Address each prompt to its service ("you"), in the number of paragraphs given below, detailed enough to act on.
-- Role and mission are put before each prompt. Do not repeat them.
-- Messages bring the mission, the data and the current task. The prompt says how to do it well.
+- The role is put before each prompt, and messages bring the mission, the data and the current task. Do not repeat them.
+- The prompt says how to do it well.
 
 The points below address the service. Those that begin with "Show" say what you add from the mission's field.
 
@@ -135,11 +135,11 @@ def user_message(
     return "\n\n".join([*parts, _TASK])
 
 
-def with_preface(prompts: Mapping[Phase, str], *, name: str, mission: str) -> dict[Phase, str]:
-    """Prepends the role and the mission to each prompt, whatever the model wrote."""
+def with_preface(prompts: Mapping[Phase, str], *, name: str) -> dict[Phase, str]:
+    """Prepends the role to each prompt, whatever the model wrote. The mission is in the messages."""
     return {
         meta_prompt.phase: (
-            f"You are {meta_prompt.role} of {name}, an agent that monitors one mission:\n\n{mission}\n\n"
+            f"You are {meta_prompt.role} of {name}, an agent that monitors one mission.\n\n"
             f"{prompts[meta_prompt.phase]}"
         )
         for meta_prompt in META_PROMPTS

@@ -1,6 +1,6 @@
 """Tables: users, agents, prompts, conversations, memories."""
 
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Final
 from uuid import UUID
@@ -95,6 +95,8 @@ class Agent(Base):
     """The corpus of documents that the sandbox's search reads for it; None: that of the installation. Never changed: what
     the agent knows was read there.
     """
+    archive_date: Mapped[date | None]
+    """The date that it takes for today; None: the real one. See `shared.workflow.agent_clock`."""
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     next_run_at: Mapped[datetime] = mapped_column(server_default=func.clock_timestamp())
     run_requested_at: Mapped[datetime | None]

@@ -326,7 +326,7 @@ class GraphMerge(Base):
     merged_node: Mapped[Json]
     """The row of the merged node."""
     journal: Mapped[Json]
-    """See `shared.graph.entity_resolution.journal`."""
+    """See `shared.graph.entity_resolution.merge`."""
     made_by: Mapped[UUID | None] = mapped_column(ForeignKey("users.id", ondelete="SET NULL"))
     made_at: Mapped[Created]
     undone_at: Mapped[datetime | None]

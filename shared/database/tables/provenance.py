@@ -147,8 +147,8 @@ class Evidence(Base):
     valid_from: Mapped[datetime | None]
     valid_to: Mapped[datetime | None]
     as_of: Mapped[datetime]
-    """Newer evidence supersedes older by this: `valid_from`, else when the page was published, else
-    `claims.UNKNOWN_DATE`.
+    """Newer evidence supersedes older by this: when the page was published, or `valid_from` if that is earlier, or
+    `claims.UNKNOWN_DATE` if no date is known.
 
     Never after `learned_at`.
     """

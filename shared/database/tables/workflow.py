@@ -1,10 +1,21 @@
 """Tables: iterations, steps, investigation requests."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, UniqueConstraint, func, text
+from sqlalchemy import (
+    BigInteger,
+    Date,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    Numeric,
+    UniqueConstraint,
+    func,
+    text,
+)
 from sqlalchemy.dialects.postgresql import INT4MULTIRANGE, JSONB, Range
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -123,6 +134,16 @@ class Step(Base):
     """Since when the step waits for a provider that is unavailable or rate-limited; None once it has answered again."""
     waits: Mapped[int] = mapped_column(server_default="0")
     """How many claims ended in waiting for a provider. They do not count towards the limit of claims."""
+    reserved_on: Mapped[date | None] = mapped_column(Date)
+    """The day (UTC) of the budgets that the step holds a reservation of; None if it holds none, as all that do not run.
+    When it is set to None, or the step stops running, the trigger `settle_step` books it.
+    """
+    reserved_usd: Mapped[Decimal] = mapped_column(Numeric(14, 8), server_default="0")
+    """Reserved for its next calls, without those in progress."""
+    reserved_calls: Mapped[int] = mapped_column(server_default="0")
+    spent_usd: Mapped[Decimal] = mapped_column(Numeric(14, 8), server_default="0")
+    """Cost of its answered calls. The budgets still show it as reserved."""
+    spent_calls: Mapped[int] = mapped_column(server_default="0")
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]
 

@@ -1,8 +1,9 @@
 """What conclusions rest on: the elements that they cite, and those that cited analyses cite."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -10,12 +11,91 @@ from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
-from shared.graph.conclusions.positions import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
+from shared.graph.grounding.cited import is_mentioned
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+
+NOTHING_TO_REPLACE: Final = (
+    "replaces: no advice of this run has this id. Leave it out, or give the nodeId that addAgentAdviceNode returned for the "
+    "advice that this one replaces."
+)
+
+
+def _listed(names: Mapping[UUID, str]) -> str:
+    return ", ".join(sorted(f"{name} [{Kind.NODE}:{each}]" for each, name in names.items()))
+
+
+def not_a_subject(names: Mapping[UUID, str]) -> str:
+    """Refuses a subject that the advice does not rest on, where it rests on nodes with these `names`."""
+    return f"subject: the cited analyses do not rest on this node. Give one of these: {_listed(names)}."
+
+
+@dataclass(frozen=True)
+class SubjectNode:
+    id: UUID
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Position:
+    """A piece of advice, and the nodes that it is about."""
+
+    id: UUID
+    title: str
+    action: str
+    subject: Set[UUID]
+    """One node if it is known, otherwise those that it can be."""
+    replaces: UUID | None = None
+
+
+def find_subject(stated: UUID | None, title: str, nodes: Iterable[SubjectNode]) -> frozenset[UUID]:
+    """Returns the node that advice states as its subject, else those of the `nodes` that its title names, else all.
+
+    `nodes` are what the advice rests on.
+    """
+    if stated is not None:
+        return frozenset({stated})
+    known = list(nodes)
+    named = frozenset(
+        node.id for node in known if any(is_mentioned(name, [title]) for name in node.names)
+    )
+    return named or frozenset(node.id for node in known)
+
+
+def contradiction(
+    new: Position, existing: Iterable[Position], names: Mapping[UUID, str] = MappingProxyType({})
+) -> str:
+    """Explains why the new advice contradicts existing advice, and how to correct that; empty if it does not.
+
+    Replaced advice does not count. If the new advice may be about the same node, it must state its subject. `names` are
+    those of the nodes.
+    """
+    others = list(existing)
+    replaced = {other.replaces for other in others}
+    if new.replaces is not None and new.replaces not in {other.id for other in others}:
+        return NOTHING_TO_REPLACE
+    for other in others:
+        is_opposed = other.action != new.action and not new.subject.isdisjoint(other.subject)
+        if not is_opposed or other.id in replaced or other.id == new.replaces:
+            continue
+        stands = f"“{other.title}” [{Kind.NODE}:{other.id}]"
+        if len(new.subject) > 1:
+            listed = _listed({each: names.get(each, "") for each in new.subject})
+            return (
+                f"{new.action} may contradict {other.action}, which this run has advised already: {stands}. Set `subject` "
+                f"to the one node that this advice is about: {listed}. If it is the same subject and that advice is wrong, "
+                f"set `replaces` to {other.id}."
+            )
+        return (
+            f"{new.action} contradicts {other.action} on the same subject, which this run has advised already: {stands}. "
+            f"That one stands. If it is wrong, set `replaces` to {other.id} and say in `content` what changed. If this one "
+            "is about another node, set `subject` to that."
+        )
+    return ""
+
 
 _CLAIMS_SQL: Final = f"""
   (select coalesce(jsonb_agg(jsonb_build_array(claims, nullif(as_of, {UNKNOWN_DATE_SQL}), valid_from, valid_to)
@@ -49,20 +129,22 @@ with recursive cited (id) as (
   select id, coalesce((select moves.id from moves where cited_id = below.id order by length desc limit 1), id)
   from below
 )
-select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties, element.is_valid,
+select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties,
+  element.is_supported, element.is_doubted,
   element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims,
   {_URLS_SQL.format(column="node_id")} as urls, cast(null as jsonb) as ends
 from elements join (
-  select id, type, name, properties, {IS_SUPPORTED_SQL} and not {IS_DOUBTED_SQL} as is_valid
+  select id, type, name, properties, {IS_SUPPORTED_SQL} as is_supported, {IS_DOUBTED_SQL} as is_doubted
   from graph_nodes where {IS_OWNED_SQL} and id in (select id from elements)
 ) as element on element.id = elements.id
 union all
-select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties, element.is_valid,
+select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties,
+  element.is_supported, element.is_doubted,
   source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
   {_CLAIMS_SQL.format(column="edge_id")}, {_URLS_SQL.format(column="edge_id")},
   jsonb_build_array(jsonb_build_array(source.id, source.name), jsonb_build_array(target.id, target.name))
 from elements join (
-  select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_valid
+  select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_supported, false as is_doubted
   from graph_edges where {IS_OWNED_SQL} and id in (select id from elements)
 ) as element on element.id = elements.id
 join graph_nodes as source on source.id = element.source_id
@@ -75,7 +157,8 @@ order by 1
 class _Cited:
     id: UUID
     kind: Kind
-    is_valid: bool
+    is_supported: bool
+    is_doubted: bool
     properties: Mapping[str, Any]
     element: CitedElement
     urls: frozenset[str]
@@ -97,7 +180,8 @@ class Basis:
         return CitedElements(
             {cited_id: each.element.type for cited_id, each in nodes.items()},
             self._cited.keys() - nodes.keys(),
-            frozenset(cited_id for cited_id, each in self._cited.items() if not each.is_valid),
+            {cited_id for cited_id, each in self._cited.items() if not each.is_supported},
+            {cited_id for cited_id, each in self._cited.items() if each.is_doubted},
         )
 
     def current_ids(self, cited_ids: Iterable[UUID]) -> set[UUID]:
@@ -151,7 +235,14 @@ def _read(row: Any) -> _Cited:
     names = tuple(dict.fromkeys(row.names))
     element = CitedElement(row.type, names, tuple(values), tuple(dates), kind is Kind.EDGE)
     return _Cited(
-        row.id, kind, row.is_valid, row.properties, element, frozenset(row.urls), row.ends or ()
+        row.id,
+        kind,
+        row.is_supported,
+        row.is_doubted,
+        row.properties,
+        element,
+        frozenset(row.urls),
+        row.ends or (),
     )
 
 

@@ -8,17 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.statements import CompiledStatement
-from shared.database.tables import Citation as CitationRow
-from shared.database.tables import GraphNode
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.transaction import Transaction
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations
 from shared.graph.entity_resolution import redirects
 from shared.graph.labels import Label
-from shared.graph.scope import GraphScope
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.provenance import CitingConclusion
 from shared.tools import Json
@@ -32,13 +28,13 @@ _STORE: Final = CompiledStatement(
 )
 
 
-async def store_missing_citations(session: AsyncSession, agent_id: UUID) -> int:
+async def store_missing_citations(transaction: Transaction, agent_id: UUID) -> int:
     """Store the citations of conclusions that have none stored; returns the number of these conclusions."""
     last_id, count = UUID(int=0), 0
-    while rows := await _conclusions_without_citations(session, agent_id, last_id):
+    while rows := await _conclusions_without_citations(transaction, agent_id, last_id):
         for conclusion_id, properties in rows:
             if cited := sorted(set(cited_ids(properties))):
-                await _STORE.run(session, {"conclusion_id": conclusion_id, "cited": cited})
+                await _STORE.run(transaction, {"conclusion_id": conclusion_id, "cited": cited})
         last_id, count = rows[-1][0], count + len(rows)
     return count
 
@@ -51,57 +47,48 @@ def cited_ids(properties: Json) -> list[UUID]:
 
 
 async def list_citing_conclusions(
-    session: AsyncSession, scope: GraphScope, cited_id: UUID
+    transaction: Transaction, scope: GraphScope, cited_id: UUID
 ) -> list[CitingConclusion]:
     """The newest MAX_CITING conclusions that cite the element, or an element merged into it."""
-    earlier = (await redirects.earlier_ids(session, [cited_id])).get(cited_id, [])
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.created_at)
-        .join(CitationRow, CitationRow.conclusion_id == GraphNode.id)
-        .where(
-            GraphNode.agent_id == scope.owned_agent_id(),
-            CitationRow.cited_id.in_([cited_id, *earlier]),
-        )
-        .distinct()
-        .order_by(GraphNode.created_at.desc(), GraphNode.id)
-        .limit(MAX_CITING)
-    )
+    earlier = (await redirects.earlier_ids(transaction, [cited_id])).get(cited_id, [])
+    params = {**scope.sql_params, "ids": uuid_array([cited_id, *earlier])}
+    rows = await _CITING.rows(transaction, params)
     return [CitingConclusion(id=row.id, type=row.type, name=row.name) for row in rows]
 
 
 async def _conclusions_without_citations(
-    session: AsyncSession, agent_id: UUID, last_id: UUID
+    transaction: Transaction, agent_id: UUID, last_id: UUID
 ) -> Sequence[tuple[UUID, Json]]:
-    # An equality, written as a range with an order, so that PostgreSQL reads the index. While its statistics count no
-    # citations, it would compare each conclusion with each of them.
-    first_citation = (
-        select(CitationRow.conclusion_id)
-        .where(CitationRow.conclusion_id >= GraphNode.id, CitationRow.conclusion_id <= GraphNode.id)
-        .order_by(CitationRow.conclusion_id)
-        .limit(1)
-    )
-    rows = await session.execute(
-        select(GraphNode.id, GraphNode.properties)
-        .where(
-            GraphNode.agent_id == agent_id,
-            GraphNode.type.in_(RESERVED_TYPES),
-            GraphNode.id > last_id,
-            first_citation.scalar_subquery().is_(None),
-        )
-        .order_by(GraphNode.id)
-        .limit(BATCH_SIZE)
-    )
+    params = {"of_agent": agent_id, "types": sorted(RESERVED_TYPES), "last": last_id}
+    rows = await _WITHOUT_CITATIONS.rows(transaction, params)
     return [(row.id, row.properties) for row in rows]
 
 
+_CITING: Final = CompiledStatement(f"""
+select distinct id, type, name, created_at from graph_nodes join citations on conclusion_id = id
+where cited_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+order by created_at desc, id limit {MAX_CITING}
+""")
+# An equality, written as a range with an order, so that PostgreSQL reads the index. While its statistics count no
+# citations, it would compare each conclusion with each of them.
+_WITHOUT_CITATIONS: Final = CompiledStatement(f"""
+select id, properties from graph_nodes
+where agent_id = :of_agent and type = any(cast(:types as text[])) and id > :last and (
+  select conclusion_id from citations
+  where conclusion_id >= graph_nodes.id and conclusion_id <= graph_nodes.id
+  order by conclusion_id limit 1) is null
+order by id limit {BATCH_SIZE}
+""")
+
+
 async def load_cited_labels(
-    session: AsyncSession, scope: GraphScope, citations: Iterable[Citation]
+    transaction: Transaction, scope: GraphScope, citations: Iterable[Citation]
 ) -> dict[Citation, Label]:
     """Load the labels of cited elements; those that do not exist as the cited kind are left out."""
     citation_list, by_citation = list(citations), dict[Citation, Label]()
     loaders = {Kind.NODE: labels.load_node_labels, Kind.EDGE: labels.load_edge_labels}
     for kind, load in loaders.items():
         ids = [citation.id for citation in citation_list if citation.kind == kind]
-        names = await load(session, scope, ids)
+        names = await load(transaction, scope, ids)
         by_citation |= {Citation(kind, element_id): label for element_id, label in names.items()}
     return by_citation

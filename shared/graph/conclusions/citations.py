@@ -53,7 +53,9 @@ class CitedElements:
     node_types: Mapping[UUID, str]
     edges: Set[UUID]
     unsupported: Set[UUID] = frozenset()
-    """Nodes and edges that rest only on retracted sources, or are in doubt because of one."""
+    """Nodes and edges that rest only on retracted sources."""
+    doubted: Set[UUID] = frozenset()
+    """Conclusions in doubt: something that they rest on was retracted, or does not support them."""
 
     def has(self, citation: Citation) -> bool:
         ids = self.node_types if citation.kind == Kind.NODE else self.edges
@@ -66,6 +68,7 @@ class RefusalCode(StrEnum):
     DOES_NOT_EXIST = "does_not_exist"
     NOT_AN_ANALYSIS = "not_an_analysis"
     RETRACTED = "retracted"
+    DOUBTED = "doubted"
     TOO_FEW = "too_few"
 
 
@@ -171,6 +174,12 @@ def _refuse_citations(
             RefusalCode.RETRACTED,
             f"These rest on a page that was retracted: {_join_listed(retracted)}. Conclude only what holds without "
             "them, or nothing.",
+        )
+    if doubted := [each for each in parsed.citations if each.id in cited.doubted]:
+        return Refusal(
+            RefusalCode.DOUBTED,
+            f"These are in doubt: {_join_listed(doubted)}. What they rest on was retracted or is contradicted by its "
+            "evidence. Conclude only what holds without them, or nothing.",
         )
     return None
 

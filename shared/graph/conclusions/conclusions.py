@@ -3,24 +3,26 @@
 from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date
 from typing import Any, Final, Literal
 from uuid import UUID
 
 from shared.database import ids
-from shared.database.statements import (
-    BoundQuery,
-    CompiledStatement,
-    Executor,
-    InTransaction,
-    PendingResult,
-    RoundTrip,
-)
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, PendingResult
+from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
-from shared.graph import nodes, upsert
-from shared.graph.conclusions import citation_index, positions, rules
-from shared.graph.conclusions.basis import Basis, basis_query
+from shared.graph import elements, upsert
+from shared.graph.conclusions import citation_index, rules
+from shared.graph.conclusions.basis import (
+    NOTHING_TO_REPLACE,
+    Basis,
+    Position,
+    basis_query,
+    contradiction,
+    find_subject,
+    not_a_subject,
+)
 from shared.graph.conclusions.citations import (
     MIN_ANALYSES,
     parse_citations,
@@ -39,7 +41,7 @@ from shared.graph.scope import IS_OWNED_SQL, GraphScope, shared_retraction_lock
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
-from shared.workflow.iterations import CLOCK, database_time
+from shared.workflow.agent_clock import AgentClock, agent_clock
 
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
@@ -53,7 +55,7 @@ _SETTINGS: Final = CompiledStatement("""
 class Lookups:
     """What conclusions look up; see `ask_lookups`."""
 
-    now: datetime
+    clock: AgentClock
     basis: Basis
     mission: str
     allows_one_analysis: bool
@@ -64,7 +66,7 @@ class Lookups:
 
 
 async def add_analysis(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     *,
     name: str,
@@ -82,12 +84,12 @@ async def add_analysis(
     """
     properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(session, scope, ANALYSIS_TYPE, name, properties)
-    properties |= _forecast_terms(confidence, horizon, lookups.now)
+    properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
     return await _add_conclusion(session, scope, ANALYSIS_TYPE, name, properties, lookups)
 
 
 async def add_advice(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     *,
     name: str,
@@ -98,20 +100,25 @@ async def add_advice(
     horizon: str,
     invalidation: str,
     replaces: UUID | None = None,
+    subject: UUID | None = None,
 ) -> UUID:
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong.
-    `replaces` is advice of this run. Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a
-    number or name does not follow from what is cited, a single analysis is cited and the agent's owner does not allow that,
-    or advice of the same run has another action for the same subject and is not replaced.
+    `replaces` is advice of this run, `subject` a node that the cited analyses rest on.
+
+    Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow from
+    what is cited, a single analysis is cited and the agent's owner does not allow that, or advice of the same run has
+    another action for the same subject, or for what may be the same, and is not replaced.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(session, scope, ADVICE_TYPE, name, properties)
-    properties |= _forecast_terms(confidence, horizon, lookups.now)
+    properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
     properties["invalidation"] = validate_invalidation(invalidation)
     if replaces is not None:
         properties["replaces"] = str(replaces)
+    if subject is not None:
+        properties["subject"] = str(subject)
     replaced = await _refuse_contradiction(session, scope, normalize_name(name), properties)
     advice_id = await _add_conclusion(session, scope, ADVICE_TYPE, name, properties, lookups)
     title = f"{action}: {normalize_name(name)}"
@@ -119,15 +126,15 @@ async def add_advice(
     return advice_id
 
 
-def _forecast_terms(confidence: float, horizon: str | None, now: datetime) -> Json:
+def _forecast_terms(confidence: float, horizon: str | None, today: date) -> Json:
     terms: Json = {"confidence": validate_confidence(confidence)}
     if horizon is not None:
-        terms["horizon"] = parse_horizon(horizon, now.astimezone(UTC).date()).isoformat()
+        terms["horizon"] = parse_horizon(horizon, today).isoformat()
     return terms
 
 
 async def _add_conclusion(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     type_name: str,
     name: str,
@@ -154,13 +161,13 @@ async def _add_conclusion(
         "confidence": limit_confidence(
             properties["confidence"], basis.sites(cited_ids, lookups.domains)
         ),
-        "generated_at": format_utc(lookups.now),
+        "generated_at": format_utc(lookups.clock.now),
     }
     owner_names = _check_grounding(
         type_name, name, properties, basis.elements(cited_ids), lookups.mission
     )
     accepted_by = rules.accepted_by(owner_names, min_analyses if type_name == ADVICE_TYPE else None)
-    node = nodes.new_columns(
+    node = elements.new_columns(
         scope, type_name=type_name, name=name, properties=properties, rules=accepted_by
     )
     node_id: UUID = node["id"]
@@ -182,7 +189,7 @@ _ADVICE_OF_RUN: Final = CompiledStatement(f"""
 
 
 async def _refuse_contradiction(
-    session: InTransaction, scope: GraphScope, name: str, properties: Json
+    session: Transaction, scope: GraphScope, name: str, properties: Json
 ) -> str:
     """The title of the advice that this one replaces; empty if it replaces none.
 
@@ -198,30 +205,38 @@ async def _refuse_contradiction(
             for node_id, node in buffer.written_nodes.items()
             if node["type"] == ADVICE_TYPE
         }
-    if not existing:
+    if not existing and "subject" not in properties:
         if properties.get("replaces"):
-            raise ToolRefusalError(positions.NOTHING_TO_REPLACE)
+            raise ToolRefusalError(NOTHING_TO_REPLACE)
         return ""
     own_id = ids.node_id(scope.agent_id, ADVICE_TYPE, name)
     all_advice = {**existing, own_id: (name, properties)}
     cited = {key: citation_index.cited_ids(each) for key, (_, each) in all_advice.items()}
     basis = await basis_query(
         scope, {each for cited_ids in cited.values() for each in cited_ids}
-    ).answer(session)
+    ).execute(session)
+    nodes_below = {key: basis.subjects(cited[key]) for key in all_advice}
+    names = {node.id: node.names[0] for node in nodes_below[own_id]}
+    if "subject" in properties and UUID(properties["subject"]) not in names:
+        raise ToolRefusalError(not_a_subject(names))
     all_positions = {
-        key: positions.Position(
+        key: Position(
             key,
             title,
             each["action"],
-            positions.subject_of(title, each["summary"], basis.subjects(cited[key])),
-            UUID(each["replaces"]) if each.get("replaces") else None,
+            find_subject(_id_in(each, "subject"), title, nodes_below[key]),
+            _id_in(each, "replaces"),
         )
         for key, (title, each) in all_advice.items()
     }
     own = all_positions.pop(own_id)
-    if reason := positions.contradiction(own, all_positions.values()):
+    if reason := contradiction(own, all_positions.values(), names):
         raise ToolRefusalError(reason)
     return "" if own.replaces is None else existing[own.replaces][0]
+
+
+def _id_in(properties: Json, key: str) -> UUID | None:
+    return UUID(properties[key]) if properties.get(key) else None
 
 
 def _check_grounding(
@@ -237,7 +252,7 @@ def _check_grounding(
 
 
 def ask_lookups(
-    trip: RoundTrip, scope: GraphScope, type_name: str, texts: Iterable[tuple[str, str, str]]
+    batch: Batch, scope: GraphScope, type_name: str, texts: Iterable[tuple[str, str, str]]
 ) -> PendingResult[Lookups]:
     """Asks for what conclusions with these names, summaries and contents look up, under the lock that keeps retractions
     out.
@@ -247,14 +262,14 @@ def ask_lookups(
         cited_ids.update(parse_citations(content.strip(), one_line(summary)).ids())
         with suppress(ToolRefusalError):
             named.add(ids.node_id(scope.agent_id, type_name, normalize_name(name)))
-    trip.ask(shared_retraction_lock(scope.agent_id))
-    now = trip.ask(CLOCK)
-    settings = trip.ask(BoundQuery(_SETTINGS, scope.sql_params, lambda rows: rows[0]))
-    basis = trip.ask(basis_query(scope, cited_ids))
-    existing = trip.ask(nodes.existing_ids(scope, named))
-    return trip.then(
+    batch.add(shared_retraction_lock(scope.agent_id))
+    clock = batch.add(agent_clock(scope.agent_id))
+    settings = batch.add(BoundQuery(_SETTINGS, scope.sql_params, lambda rows: rows[0]))
+    basis = batch.add(basis_query(scope, cited_ids))
+    existing = batch.add(elements.existing_ids(scope, named))
+    return batch.then(
         lambda: Lookups(
-            now.value,
+            clock.value,
             basis.value,
             settings.value.mission,
             settings.value.advice_from_one_analysis,
@@ -265,27 +280,27 @@ def ask_lookups(
 
 
 async def _look_up(
-    session: InTransaction, scope: GraphScope, type_name: str, name: str, properties: Json
+    session: Transaction, scope: GraphScope, type_name: str, name: str, properties: Json
 ) -> Lookups:
     """What was looked up for all conclusions of an answer, or else for this one."""
     buffer = upsert.element_buffer(session)
     lookups: Lookups | None = None if buffer is None else buffer.lookups.get(Lookups)
     if lookups is not None:
         return lookups
-    trip = RoundTrip()
+    batch = Batch()
     texts = [(name, properties["summary"], properties["content"])]
-    pending = ask_lookups(trip, scope, type_name, texts)
-    await trip.make(session)
+    pending = ask_lookups(batch, scope, type_name, texts)
+    await batch.execute(session)
     return pending.value
 
 
 async def _load_basis(
-    session: InTransaction, scope: GraphScope, cited_ids: Sequence[UUID], lookups: Lookups
+    session: Transaction, scope: GraphScope, cited_ids: Sequence[UUID], lookups: Lookups
 ) -> Basis:
     buffer = upsert.element_buffer(session)
     if buffer is None or buffer.written_nodes.keys().isdisjoint(cited_ids):
         return lookups.basis
-    return await basis_query(scope, cited_ids).answer(session)
+    return await basis_query(scope, cited_ids).execute(session)
 
 
 _NOTIFY: Final = CompiledStatement("""
@@ -305,7 +320,7 @@ select :message_id,
 
 
 async def _notify_owner(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     advice_id: UUID,
     title: str,
@@ -328,12 +343,6 @@ async def _notify_owner(
         "content": f"**{title}**\n\n{summary}\n\n{properties['content']}",
     }
     await _NOTIFY.run(session, params)
-
-
-async def database_date(session: Executor) -> date:
-    """The database's current date (UTC)."""
-    now: datetime = await database_time(session)
-    return now.astimezone(UTC).date()
 
 
 def forecast_fields(properties: Json | None, day: date) -> dict[str, Any]:

@@ -7,19 +7,20 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import Select, Text, and_, cast, exists, false, func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import aliased
 
 from shared.database.pagination import Keyset, paginate
 from shared.database.tables import Doubt, GraphNode
+from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.citations import Citation, parse_citations
-from shared.graph.conclusions.conclusions import database_date, forecast_fields
+from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.labels import Label
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
 from shared.schemas.base import CitationResponse, ConclusionResponse, Page, PageRequest
+from shared.workflow.agent_clock import agent_clock
 
 VERDICT_PROPERTIES: Final = {ANALYSIS_TYPE: "type", ADVICE_TYPE: "action"}
 """The property that holds the verdict: `observation` or `pattern`; `BUY`, `SELL` or `HOLD`."""
@@ -41,7 +42,7 @@ EVERY_CONCLUSION: Final = ConclusionFilter()
 
 
 async def list_conclusions(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     type_name: str,
     page_request: PageRequest,
@@ -59,7 +60,7 @@ async def list_conclusions(
         statement = statement.where(is_doubted if only.doubted else ~is_doubted)
     if only.expired is not None:
         # ISO dates are in the order of their texts.
-        today = (await database_date(session)).isoformat()
+        today = (await agent_clock(scope.agent_id).execute(session)).today.isoformat()
         horizon = GraphNode.properties["horizon"].astext
         is_expired = func.coalesce(horizon < today, false())
         statement = statement.where(is_expired if only.expired else ~is_expired)
@@ -69,7 +70,7 @@ async def list_conclusions(
 
 
 async def get_conclusion(
-    session: AsyncSession, scope: GraphScope, type_name: str, node_id: UUID
+    session: Transaction, scope: GraphScope, type_name: str, node_id: UUID
 ) -> ConclusionResponse | None:
     """Load one conclusion; None if the agent has none of that id and type."""
     node = await session.scalar(_select_of_type(scope, type_name).where(GraphNode.id == node_id))
@@ -82,7 +83,7 @@ def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
     )
 
 
-async def replaced_by(session: AsyncSession, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
+async def replaced_by(session: Transaction, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
     """The name of the advice that replaces each one; those that none replaces are left out."""
     if not advice_ids:
         return {}
@@ -102,18 +103,18 @@ async def replaced_by(session: AsyncSession, advice_ids: Sequence[UUID]) -> Mapp
 
 
 async def _views(
-    session: AsyncSession, scope: GraphScope, nodes: Sequence[GraphNode]
+    session: Transaction, scope: GraphScope, nodes: Sequence[GraphNode]
 ) -> list[ConclusionResponse]:
     citations = [parse_citations(node.properties["content"]).citations for node in nodes]
     cited = {citation.id for node_citations in citations for citation in node_citations}
     names = await labels.load_labels(session, scope, cited)
-    day = await database_date(session)
+    clock = await agent_clock(scope.agent_id).execute(session)
     node_ids = [node.id for node in nodes]
     doubted = await doubts.doubted_since(session, node_ids)
     advice_ids = [node.id for node in nodes if node.type == ADVICE_TYPE]
     replaced = await replaced_by(session, advice_ids)
     return [
-        _view(node, node_citations, names, day, doubted.get(node.id), replaced.get(node.id))
+        _view(node, node_citations, names, clock.today, doubted.get(node.id), replaced.get(node.id))
         for node, node_citations in zip(nodes, citations, strict=True)
     ]
 

@@ -2,9 +2,17 @@
 
 from shared.graph.context.history import analyses_query, ask_nodes, is_id, resolve_references
 from shared.graph.context.named import FreshNode, fresh_nodes, named_nodes
-from shared.graph.context.pinned import PinnedSurveys, Survey
-from shared.graph.context.survey import FOLDED, PAGES_READ, ask_survey, build_survey, section_lines
-from shared.graph.context.written import written_lines
+from shared.graph.context.survey import (
+    FOLDED,
+    PAGES_READ,
+    PinnedSurveys,
+    Survey,
+    ask_survey,
+    build_survey,
+    section_lines,
+    without_types,
+    written_lines,
+)
 
 __all__ = [
     "FOLDED",
@@ -21,5 +29,6 @@ __all__ = [
     "named_nodes",
     "resolve_references",
     "section_lines",
+    "without_types",
     "written_lines",
 ]

@@ -7,23 +7,17 @@ from itertools import chain
 from typing import Final
 from uuid import UUID
 
-from shared.database.statements import (
-    BoundQuery,
-    CompiledStatement,
-    Executor,
-    RoundTrip,
-    Row,
-)
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, Executor, Row
 from shared.database.tables.graph import NAME_IN_SMALL
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
 from shared.graph.context import recent
 from shared.graph.context.recent import NodeFacts
+from shared.graph.elements import existing_ids
 from shared.graph.entity_resolution.redirects import (
     current_ids,
     has_redirect,
     resolve_redirects,
 )
-from shared.graph.nodes import existing_ids
 from shared.graph.prompt_format import (
     edge_line,
     node_line,
@@ -31,10 +25,12 @@ from shared.graph.prompt_format import (
     truncate_text,
     truncate_to_budget,
 )
-from shared.graph.retrieval import traversal
+from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
+from shared.urls import urls_in
+from shared.workflow.agent_clock import shown_time_sql
 from shared.workflow.investigations import NotFoundRequest, OpenRequest
 
 _MAX_QUERIES: Final = 60
@@ -67,7 +63,8 @@ def request_lines(requests: Sequence[OpenRequest]) -> list[str]:
 
 
 _NEWEST_QUERIES: Final = CompiledStatement(f"""
-    select newest.number, steps.input, steps.status, steps.result, steps.ended_at
+    select newest.number, steps.input, steps.status, steps.result,
+      {shown_time_sql("steps.ended_at")} as ended_at
     from steps join (
         select id, number from iterations
         where agent_id = {OWNED_AGENT_ID_SQL} order by number desc limit :most
@@ -107,12 +104,26 @@ def _describe_outcome(step: Row) -> str:
 
 def _not_found(step: Row) -> str:
     statements = (step.result or {}).get("not_found")
-    return f" (not found: {truncate_text(one_line(' '.join(statements)))})" if statements else ""
+    parts = [f"not found: {truncate_text(one_line(' '.join(statements)))}"] if statements else []
+    parts += [f"not read: {url}" for url in _unread(step)]
+    return f" ({'; '.join(parts)})" if parts else ""
 
 
 def lacks_something(query: Row) -> bool:
-    """Returns true if the completed query wrote nothing, or its document says that data was not found."""
-    return bool((query.result or {}).get("not_found")) or not _has_written(query)
+    """Returns true if the completed query wrote nothing, did not read a page that its objective names, or did not find
+    or answer all that it was for.
+    """
+    result = query.result or {}
+    has_gap = bool(result.get("not_found") or result.get("unanswered") or _unread(query))
+    return has_gap or not _has_written(query)
+
+
+def _unread(query: Row) -> Sequence[str]:
+    """Addresses in the objective of a completed query whose pages it did not read."""
+    if query.status != StepStatus.COMPLETED:
+        return []
+    read = (query.result or {}).get("read", ())
+    return [url for url in urls_in(query.input.get("objective", "")) if url not in read]
 
 
 def _has_written(query: Row) -> bool:
@@ -154,10 +165,10 @@ async def resolve_references(
     ids_by_reference = {each: node_id for each in within_limit if (node_id := _parse_id(each))}
     ids = set(ids_by_reference.values())
     names = {_normalize_name(each) for each in within_limit - ids_by_reference.keys()}
-    trip = RoundTrip()
-    existing = trip.ask(existing_ids(scope, ids)) if ids else None
-    by_name = trip.ask(_nodes_by_name(scope, names)) if names else None
-    await trip.make(session)
+    batch = Batch()
+    existing = batch.add(existing_ids(scope, ids)) if ids else None
+    by_name = batch.add(_nodes_by_name(scope, names)) if names else None
+    await batch.execute(session)
     current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
     named = by_name.value if by_name else {}
 
@@ -200,7 +211,7 @@ async def _follow_merges(
     """The current id of each given id that belongs to a node, following merges."""
     redirected = await current_ids(session, scope, set(ids) - existing)
     targets = (
-        await existing_ids(scope, redirected.values()).answer(session) if redirected else set()
+        await existing_ids(scope, redirected.values()).execute(session) if redirected else set()
     )
     return {node_id: node_id for node_id in existing} | {
         old_id: node_id for old_id, node_id in redirected.items() if node_id in targets
@@ -229,26 +240,26 @@ _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
 def ask_nodes(
-    trip: RoundTrip, scope: GraphScope, ids: Sequence[UUID]
+    batch: Batch, scope: GraphScope, ids: Sequence[UUID]
 ) -> Callable[[Executor], Awaitable[str]]:
     """The lines for `<relevant_nodes>`: the nodes in full, their edges, and the neighbours shortened.
 
-    Ids that are not nodes of this agent are skipped. Empty if none is left. The first statements are part of `trip`; when
+    Ids that are not nodes of this agent are skipped. Empty if none is left. The first statements are part of `batch`; when
     it has been made, the returned function makes the rest.
     """
     if not ids:
         return _no_nodes
-    is_moved = trip.ask(has_redirect(scope, ids))
-    found = trip.ask(recent.nodes_by_ids(scope, ids))
-    linked = trip.ask(traversal.incident_query(scope, set(ids), _MAX_EDGES))
+    is_moved = batch.add(has_redirect(scope, ids))
+    found = batch.add(recent.nodes_by_ids(scope, ids))
+    linked = batch.add(query.incident_query(scope, set(ids), _MAX_EDGES))
 
     async def describe(session: Executor) -> str:
         nodes, links = _in_order(found.value, ids), linked.value
         if is_moved.value or len(nodes) < len(set(ids)):
             current = await resolve_redirects(session, scope, ids)
-            nodes = _in_order(await recent.nodes_by_ids(scope, current).answer(session), current)
+            nodes = _in_order(await recent.nodes_by_ids(scope, current).execute(session), current)
             node_ids = [node.id for node in nodes]
-            links = await traversal.incident_edges(session, scope, node_ids, _MAX_EDGES)
+            links = await query.incident_edges(session, scope, node_ids, _MAX_EDGES)
         return await _describe(session, scope, nodes, links) if nodes else ""
 
     return describe
@@ -262,16 +273,16 @@ async def _describe(
     session: Executor,
     scope: GraphScope,
     nodes: Sequence[NodeFacts],
-    links: Sequence[traversal.Link],
+    links: Sequence[query.Link],
 ) -> str:
     node_ids = {node.id for node in nodes}
     # In the order of the edges below: the most recently updated first.
     ends = dict.fromkeys(end for link in links for end in (link.source_id, link.target_id))
     shown = [end for end in ends if end not in node_ids][:_MAX_NEIGHBOURS]
-    trip = RoundTrip()
-    edges = trip.ask(recent.edges_by_ids(scope, [link.id for link in links]))
-    neighbours = trip.ask(recent.nodes_by_ids(scope, shown))
-    await trip.make(session)
+    batch = Batch()
+    edges = batch.add(recent.edges_by_ids(scope, [link.id for link in links]))
+    neighbours = batch.add(recent.nodes_by_ids(scope, shown))
+    await batch.execute(session)
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
         *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),

@@ -9,6 +9,7 @@ from typing import Final
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables.graph import NAME_IN_SMALL
+from shared.graph.entity_resolution.normalization import normalize_key
 from shared.graph.prompt_format import node_line, truncate_text, truncate_to_budget
 from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
@@ -17,6 +18,9 @@ from shared.tools import Json
 MAX_WORDS: Final = 7
 """Words of a name. Longer names are not found."""
 MAX_PHRASES: Final = 3_000
+"""That begin with a capital or a digit."""
+MAX_SMALL_PHRASES: Final = 6_000
+"""That begin with a small letter."""
 MAX_NODES: Final = 40
 TOKENS: Final = 1_900
 _SUMMARY_CHARS: Final = 120
@@ -31,7 +35,23 @@ _NAMED_SQL: Final = f"""
       and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
     order by created_at, name, id limit {MAX_NODES}
     """
-_NAMED: Final = CompiledStatement(f"select type, name, properties {_NAMED_SQL}")
+# Each type's names are looked up by their keys, which the index has in this order.
+_MENTIONED: Final = CompiledStatement(f"""
+    with mentioned as (
+      select id from graph_nodes
+      where agent_id = {OWNED_AGENT_ID_SQL} and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
+      union
+      select held.node_id from graph_node_types as of_type cross join lateral (
+        select node_id from graph_names
+        where agent_id = of_type.agent_id and type = of_type.name and key = any(cast(:keys as text[]))
+      ) as held
+      where of_type.agent_id = {OWNED_AGENT_ID_SQL}
+    )
+    select node.type, node.name, node.properties from mentioned cross join lateral (
+      select * from graph_nodes where id = mentioned.id and {IS_SUPPORTED_SQL} limit 1
+    ) as node
+    order by node.created_at, node.name, node.id limit {MAX_NODES}
+    """)
 _FRESH: Final = CompiledStatement(f"""
     select type, name, properties, array(
       select distinct key
@@ -54,13 +74,18 @@ class FreshNode:
 
 
 def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
-    """The lines for `<known_nodes>`: nodes whose names `text` mentions, in the order in which they were created.
+    """The lines for `<known_nodes>`: nodes whose names or aliases `text` mentions, in the order of their creation.
 
-    Each has the beginning of its summary and the names of further properties. Conclusions are not among them.
+    The case of the letters does not matter; an alias must begin with a capital or a digit. Each node has the beginning of
+    its summary and the names of further properties. Conclusions are not among them.
     """
-    return BoundQuery(
-        _NAMED, {**scope.sql_params, "phrases": list(phrases(text))}, partial(_lines, scope)
-    )
+    capitalized = list(dict.fromkeys(_phrases(text, is_small=False)))[:MAX_PHRASES]
+    small = list(dict.fromkeys(_phrases(text, is_small=True)))[:MAX_SMALL_PHRASES]
+    named = {
+        "phrases": [phrase.lower() for phrase in (*capitalized, *small)],
+        "keys": [normalize_key(phrase) for phrase in capitalized],
+    }
+    return BoundQuery(_MENTIONED, {**scope.sql_params, **named}, partial(_lines, scope))
 
 
 def fresh_nodes(
@@ -78,14 +103,16 @@ def fresh_nodes(
 
 def phrases(text: str) -> Sequence[str]:
     """What can be a name in `text`, in small letters: up to MAX_WORDS words, of which the first has a capital or a digit."""
-    return list(dict.fromkeys(phrase.lower() for phrase in _phrases(text)))[:MAX_PHRASES]
+    found = _phrases(text, is_small=False)
+    return list(dict.fromkeys(phrase.lower() for phrase in found))[:MAX_PHRASES]
 
 
-def _phrases(text: str) -> Iterator[str]:
+def _phrases(text: str, *, is_small: bool) -> Iterator[str]:
+    """Up to MAX_WORDS words each; of the first, `is_small` says whether it begins with a small letter."""
     for part in _BREAK.split(text):
         places = [match.span() for match in _WORD.finditer(part)]
         for first, (start, _) in enumerate(places):
-            if not (part[start].isupper() or part[start].isdigit()):
+            if is_small == (part[start].isupper() or part[start].isdigit()):
                 continue
             for _, end in places[first : first + MAX_WORDS]:
                 yield part[start:end]

@@ -20,6 +20,7 @@ from shared.graph.scope import (
 )
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
+from shared.workflow.agent_clock import ARCHIVE_END_SQL
 
 _MAX_NODES_SCANNED: Final = 1_000
 """Facts are searched among this many of the newest nodes, which include conclusions."""
@@ -106,8 +107,8 @@ _IN_GROUP: Final = CompiledStatement(f"""
     """)
 _PAGES: Final = CompiledStatement(f"""
     select url, (select barred_domains from agents where id = sources.agent_id) as barred from sources
-    where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null
-    order by fetched_at desc limit :most
+    where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null and (published > {ARCHIVE_END_SQL}) is not true
+    order by fetched_at desc, url limit :most
     """)
 _NODES_BY_IDS: Final = CompiledStatement(
     f"select {_NODE_COLUMNS} from graph_nodes"
@@ -134,8 +135,9 @@ def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
 
 
 def settled_names(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
-    """Like `names_in_order`. Of more than `limit` nodes, those that were not updated for the longest time: they stay the
-    same while the graph grows.
+    """Type and name of nodes that are not conclusions, in an order that is stable while the graph grows.
+
+    Of more than `limit` nodes, those that were not updated for the longest time.
     """
     return BoundQuery(_SETTLED_NAMES, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
@@ -159,14 +161,14 @@ def names_in_group(
 
 
 def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[str]]:
-    """Addresses of the pages that were read last and may be read again, in alphabetical order: pages are read at the same
-    time.
-    """
+    """Addresses of the pages that were read last and may be read again, the newest first."""
     return BoundQuery(
         _PAGES,
         {**scope.sql_params, "most": limit},
-        lambda rows: sorted(
-            {row.url for row in rows if covering_domain(host_of(row.url), row.barred) is None}
+        lambda rows: list(
+            dict.fromkeys(
+                row.url for row in rows if covering_domain(host_of(row.url), row.barred) is None
+            )
         ),
     )
 

@@ -4,19 +4,24 @@ The text is a function of the agent, the state of its graph and the kind of the 
 while the graph does not. What changes seldom stands first, so that requests share their beginnings, which servers cache.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Final
 from uuid import UUID
 
+from shared.agents import contexts
+from shared.agents.contexts import StepGroup
+from shared.database.engine import Database
 from shared.database.statements import (
+    Batch,
     BoundQuery,
     CompiledStatement,
     Executor,
     PendingResult,
-    RoundTrip,
     Row,
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
@@ -30,12 +35,16 @@ from shared.graph.prompt_format import (
     edge_line,
     fit_sections,
     format_age,
+    json_line,
     node_line,
     quote_name,
     schema_summary,
     shorten_properties,
     truncate_text,
+    truncate_to_budget,
 )
+from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
+from shared.graph.provenance.integrity import is_equal
 from shared.graph.scope import (
     IS_SUPPORTED_SQL,
     JOINS_TWO_NODES_SQL,
@@ -43,8 +52,10 @@ from shared.graph.scope import (
     GraphScope,
 )
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
-from shared.workflow import investigations
-from shared.workflow.iterations import CLOCK
+from shared.tools import Json
+from shared.workflow import investigations, steps
+from shared.workflow.agent_clock import agent_clock
+from shared.workflow.iterations import StepRow
 
 DEGREE_LIMIT = 500
 """Counting the edges of a node stops here, in each direction."""
@@ -121,7 +132,9 @@ _GROUP_NAME_CHARS = 30
 _GROUP_BYTES = 45
 FOLDED: Final = "Nodes by type and first letter"
 """Title of an index that is folded."""
-PAGES_READ: Final = "Pages read"
+_NODE_TYPES_TITLE: Final = "Node types"
+_EDGE_TYPES_TITLE: Final = "Edge types"
+PAGES_READ: Final = "Pages read last, the newest first"
 _PAGES = 60
 _MAX_ENDS = 12
 _ANALYSES = 20
@@ -138,30 +151,48 @@ TOKENS_OF_KIND: Final[Mapping[StepKind, int]] = {
 
 
 async def build_survey(
-    session: Executor, scope: GraphScope, kind: StepKind, *, token_budget: int = 6_000
+    session: Executor,
+    scope: GraphScope,
+    kind: StepKind,
+    *,
+    token_budget: int = 6_000,
+    shown: Collection[UUID] = (),
 ) -> str:
     """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
-    trip = RoundTrip()
-    survey = ask_survey(trip, scope, kind, token_budget=token_budget)
-    await trip.make(session)
+    batch = Batch()
+    survey = ask_survey(batch, scope, kind, token_budget=token_budget, shown=shown)
+    await batch.execute(session)
     return survey.value
 
 
 def ask_survey(
-    trip: RoundTrip, scope: GraphScope, kind: StepKind, *, token_budget: int
+    batch: Batch,
+    scope: GraphScope,
+    kind: StepKind,
+    *,
+    token_budget: int,
+    shown: Collection[UUID] = (),
 ) -> PendingResult[str]:
-    """Like `build_survey`, as a part of `trip`."""
+    """Adds the queries of `build_survey` to `batch`. An Adviser's message has the analyses `shown` in full, so that its
+    survey leaves them out.
+    """
     budget = scope.budget_bytes(min(token_budget, TOKENS_OF_KIND.get(kind, token_budget)))
-    sections = _SECTIONS_OF_KIND[kind](trip, scope, budget)
-    return trip.then(lambda: fit_sections([section() for section in sections], budget) or EMPTY)
+    sections = (
+        _ask_conclusions(batch, scope, shows_ids=True, without=shown)
+        if kind == StepKind.ADVISE
+        else _SECTIONS_OF_KIND[kind](batch, scope, budget)
+    )
+    empty = _NO_CONCLUSIONS if kind == StepKind.ADVISE else EMPTY
+    return batch.then(lambda: fit_sections([section() for section in sections], budget) or empty)
 
 
 EMPTY: Final = "The graph is empty."
+_NO_CONCLUSIONS: Final = "There are no earlier analyses and no advice."
 _Sections = Sequence[Callable[[], Section]]
 
 
 def _ask_overview(
-    trip: RoundTrip, scope: GraphScope, budget: int, *, shows_ids: bool = False
+    batch: Batch, scope: GraphScope, budget: int, *, shows_ids: bool = False
 ) -> _Sections:
     """An overview of the whole graph, for plans and conversations. `shows_ids`: for phases that cite its elements.
 
@@ -174,18 +205,18 @@ def _ask_overview(
     # A plan needs what is known of a node, and not its words.
     text_chars = SHORT_TEXT_CHARS if shows_ids else _PLAN_TEXT_CHARS
     most = budget // _MIN_LINE_BYTES
-    clock = trip.ask(CLOCK)
-    nodes = trip.ask(recent.newest_facts(scope, most))
-    stale = trip.ask(recent.stalest_facts(scope, most // 10))
-    edges = trip.ask(recent.newest_edges(scope, most // 3))
-    connected = trip.ask(best_connected(scope, _BEST_CONNECTED))
-    queries = trip.ask(history.recent_query_lines(scope, _QUERY_ITERATIONS))
+    clock = batch.add(agent_clock(scope.agent_id))
+    nodes = batch.add(recent.newest_facts(scope, most))
+    stale = batch.add(recent.stalest_facts(scope, most // 10))
+    edges = batch.add(recent.newest_edges(scope, most // 3))
+    connected = batch.add(best_connected(scope, _BEST_CONNECTED))
+    queries = batch.add(history.recent_query_lines(scope, _QUERY_ITERATIONS))
     return [
-        *_ask_types(trip, scope),
-        *_ask_index(trip, scope, budget, is_folded=not shows_ids),
-        *_ask_conclusions(trip, scope, shows_ids=shows_ids),
+        *_ask_types(batch, scope),
+        *_ask_index(batch, scope, budget, is_folded=not shows_ids),
+        *_ask_conclusions(batch, scope, shows_ids=shows_ids),
         lambda: Section(
-            "Stale nodes", _stale_lines(stale.value, clock.value), rank=6, keep=5, share=0.08
+            "Stale nodes", _stale_lines(stale.value, clock.value.now), rank=6, keep=5, share=0.08
         ),
         lambda: Section(
             "Best connected nodes",
@@ -213,20 +244,20 @@ def _ask_overview(
             keep=10,
             oldest_first=True,
         ),
-        *_ask_requests(trip, scope),
+        *_ask_requests(batch, scope),
         lambda: Section(
             "Recently asked", queries.value, rank=3, keep=60, share=0.2, oldest_first=True
         ),
     ]
 
 
-def _ask_index(trip: RoundTrip, scope: GraphScope, budget: int, *, is_folded: bool) -> _Sections:
+def _ask_index(batch: Batch, scope: GraphScope, budget: int, *, is_folded: bool) -> _Sections:
     """The names of nodes, as many as fit its share of the budget, and if there are more, groups of nodes by their first
     letters. Names that were not updated for the longest time come first: the newest nodes have a section of their own.
     """
     room = int(budget * _INDEX_SHARE)
-    names = trip.ask(recent.settled_names(scope, room // _MIN_NAME_BYTES))
-    groups = trip.ask(recent.name_groups(scope, _FOLDED_NODES)) if is_folded else None
+    names = batch.add(recent.settled_names(scope, room // _MIN_NAME_BYTES))
+    groups = batch.add(recent.name_groups(scope, _FOLDED_NODES)) if is_folded else None
 
     def fitting() -> Sequence[Row]:
         left = room
@@ -248,53 +279,51 @@ def _ask_index(trip: RoundTrip, scope: GraphScope, budget: int, *, is_folded: bo
     return [named, folded]
 
 
-def _ask_research_sections(trip: RoundTrip, scope: GraphScope, _: int) -> _Sections:
+def _ask_research_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
     """Types and names to use, and pages that were read."""
-    names = trip.ask(recent.names_in_order(scope, _NAMES))
-    pages = trip.ask(recent.newest_pages(scope, _PAGES))
+    names = batch.add(recent.names_in_order(scope, _NAMES))
+    pages = batch.add(recent.newest_pages(scope, _PAGES))
     return [
-        *_ask_types(trip, scope, shows_schemas=True),
+        *_ask_types(batch, scope, shows_schemas=True),
         lambda: Section("Nodes by type", _name_lines(names.value), rank=2, keep=20),
-        lambda: Section(
-            PAGES_READ,
-            [f"- {url}" for url in pages.value],
-            rank=3,
-            keep=10,
-        ),
+        lambda: Section(PAGES_READ, [f"- {url}" for url in pages.value], rank=3, keep=10),
     ]
 
 
-def _ask_analysis_sections(trip: RoundTrip, scope: GraphScope, _: int) -> _Sections:
+def _ask_analysis_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
     """What has been concluded and asked for already."""
-    return [_ask_edge_types(trip, scope), _ask_analyses(trip, scope), *_ask_requests(trip, scope)]
+    return [
+        _ask_edge_types(batch, scope),
+        _ask_analyses(batch, scope),
+        *_ask_requests(batch, scope),
+    ]
 
 
-_SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[RoundTrip, GraphScope, int], _Sections]]] = {
+_SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[Batch, GraphScope, int], _Sections]]] = {
     StepKind.OBSERVE: _ask_overview,
-    StepKind.CONVERSE: lambda trip, scope, budget: _ask_overview(
-        trip, scope, budget, shows_ids=True
+    StepKind.CONVERSE: lambda batch, scope, budget: _ask_overview(
+        batch, scope, budget, shows_ids=True
     ),
     StepKind.QUERY: _ask_research_sections,
     StepKind.INSIGHT: _ask_analysis_sections,
-    StepKind.ADVISE: lambda trip, scope, _: _ask_conclusions(trip, scope, shows_ids=True),
 }
 
 
-def _ask_types(trip: RoundTrip, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
+def _ask_types(batch: Batch, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
     """`shows_schemas`: also the properties, for phases that write them."""
-    node_types = trip.ask(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
+    node_types = batch.add(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
     return [
-        lambda: Section("Node types", node_types.value, rank=0, keep=30),
-        _ask_edge_types(trip, scope, shows_schemas=shows_schemas),
+        lambda: Section(_NODE_TYPES_TITLE, node_types.value, rank=0, keep=30),
+        _ask_edge_types(batch, scope, shows_schemas=shows_schemas),
     ]
 
 
 def _ask_edge_types(
-    trip: RoundTrip, scope: GraphScope, *, shows_schemas: bool = False
+    batch: Batch, scope: GraphScope, *, shows_schemas: bool = False
 ) -> Callable[[], Section]:
-    edge_types = trip.ask(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
+    edge_types = batch.add(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
     rank = 1 if shows_schemas else 4
-    return lambda: Section("Edge types", edge_types.value, rank=rank, keep=20)
+    return lambda: Section(_EDGE_TYPES_TITLE, edge_types.value, rank=rank, keep=20)
 
 
 def _types_query(
@@ -333,10 +362,16 @@ def _end(types: Sequence[str]) -> str:
     return "|".join(shown) or "any"
 
 
-def _ask_conclusions(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
-    advice = trip.ask(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
+def _ask_conclusions(
+    batch: Batch,
+    scope: GraphScope,
+    *,
+    shows_ids: bool = False,
+    without: Collection[UUID] = (),
+) -> _Sections:
+    advice = batch.add(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
     return [
-        _ask_analyses(trip, scope, shows_ids=shows_ids),
+        _ask_analyses(batch, scope, shows_ids=shows_ids, without=without),
         lambda: Section(
             "Advice",
             _advice_lines(advice.value, shows_ids=shows_ids),
@@ -347,12 +382,20 @@ def _ask_conclusions(trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = Fa
 
 
 def _ask_analyses(
-    trip: RoundTrip, scope: GraphScope, *, shows_ids: bool = False
+    batch: Batch,
+    scope: GraphScope,
+    *,
+    shows_ids: bool = False,
+    without: Collection[UUID] = (),
 ) -> Callable[[], Section]:
-    analyses = trip.ask(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES))
+    newest = batch.add(recent.newest_of_type(scope, ANALYSIS_TYPE, _ANALYSES + len(without)))
+
+    def analyses() -> list[NodeFacts]:
+        return [node for node in newest.value if node.id not in without][:_ANALYSES]
+
     return lambda: Section(
         "Analyses",
-        _conclusion_lines(analyses.value, "type", shows_ids=shows_ids),
+        _conclusion_lines(analyses(), "type", shows_ids=shows_ids),
         rank=1,
         keep=10,
         oldest_first=True,
@@ -381,8 +424,8 @@ def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bo
     ]
 
 
-def _ask_requests(trip: RoundTrip, scope: GraphScope) -> _Sections:
-    requests = trip.ask(investigations.list_outstanding(scope.agent_id))
+def _ask_requests(batch: Batch, scope: GraphScope) -> _Sections:
+    requests = batch.add(investigations.list_outstanding(scope.agent_id))
     return [
         lambda: Section(
             "Open investigation requests", history.request_lines(requests.value.open), rank=2
@@ -392,6 +435,13 @@ def _ask_requests(trip: RoundTrip, scope: GraphScope) -> _Sections:
             "Answered in part", history.not_found_lines(requests.value.partial), rank=2
         ),
     ]
+
+
+def without_types(text: str) -> str:
+    """Removes the types from the text of a survey, for a phase that writes nothing to the graph."""
+    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
+    titles = (f"## {_NODE_TYPES_TITLE}\n", f"## {_EDGE_TYPES_TITLE}\n")
+    return "".join(part for part in parts if not part.startswith(titles)).rstrip("\n") or EMPTY
 
 
 def section_lines(text: str, title: str) -> list[str]:
@@ -442,3 +492,135 @@ def _stale_lines(nodes: Sequence[NodeFacts], now: datetime) -> list[str]:
         for node in nodes
         if now - node.updated_at > STALE_AFTER
     ]
+
+
+@dataclass(frozen=True)
+class Survey:
+    text: str
+    """For `<graph_context>`."""
+    pinned_for: StepGroup | None
+    """The steps for which the first phase run with it pins it; None if it is pinned."""
+
+
+class PinnedSurveys:
+    """The pinned surveys of steps. Use one instance per handler.
+
+    If none is pinned, it is built, and the first phase run with it pins it. A step that starts meanwhile in the same process
+    waits for it. Processes do not wait for each other: if two of them build different surveys, one is pinned, and the
+    step that was given the other one is retried.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[StepGroup, asyncio.Future[Survey | None]] = {}
+
+    async def load(
+        self,
+        database: Database,
+        executor: Executor,
+        scope: GraphScope,
+        step: StepRow,
+        batch: Batch,
+        *,
+        token_budget: int,
+    ) -> Survey:
+        """The survey of `step`; see `build_survey`. Executes `batch` together with its own first statement."""
+        assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
+        group = StepGroup(step.iteration_id, step.kind, steps.step_round(step))
+        while (pending := self._pending.get(group)) is not None:
+            await batch.execute(executor)
+            batch = Batch()
+            # Several steps wait for it: the cancellation of one must not cancel it for the others.
+            if (ready := await asyncio.shield(pending)) is not None:
+                return ready
+        future = self._pending[group] = asyncio.get_running_loop().create_future()
+        survey: Survey | None = None
+        try:
+            pinned = batch.add(
+                contexts.pinned_text(database, scope.owner_id, scope.agent_id, group)
+            )
+            await batch.execute(executor)
+            if pinned.value is not None:
+                survey = Survey(pinned.value, None)
+            else:
+                text = await build_survey(
+                    executor, scope, StepKind(step.kind), token_budget=token_budget
+                )
+                survey = Survey(text, group)
+            return survey
+        finally:
+            # None if it failed: then the next waiting step builds it.
+            del self._pending[group]
+            future.set_result(survey)
+
+
+MAX_ELEMENTS: Final = 80
+TOKENS: Final = 1_200
+_VALUE_CHARS: Final = (160, 80, 40)
+"""Of a value: as many as let all elements fit."""
+
+_WRITTEN: Final = CompiledStatement(f"""
+with wrote as (
+  select evidence.node_id, evidence.edge_id, max(learned_at) as at, jsonb_agg(
+    jsonb_build_object('claims', claims,
+      'as_of', cast(cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as text))
+    order by as_of, evidence.id) as evidence
+  from steps join evidence on evidence.step_id = steps.id
+  where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
+    and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
+  group by 1, 2
+)
+select wrote.node_id, wrote.edge_id, wrote.evidence, coalesce(node.type, edge.type) as type, node.name,
+  coalesce(node.properties, edge.properties) as properties,
+  origin.name as source, target.name as target
+from wrote
+left join graph_nodes as node on node.id = wrote.node_id and node.unsupported_since is null
+left join graph_edges as edge on edge.id = wrote.edge_id and edge.unsupported_since is null
+left join graph_nodes as origin on origin.id = edge.source_id
+left join graph_nodes as target on target.id = edge.target_id
+where coalesce(node.id, edge.id) is not null
+order by wrote.edge_id is not null, wrote.at, coalesce(node.id, edge.id) limit {MAX_ELEMENTS}
+""")
+
+
+def written_lines(scope: GraphScope) -> BoundQuery[str]:
+    """The nodes and edges that the queries of the scope's iteration have written, nodes first, each with the values that it
+    was given and the dates as of which they hold. Values that newer ones supersede are left out.
+    """
+
+    def read(rows: Sequence[Row]) -> str:
+        budget = scope.budget_bytes(TOKENS)
+        held = [(row, values) for row in rows if (values := _held_values(row))]
+        for most_chars in _VALUE_CHARS:
+            lines = [_line(row, values, most_chars) for row, values in held]
+            if sum(byte_length(line) + 1 for line in lines) <= budget:
+                break
+        return truncate_to_budget(lines, budget)
+
+    return BoundQuery(_WRITTEN, {**scope.sql_params, "of_iteration": scope.iteration_id}, read)
+
+
+def _held_values(row: Row) -> dict[str, Json]:
+    """The claims that the element's properties follow, by date; those that support only the element have no values."""
+    values: dict[str, Json] = {}
+    for each in row.evidence:
+        held = {
+            name: value
+            for name, value in each["claims"].items()
+            if name in row.properties and is_equal(row.properties[name], value)
+        }
+        if held or not each["claims"]:
+            values.setdefault(each["as_of"] or "date unknown", {}).update(held)
+    return values
+
+
+def _line(row: Row, values: Mapping[str, Json], most_chars: int) -> str:
+    line = (
+        node_line(row.node_id, row.type, row.name)
+        if row.edge_id is None
+        else edge_line(row.edge_id, row.type, row.source, row.target)
+    )
+    dated = [
+        f"{json_line(shorten_properties(claims, most_chars))} ({date})" if claims else f"({date})"
+        for date, claims in values.items()
+    ]
+    return f"{line} {'; '.join(dated)}"

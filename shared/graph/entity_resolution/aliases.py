@@ -9,12 +9,16 @@ from typing import Any, Final
 from uuid import UUID
 
 import orjson
-from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, InTransaction, json_text
-from shared.database.tables import GraphName
+from shared.database.statements import (
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    json_text,
+    uuid_array,
+)
+from shared.database.transaction import Transaction
 from shared.graph import upsert
 from shared.graph.entity_resolution import candidates, normalization
 from shared.graph.entity_resolution.candidates import (
@@ -22,8 +26,10 @@ from shared.graph.entity_resolution.candidates import (
     key_columns,
     neighbour_keys_sql,
 )
+from shared.graph.grounding.names import find_mentions
 from shared.graph.prompt_format import quote_name
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.provenance.evidence import UngroundedError, VerifiedQuote, ground_quotes
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name
 from shared.tools import Json, ToolRefusalError
 
@@ -176,9 +182,7 @@ class Resolution:
     missing_rows: Sequence[Row]
 
 
-async def resolve_name(
-    session: InTransaction, scope: GraphScope, request: NameRequest
-) -> Resolution:
+async def resolve_name(session: Transaction, scope: GraphScope, request: NameRequest) -> Resolution:
     """Resolve a request to its node: the one that owns the name, else one that is yet to be written.
 
     Reserves nothing; the caller holds the write lock. Raises ToolRefusalError if an alias belongs to another node, or the
@@ -202,25 +206,24 @@ async def resolve_name(
     return Resolution(node, [name_row(scope, *item, node.node_id) for item in missing_names])
 
 
-async def list_names(session: AsyncSession, scope: GraphScope, node_id: UUID) -> list[str]:
+_NAMES_OF_NODES: Final = CompiledStatement(f"""
+select node_id, key, name from graph_names
+where node_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL} order by created_at, key
+""")
+
+
+async def list_names(session: Transaction, scope: GraphScope, node_id: UUID) -> list[str]:
     """List the names of a node as written, oldest first."""
-    rows = await session.scalars(
-        select(GraphName.name)
-        .where(GraphName.agent_id == scope.owned_agent_id(), GraphName.node_id == node_id)
-        .order_by(GraphName.created_at, GraphName.key)
-    )
-    return list(rows)
+    by_key = (await list_names_by_node(session, scope, [node_id])).get(node_id, {})
+    return list(by_key.values())
 
 
 async def list_names_by_node(
-    session: AsyncSession, scope: GraphScope, node_ids: Collection[UUID]
+    session: Transaction, scope: GraphScope, node_ids: Collection[UUID]
 ) -> dict[UUID, dict[str, str]]:
     """The names of many nodes by key; nodes without names are left out."""
-    rows = await session.execute(
-        select(GraphName.node_id, GraphName.key, GraphName.name)
-        .where(GraphName.agent_id == scope.owned_agent_id(), GraphName.node_id.in_(node_ids))
-        .order_by(GraphName.created_at, GraphName.key)
-    )
+    params = {**scope.sql_params, "ids": uuid_array(node_ids)}
+    rows = await _NAMES_OF_NODES.rows(session, params)
     names_by_node: dict[UUID, dict[str, str]] = {}
     for node_id, key, name in rows:
         names_by_node.setdefault(node_id, {})[key] = name
@@ -257,11 +260,11 @@ def request_keys(request: NameRequest) -> RequestKeys:
     return RequestKeys(request, (type_name, normalized.key), implied, aliases)
 
 
-async def _look_up(session: InTransaction, scope: GraphScope, keys: RequestKeys) -> NameLookup:
+async def _look_up(session: Transaction, scope: GraphScope, keys: RequestKeys) -> NameLookup:
     buffer = upsert.element_buffer(session)
     lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(NameLookup)
     if buffer is None or lookup is None or keys.lookup_key not in lookup.looked_up:
-        return await names_query(scope, [keys]).answer(session)
+        return await names_query(scope, [keys]).execute(session)
     owners, neighbours = dict(lookup.owners), dict(lookup.neighbours.get(keys.main, {}))
     for (type_name, key), (node_id, name) in buffer.written_names.items():
         owners[type_name, key] = ResolvedNode(node_id, name)
@@ -271,7 +274,7 @@ async def _look_up(session: InTransaction, scope: GraphScope, keys: RequestKeys)
 
 
 async def _refuse_duplicates(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     keys: RequestKeys,
     neighbours: Mapping[str, str],
@@ -308,3 +311,66 @@ def _refuse_foreign_aliases(
                 f"aliases: {quote_name(alias)} is a name of [node:{owner.node_id}] {quote_name(owner.name)}. If that is the "
                 "same thing, add it under that name; if not, leave the alias out."
             )
+
+
+_NAMES: Final = CompiledStatement(f"""
+    select node_id, name from graph_names
+    where agent_id = {OWNED_AGENT_ID_SQL} and node_id = any(cast(:nodes as uuid[]))
+    """)
+
+_MAX_SHOWN_CHARS: Final = 100
+
+End = tuple[UUID, list[str], bool]
+"""A node, names that are known of it, and whether it is stored, and may have more."""
+
+
+async def ground(
+    session: Transaction, scope: GraphScope, quotes: Sequence[VerifiedQuote], ends: Sequence[End]
+) -> list[VerifiedQuote]:
+    """`ground_quotes` for a node, or for the two ends of an edge. Looks up more names only if those given do not do."""
+    is_edge = len(ends) > 1
+    try:
+        return ground_quotes(quotes, [names for _, names, _ in ends], is_edge=is_edge)
+    except UngroundedError:
+        stored = [node_id for node_id, _, is_stored in ends if is_stored]
+        if not stored:
+            raise
+        more = await _load_names(session, scope, stored)
+        if not any(more.values()):
+            raise
+        return ground_quotes(
+            quotes,
+            [[*names, *more.get(node_id, ())] for node_id, names, _ in ends],
+            is_edge=is_edge,
+        )
+
+
+def refuse_unquoted_aliases(
+    quotes: Sequence[VerifiedQuote], aliases: Iterable[str], known: Sequence[str]
+) -> None:
+    """Raises ToolRefusalError for an alias that neither the quotes nor their pages' titles and headings have.
+
+    `known` are names of the node, whose initials need no quote.
+    """
+    texts = [text for each in quotes for text in (each.passage.quote, *each.passage.surroundings)]
+    initials = {_initials(name) for name in known}
+    for alias in aliases:
+        is_quoted = any(find_mentions(alias, text) for text in texts)
+        if not is_quoted and alias not in initials:
+            raise ToolRefusalError(
+                f"aliases: {alias[:_MAX_SHOWN_CHARS]!r} is not in the quotes; cite a sentence that has it, or leave it out."
+            )
+
+
+def _initials(name: str) -> str:
+    return "".join(word[0] for word in name.split() if word[0].isupper())
+
+
+async def _load_names(
+    session: Executor, scope: GraphScope, node_ids: Collection[UUID]
+) -> dict[UUID, list[str]]:
+    names: dict[UUID, list[str]] = {}
+    params = {**scope.sql_params, "nodes": uuid_array(node_ids)}
+    for node_id, name in await _NAMES.rows(session, params):
+        names.setdefault(node_id, []).append(name)
+    return names

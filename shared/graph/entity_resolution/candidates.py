@@ -11,7 +11,8 @@ from functools import lru_cache
 from typing import Final, TypeVar
 from uuid import UUID
 
-from shared.database.statements import InTransaction, expand_values
+from shared.database.statements import expand_values
+from shared.database.transaction import Transaction
 from shared.graph.entity_resolution.normalization import discriminators
 from shared.graph.prompt_format import quote_name
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
@@ -88,7 +89,7 @@ class DuplicateCandidate:
 
 
 async def rank_candidates(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     key: str,
     owners: Mapping[str, str],
@@ -137,7 +138,7 @@ def refuse_undecided_duplicates(
 
 
 async def _load_names(
-    session: InTransaction, scope: GraphScope, ids: Sequence[UUID]
+    session: Transaction, scope: GraphScope, ids: Sequence[UUID]
 ) -> dict[UUID, str]:
     if not ids:
         return {}

@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, uuid_array
+from shared.database.transaction import Transaction
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_CHAIN_LENGTH: Final = 64
@@ -43,7 +42,7 @@ _EARLIER_IDS: Final = CompiledStatement(f"""
     """)
 
 
-async def earlier_ids(session: AsyncSession, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
+async def earlier_ids(session: Transaction, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
     """The reverse: the old ids that were merged into each element; elements without any are left out."""
     by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
     if ids:
@@ -72,7 +71,7 @@ async def current_ids(
     """The current id by old id, of those that were merged; other ids are left out."""
     id_set = set(ids)
     # Resolving is slow compared with this check, and most ids were never merged.
-    if not id_set or not await has_redirect(scope, id_set).answer(session):
+    if not id_set or not await has_redirect(scope, id_set).execute(session):
         return {}
     rows = await _CURRENT_IDS.rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
     return {row.original_id: row.kept_id for row in rows}

@@ -8,11 +8,10 @@ from functools import cache
 from itertools import combinations, permutations, product
 from typing import Final
 
+from shared.graph.grounding.findings import is_rounded
 from shared.graph.grounding.known import CURRENCY
-from shared.graph.grounding.lexicon import PERCENT, POINTS
-from shared.graph.grounding.matching import is_rounded
 from shared.graph.grounding.units import convert
-from shared.graph.grounding.words import alternatives, word_set
+from shared.graph.grounding.words import PERCENT, POINTS, alternatives, word_set
 from shared.graph.grounding.written import TIMES, Number, Sentence
 
 BASIS_POINTS: Final = "basis points"

@@ -9,9 +9,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Any, Final, NamedTuple
 
 from shared.graph.grounding.dates import Date, find_dates
-from shared.graph.grounding.findings import instead
-from shared.graph.grounding.lexicon import LANGUAGES, lexicon
-from shared.graph.grounding.matching import to_decimal
+from shared.graph.grounding.findings import instead, to_decimal
 from shared.graph.grounding.names import (
     beginning_of,
     find_mentions,
@@ -26,9 +24,11 @@ from shared.graph.grounding.names import (
 from shared.graph.grounding.quantities import Quantity, find_quantities
 from shared.graph.grounding.units import hint_of
 from shared.graph.grounding.words import (
+    LANGUAGES,
     alternatives,
     fold,
     fold_in_place,
+    lexicon,
     table,
     table_scale,
     word_pattern,

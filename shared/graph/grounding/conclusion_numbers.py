@@ -18,11 +18,10 @@ from shared.graph.grounding.arithmetic import (
 )
 from shared.graph.grounding.findings import SUPPORTED, Finding, Verdict, refused, unverified
 from shared.graph.grounding.known import CURRENCY, Known, Value
-from shared.graph.grounding.lexicon import LANGUAGES, PERCENT
 from shared.graph.grounding.names import is_noun_form
 from shared.graph.grounding.ranks import mentions_of
 from shared.graph.grounding.units import convert
-from shared.graph.grounding.words import alternatives, fold, phrases, table
+from shared.graph.grounding.words import LANGUAGES, PERCENT, alternatives, fold, phrases, table
 from shared.graph.grounding.written import TIMES, Number, Sentence
 
 _MAX_PASSES: Final = 3

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final, NamedTuple
 
-from shared.graph.grounding.lexicon import Lexicon, lexicon
-from shared.graph.grounding.words import alternatives, bound_blanks, fold_in_place
+from shared.graph.grounding.words import Lexicon, alternatives, bound_blanks, fold_in_place, lexicon
 
 _MONTHS_IN_QUARTER: Final = 3
 

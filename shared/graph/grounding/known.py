@@ -9,12 +9,10 @@ from typing import Any, Final
 
 from shared.graph.grounding.cited import contains, is_year
 from shared.graph.grounding.dates import Date, find_dates, parse_date
-from shared.graph.grounding.language import find_language
-from shared.graph.grounding.lexicon import PERCENT, lexicon
-from shared.graph.grounding.matching import to_decimal
+from shared.graph.grounding.findings import to_decimal
 from shared.graph.grounding.names import tokenize
 from shared.graph.grounding.units import SHARE, Hint, convert, hint_of
-from shared.graph.grounding.words import fold, role_stems
+from shared.graph.grounding.words import PERCENT, find_language, fold, lexicon, role_stems
 from shared.graph.grounding.written import Number, read_sentences, strip_markup
 
 CURRENCY: Final = "currency"

@@ -7,9 +7,16 @@ from typing import Final, NamedTuple
 
 from babel import Locale
 
-from shared.graph.grounding.language import is_function_word
-from shared.graph.grounding.lexicon import LANGUAGES, Lexicon, lexicon
-from shared.graph.grounding.words import fold, phrases, table, word_set
+from shared.graph.grounding.words import (
+    LANGUAGES,
+    Lexicon,
+    fold,
+    is_function_word,
+    lexicon,
+    phrases,
+    table,
+    word_set,
+)
 
 _INITIALS: Final = re.compile(
     r"(?<!\w)(?:\w{1,2}\.){2,}(?:\w(?!\w))?|(?<!\w)(?:[A-Z]\.\s){1,3}[A-Z]\."

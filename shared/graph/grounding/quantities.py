@@ -11,12 +11,15 @@ from typing import Final, NamedTuple
 from text_to_num import alpha2digit  # type: ignore[import-untyped]
 
 from shared.graph.grounding.dates import Date, find_dates
-from shared.graph.grounding.lexicon import LANGUAGES, MAIN_CURRENCIES, Lexicon, lexicon
 from shared.graph.grounding.words import (
+    LANGUAGES,
+    MAIN_CURRENCIES,
+    Lexicon,
     alternatives,
     bound_blanks,
     fold,
     fold_in_place,
+    lexicon,
     phrases,
     table,
     word_set,

@@ -7,9 +7,8 @@ from decimal import Decimal
 from functools import cache
 from typing import Final
 
-from shared.graph.grounding.findings import SUPPORTED, Finding, refused, unverified
+from shared.graph.grounding.findings import SUPPORTED, Finding, is_rounded, refused, unverified
 from shared.graph.grounding.known import CitedElement, Known, Value, stems_of
-from shared.graph.grounding.matching import is_rounded
 from shared.graph.grounding.names import find_mentions
 from shared.graph.grounding.words import alternatives, fold, phrases, table
 from shared.graph.grounding.written import Sentence

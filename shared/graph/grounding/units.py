@@ -9,8 +9,7 @@ from typing import Final
 
 from babel.numbers import is_currency
 
-from shared.graph.grounding.lexicon import PERCENT, POINTS, lexicon
-from shared.graph.grounding.words import table
+from shared.graph.grounding.words import PERCENT, POINTS, lexicon, table
 
 SHARE: Final = "share"
 

@@ -10,14 +10,17 @@ from typing import Final
 from text_to_num import alpha2digit  # type: ignore[import-untyped]
 
 from shared.graph.grounding.dates import Date, find_dates
-from shared.graph.grounding.lexicon import LANGUAGES, PER_MILLE, PERCENT, lexicon
 from shared.graph.grounding.names import Token, tokenize
 from shared.graph.grounding.quantities import FRACTION, Quantity, find_quantities
 from shared.graph.grounding.sentences import find_sentences
 from shared.graph.grounding.words import (
+    LANGUAGES,
+    PER_MILLE,
+    PERCENT,
     alternatives,
     bound_blanks,
     fold_in_place,
+    lexicon,
     phrases,
     table,
     word_pattern,

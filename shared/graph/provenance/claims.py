@@ -11,8 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from shared.events.envelope import in_utc
-from shared.graph.grounding.lexicon import LANGUAGES, lexicon
-from shared.graph.grounding.words import fold
+from shared.graph.grounding.words import LANGUAGES, fold, lexicon
 from shared.graph.provenance import integrity
 
 Properties = Mapping[str, Any]
@@ -34,7 +33,7 @@ class Claim:
     evidence_id: UUID
     values: Properties
     as_of: datetime
-    """The start of its validity if known, else the publication of its page, else UNKNOWN_DATE."""
+    """When its page was published, or the start of its validity if that is earlier; UNKNOWN_DATE if no date is known."""
     learned_at: datetime
     is_retracted: bool = False
     url: str = ""

@@ -7,18 +7,19 @@ from typing import Final
 from uuid import UUID
 
 from shared.database import ids
-from shared.database.statements import InTransaction
+from shared.database.transaction import Transaction
+from shared.graph.grounding.check import Quoted, check_quotes
 from shared.graph.grounding.cited import Passage, years_of_page
-from shared.graph.grounding.evidence import Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import UNKNOWN_DATE, Claim
-from shared.graph.provenance.quotes import Span, find_quote, nearest_sentence
+from shared.graph.provenance.page_reading import Span, find_quote, nearest_sentence
 from shared.graph.provenance.sources import Page
 from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Json, ToolRefusalError
 from shared.urls import page_key
+from shared.workflow.agent_clock import AgentClock
 
 MAX_EVIDENCE: Final = 10
 """Entries, each of which can name several sentences."""
@@ -74,12 +75,16 @@ class VerifiedQuote:
 
     @property
     def as_of(self) -> datetime:
-        """Start of validity, at most `learned_at`: a forecast must not outweigh what is learned until then.
+        """Publication of its page, or the start of its validity if that is earlier or the only date.
 
-        That a page without a date was read today says nothing about when it was true.
+        A page cannot outweigh what is published after it, so a forecast counts from when it was made. UNKNOWN_DATE if
+        neither date is known, or the only one is in the future: the time of the reading says nothing about the value.
         """
-        true_from = self.valid_from or self.page.published or UNKNOWN_DATE
-        return min(true_from, self.learned_at)
+        now = min(AgentClock(self.learned_at, self.page.archive_date).now, self.learned_at)
+        dates = [date for date in (self.valid_from, self.page.published) if date is not None]
+        if self.page.published is None:
+            dates = [date for date in dates if date <= now]
+        return min([*dates, now]) if dates else UNKNOWN_DATE
 
     @property
     def learned_at(self) -> datetime:
@@ -103,7 +108,7 @@ class VerifiedQuote:
 
 
 async def verify_quotes(
-    session: InTransaction, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
+    session: Transaction, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
 ) -> list[VerifiedQuote]:
     """Locate each quote in its page. Raises ToolRefusalError, which says how to correct the input.
 
@@ -146,7 +151,7 @@ def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[J
 
 
 async def _unknown_page_error(
-    session: InTransaction, scope: GraphScope, url: str, where: str
+    session: Transaction, scope: GraphScope, url: str, where: str
 ) -> ToolRefusalError:
     urls = await sources.list_recent_urls(session, scope, _MAX_URLS_LISTED)
     listing = "\n".join(urls) or "none: no page has been read yet"
@@ -157,7 +162,7 @@ async def _unknown_page_error(
 
 
 async def _verify_quote(
-    session: InTransaction,
+    session: Transaction,
     entry: EvidenceInput,
     claims: Json,
     versions: Sequence[Page],
@@ -169,7 +174,14 @@ async def _verify_quote(
             f"{where}.sourceUrl: this page is from {domain}, which the agent's owner has barred. It cannot be used as new "
             "evidence; use a page from another site that says so, or leave the fact out."
         )
-    active = [page for page in versions if page.retracted_at is None][: sources.MAX_VERSIONS]
+    active = [page for page in versions if page.retracted_at is None]
+    if active and all(page.is_later for page in active):
+        raise ToolRefusalError(
+            f"{where}.sourceUrl: this page was published on {active[0].published:%Y-%m-%d}, after today, "
+            f"{active[0].archive_date}. It cannot be used as evidence; use an earlier page that says so, or leave the fact "
+            "out."
+        )
+    active = [page for page in active if not page.is_later][: sources.MAX_VERSIONS]
     if not active:
         because = f": {reason}" if (reason := versions[0].retraction_reason) else ""
         raise ToolRefusalError(

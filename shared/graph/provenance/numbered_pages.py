@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from shared.graph.provenance.page_reading import read_page
-from shared.tools import EARLIER_DATE_KEY, RETRACTED_KEY, Json, Shown
+from shared.tools import EARLIER_DATE, EARLIER_DATE_KEY, RETRACTED_KEY, Json, Shown
 from shared.urls import page_key
 
 _NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
@@ -127,7 +127,10 @@ class RunPages:
         shown = [
             page
             if lines is None
-            else {**page, "content": self._show_page(page, lines, is_read=is_read)}
+            else {
+                **self._dated(page, lines),
+                "content": self._show_page(page, lines, is_read=is_read),
+            }
             for page, lines in zip(result["results"], record["pages"], strict=True)
         ]
         return Shown({**result, "results": shown}, record)
@@ -142,6 +145,14 @@ class RunPages:
         self._reported |= {page_key(each["url"]) for each in retracted}
         rest = {key: value for key, value in result.items() if key != RETRACTED_KEY}
         return {**rest, RETRACTED_KEY: retracted} if retracted else rest
+
+    def _dated(self, page: Json, lines: Json) -> Json:
+        """The page with the date that an earlier result of the run gave, if its own has none."""
+        number = lines["number"]
+        date = self.pages[number - 1].published if number <= len(self.pages) else ""
+        if page.get("published_date") or not date:
+            return page
+        return {**page, "published_date": date, EARLIER_DATE_KEY: EARLIER_DATE}
 
     def _show_page(self, page: Json, lines: Json, *, is_read: bool) -> str:
         """The lines of a page, whose sentences and numbers are added to what the run knows."""
@@ -317,7 +328,7 @@ def fill_in(document: str, pages: Sequence[NumberedPage], headings: Sequence[str
     """`document` with the words of the sentences that it cites, each in a line of its own.
 
     Numbers that no sentence has are left out. A sentence of a page that was typed gets its number. `headings`, by page,
-    stand before the first cited sentence of a page whose address the document does not have.
+    stand before the cited sentences of a page, unless these follow its address in the document.
     """
     known: dict[str, str] = {}
     for number, page in reversed(list(enumerate(pages, 1))):
@@ -325,12 +336,7 @@ def fill_in(document: str, pages: Sequence[NumberedPage], headings: Sequence[str
             if len(text) >= _MIN_CHARS:
                 known[text] = f"[{number}.{place}]"
     lines = (line for part in document.splitlines() for line in _filled(part, pages, known))
-    missing = {
-        str(number): heading
-        for number, (page, heading) in enumerate(zip(pages, headings, strict=False), 1)
-        if not names_page(document, page)
-    }
-    return "\n".join(_with_headings(lines, missing)).removeprefix("\n")
+    return "\n".join(_with_headings(lines, pages, headings)).removeprefix("\n")
 
 
 def names_page(document: str, page: NumberedPage) -> bool:
@@ -338,11 +344,20 @@ def names_page(document: str, page: NumberedPage) -> bool:
     return bool(re.search(rf"{re.escape(page.url)}(?![^\s()<>\[\]\"',;])", document))
 
 
-def _with_headings(lines: Iterable[str], missing: dict[str, str]) -> Iterator[str]:
+def _with_headings(
+    lines: Iterable[str], pages: Sequence[NumberedPage], headings: Sequence[str]
+) -> Iterator[str]:
+    """Adds the heading of a page where its sentences follow those, or the address, of another one."""
+    current = 0
     for line in lines:
-        match = _NUMBERED.match(line)
-        if match and (heading := missing.pop(match[1], None)) is not None:
-            yield f"\n{heading}\n"
+        if match := _NUMBERED.match(line):
+            number = int(match[1])
+            if number != current and number <= len(headings):
+                yield f"\n{headings[number - 1]}\n"
+            current = number
+        elif "://" in line:
+            named = (number for number, page in enumerate(pages, 1) if names_page(line, page))
+            current = next(named, 0)
         yield line
 
 

@@ -4,33 +4,29 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, Final, NamedTuple
 from uuid import UUID
-
-from sqlalchemy import bindparam, select
 
 from shared.database import ids
 from shared.database.statements import (
     BoundQuery,
     CompiledStatement,
     Executor,
-    InTransaction,
     expand_values,
     json_text,
-    transaction_cache,
 )
-from shared.database.tables import Source
+from shared.database.transaction import Transaction
 from shared.domains import covering_domain, host_of
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.numbered_pages import NumberedPage
-from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading, read_page
-from shared.graph.provenance.quotes import find_quote
+from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading, find_quote, read_page
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
 from shared.tools import Json
 from shared.urls import normalize_url, page_key
+from shared.workflow.agent_clock import is_later
 
 MAX_URL_BYTES: Final = 2_000
 """Index limit; pages with longer URLs are not stored."""
@@ -49,7 +45,8 @@ _PAGE_COLUMNS: Final = (
     # A page has hundreds of sentences, which a write does not need.
     "id, url, title, case jsonb_typeof(reading) when 'object' then reading - 'sentences' end,"
     " published, fetched_at, retracted_at, retraction_reason, step_id,"
-    " (select barred_domains from agents where id = :of_agent), statement_timestamp()"
+    " (select barred_domains from agents where id = :of_agent),"
+    " (select archive_date from agents where id = :of_agent), statement_timestamp()"
 )
 _NEWEST_FIRST: Final = f"order by fetched_at desc, id limit {_MAX_RECENT_PAGES}"
 _PAGES_AT_SQL: Final = (
@@ -104,9 +101,7 @@ _STORE: Final = CompiledStatement(f"""
     order by input.id
     on conflict do nothing
 """)
-_PAGE_TEXT: Final = CompiledStatement(
-    select(Source.text).where(Source.id == bindparam("of_source"))
-)
+_PAGE_TEXT: Final = CompiledStatement("select text from sources where id = :of_source")
 
 
 @dataclass(frozen=True)
@@ -125,6 +120,8 @@ class Page:
     step_id: UUID | None
     barred_domains: Sequence[str]
     """Those of the agent."""
+    archive_date: date | None
+    """That of the agent."""
     looked_up_at: datetime
     """By the database's clock."""
     newest_text: str | None
@@ -134,6 +131,11 @@ class Page:
     def barred_domain(self) -> str | None:
         """The domain that the agent's owner has barred and that the page is of; None if there is none."""
         return covering_domain(host_of(self.url), self.barred_domains)
+
+    @property
+    def is_later(self) -> bool:
+        """Whether it was published after the archive date of the agent, which must not know it."""
+        return is_later(self.published, self.archive_date)
 
 
 @dataclass(frozen=True)
@@ -183,18 +185,18 @@ async def page_storing(
     return (BoundQuery(_STORE, params, lambda _: None),)
 
 
-async def store_pages(session: InTransaction, scope: GraphScope, answer: Json) -> None:
+async def store_pages(session: Transaction, scope: GraphScope, answer: Json) -> None:
     """Store the pages of an extract's answer at once; see `page_storing`."""
-    transaction_cache(session).pop((_PAGES_AT_SQL, scope), None)
+    session.cache.pop((_PAGES_AT_SQL, scope), None)
     pages = [
         page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
     ]
     for query in await page_storing(session, scope, pages):
-        await query.answer(session)
+        await query.execute(session)
 
 
 class KnownPages(NamedTuple):
-    """What is known of pages before they are read, by `page_key`."""
+    """Facts known about pages before they are read, by `page_key`."""
 
     now: datetime
     """By the database's clock."""
@@ -228,7 +230,7 @@ def _spellings(urls: Iterable[str]) -> set[str]:
 
 
 async def find_pages(
-    session: InTransaction, scope: GraphScope, urls: Iterable[str]
+    session: Transaction, scope: GraphScope, urls: Iterable[str]
 ) -> dict[str, list[Page]]:
     """The versions of each page, newest first, by requested URL; pages that were never read are left out.
 
@@ -237,14 +239,14 @@ async def find_pages(
     unique_urls = list(dict.fromkeys(urls))
     cache = _page_cache(session, scope)
     if missing := [url for url in unique_urls if url not in cache]:
-        cache |= await pages_query(scope, missing).answer(session)
+        cache |= await pages_query(scope, missing).execute(session)
     if missing := [url for url in unique_urls if url not in cache]:
         cache |= _as_cached(await _load_pages(session, scope), missing)
     return {url: cache[url].as_of_now() for url in unique_urls if url in cache}
 
 
 def remember_pages(
-    session: InTransaction, scope: GraphScope, pages: Mapping[str, CachedVersions]
+    session: Transaction, scope: GraphScope, pages: Mapping[str, CachedVersions]
 ) -> None:
     """Saves `find_pages` the answer of `pages_query`."""
     _page_cache(session, scope).update(pages)
@@ -261,10 +263,8 @@ def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, 
     )
 
 
-def _page_cache(session: InTransaction, scope: GraphScope) -> dict[str, CachedVersions]:
-    cache: dict[str, CachedVersions] = transaction_cache(session).setdefault(
-        (_PAGES_AT_SQL, scope), {}
-    )
+def _page_cache(session: Transaction, scope: GraphScope) -> dict[str, CachedVersions]:
+    cache: dict[str, CachedVersions] = session.cache.setdefault((_PAGES_AT_SQL, scope), {})
     return cache
 
 
@@ -281,21 +281,21 @@ def _as_cached(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, Cac
     return cached
 
 
-async def list_recent_urls(session: InTransaction, scope: GraphScope, limit: int) -> list[str]:
+async def list_recent_urls(session: Transaction, scope: GraphScope, limit: int) -> list[str]:
     """URLs of pages that can be quoted: those this step fetched first, then the most recently fetched."""
     recent = [
         page
         for page in await _load_pages(session, scope)
-        if page.retracted_at is None and page.barred_domain is None
+        if page.retracted_at is None and page.barred_domain is None and not page.is_later
     ]
     ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
     return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
 
 
-async def load_text(session: InTransaction, page: Page) -> str:
+async def load_text(session: Transaction, page: Page) -> str:
     if page.newest_text is not None:
         return page.newest_text
-    cache = transaction_cache(session)
+    cache = session.cache
     if (key := (_PAGE_TEXT, page.id)) not in cache:
         cache[key] = await _PAGE_TEXT.value(session, {"of_source": page.id})
     text: str | None = cache[key]
@@ -309,7 +309,7 @@ def page_reading(page: Page, text: str) -> PageReading:
     return PageReading.from_json({**page.stored_reading, "sentences": []})
 
 
-async def _load_pages(session: InTransaction, scope: GraphScope) -> list[Page]:
+async def _load_pages(session: Transaction, scope: GraphScope) -> list[Page]:
     """Versions of any page, the most recently fetched first."""
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
 

@@ -7,45 +7,21 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import (
-    ARRAY,
-    ColumnElement,
-    Row,
-    Uuid,
-    and_,
-    any_,
-    exists,
-    func,
-    literal,
-    or_,
-    select,
-    text,
-    update,
-)
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import load_only
-
 from shared.database import ids
-from shared.database.statements import json_text
-from shared.database.tables import (
-    Doubt,
-    EntailmentVerdict,
-    Evidence,
-    GraphNode,
-    RetractedSource,
-    Source,
-)
+from shared.database.statements import CompiledStatement, json_text, uuid_array
+from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.entity_resolution import redirects
-from shared.graph.projection import EDGES, NODES, ElementClaims, load_claims
+from shared.graph.projection import EDGES, NODES, ElementClaims, ElementKind, load_claims
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims
-from shared.graph.scope import GraphScope
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.provenance import DoubtResponse
+from shared.workflow.iterations import database_time
 
 _BATCH_SIZE: Final = 1000
 """Elements per statement."""
-_IS_CONTRADICTED: Final = EntailmentVerdict.verdict == Entailment.CONTRADICTED
+_IS_CONTRADICTED_SQL: Final = f"verdict = '{Entailment.CONTRADICTED}'"
 
 
 def invalidated_by(
@@ -115,70 +91,47 @@ IS_DOUBTED_SQL: Final = (
 
 
 async def doubted_since(
-    session: AsyncSession, conclusions: Collection[UUID]
+    transaction: Transaction, conclusions: Collection[UUID]
 ) -> Mapping[UUID, datetime]:
     """Since when each conclusion is in doubt; those not in doubt are left out."""
-    rows = await session.execute(
-        select(Doubt.conclusion_id, func.min(Doubt.since))
-        .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
-        .group_by(Doubt.conclusion_id)
-    )
-    return {row[0]: row[1] for row in rows}
+    rows = await _DOUBTED_SINCE.rows(transaction, {"ids": uuid_array(conclusions)})
+    return {row.conclusion_id: row.since for row in rows}
 
 
 async def list_doubts(
-    session: AsyncSession, conclusions: Collection[UUID]
+    transaction: Transaction, conclusions: Collection[UUID]
 ) -> Mapping[UUID, list[DoubtResponse]]:
     """Why each conclusion is in doubt, the oldest reason first; those not in doubt are left out."""
-    since = func.min(Doubt.since)
-    rows = (
-        await session.execute(
-            select(Doubt.conclusion_id, since, Source, func.array_agg(Doubt.element_id))
-            .join(Source, Source.id == Doubt.source_id)
-            .options(load_only(Source.url, Source.retracted_at, Source.retraction_reason))
-            .where(Doubt.conclusion_id.in_(conclusions), Doubt.resolved_at.is_(None))
-            .group_by(Doubt.conclusion_id, Source.id)
-            .order_by(Doubt.conclusion_id, since, Source.id)
-        )
-    ).all()
+    rows = await _LIST.rows(transaction, {"ids": uuid_array(conclusions)})
     contradictions = await _contradictions(
-        session, {source.id for _, _, source, _ in rows if source.retracted_at is None}
+        transaction, {row.source_id for row in rows if row.retracted_at is None}
     )
     by_conclusion: defaultdict[UUID, list[DoubtResponse]] = defaultdict(list)
-    for conclusion, doubted_at, source, element_ids in rows:
-        reasons = contradictions.get(source.id, {})
+    for row in rows:
+        reasons = contradictions.get(row.source_id, {})
         contradiction = next(
-            (reason for element_id, reason in reasons.items() if element_id in element_ids), None
+            (reason for element_id, reason in reasons.items() if element_id in row.elements), None
         )
-        by_conclusion[conclusion].append(
+        by_conclusion[row.conclusion_id].append(
             DoubtResponse(
-                since=doubted_at,
+                since=row.since,
                 cause="retracted" if contradiction is None else "contradicted",
-                source_id=source.id,
-                url=source.url,
-                reason=contradiction or source.retraction_reason or "",
-                elements=sorted(set(element_ids)),
+                source_id=row.source_id,
+                url=row.url,
+                reason=contradiction or row.retraction_reason or "",
+                elements=sorted(set(row.elements)),
             )
         )
     return by_conclusion
 
 
 async def _contradictions(
-    session: AsyncSession, sources: Collection[UUID]
+    transaction: Transaction, sources: Collection[UUID]
 ) -> Mapping[UUID, Mapping[UUID, str]]:
     """By source and element, what the first verdict says of contradicted evidence; the first verdicts first."""
     if not sources:
         return {}
-    rows = await session.execute(
-        select(
-            Evidence.source_id,
-            func.coalesce(Evidence.node_id, Evidence.edge_id),
-            EntailmentVerdict.reason,
-        )
-        .join(EntailmentVerdict, EntailmentVerdict.evidence_id == Evidence.id)
-        .where(Evidence.source_id.in_(sources), _IS_CONTRADICTED)
-        .order_by(EntailmentVerdict.created_at, Evidence.id)
-    )
+    rows = await _CONTRADICTIONS.rows(transaction, {"ids": uuid_array(sources)})
     reasons: defaultdict[UUID, dict[UUID, str]] = defaultdict(dict)
     for source_id, element_id, reason in rows:
         reasons[source_id].setdefault(element_id, reason)
@@ -186,7 +139,7 @@ async def _contradictions(
 
 
 async def reevaluate_doubts(
-    session: AsyncSession,
+    transaction: Transaction,
     claims_by_element: Mapping[UUID, ElementClaims],
     *,
     because_of: UUID | None = None,
@@ -196,27 +149,29 @@ async def reevaluate_doubts(
     `because_of` is the source whose retraction is being propagated, if any: every conclusion made so far may rest on
     it.
     """
-    invalidations = await _invalidations(session, claims_by_element)
-    await _close_unfounded(session, claims_by_element, invalidations)
+    invalidations = await _invalidations(transaction, claims_by_element)
+    await _close_unfounded(transaction, claims_by_element, invalidations)
     rows = [
         _doubt_row(conclusion, element_id, source)
-        for element_id, conclusion in await _citing_conclusions(session, invalidations)
+        for element_id, conclusion in await _citing_conclusions(transaction, invalidations)
         for source in invalidations[element_id]
     ]
     if not rows:
         return ()
-    opened = await session.execute(_OPEN, {"rows": json_text(rows), "because_of": because_of})
-    return opened.scalars().all()
+    opened = await _OPEN.rows(transaction, {"rows": json_text(rows), "because_of": because_of})
+    return [row.id for row in opened]
 
 
-async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, Collection[UUID]]) -> None:
+async def transfer_doubts(
+    transaction: Transaction, new_ids: Mapping[UUID, Collection[UUID]]
+) -> None:
     """Move doubts to the elements that replace the old ones, with their original date.
 
     `new_ids` has the new ids by old id. If there are several, a doubt moves to those that its conclusion cites.
     """
-    open_doubts = await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(new_ids)))
+    open_doubts = await _LOCK_OF_ELEMENTS.rows(transaction, {"ids": uuid_array(new_ids)})
     several = {new_id for each in new_ids.values() if len(each) > 1 for new_id in each}
-    citing = set(await _citing_conclusions(session, several))
+    citing = set(await _citing_conclusions(transaction, several))
     rows = [
         {**_doubt_row(doubt.conclusion_id, new_id, doubt.source_id), "since": doubt.since}
         for doubt in open_doubts
@@ -224,56 +179,48 @@ async def transfer_doubts(session: AsyncSession, new_ids: Mapping[UUID, Collecti
         if new_id not in several or (new_id, doubt.conclusion_id) in citing
     ]
     if rows:
-        await session.execute(_TRANSFER, {"rows": json_text(rows)})
-        await session.execute(_CLOSE, {"ids": [doubt.id for doubt in open_doubts]})
+        await _TRANSFER.run(transaction, {"rows": json_text(rows)})
+        await _CLOSE.run(transaction, {"ids": uuid_array(doubt.id for doubt in open_doubts)})
 
 
 async def reopen_doubts(
-    session: AsyncSession, element_ids: Collection[UUID], since: datetime
+    transaction: Transaction, element_ids: Collection[UUID], since: datetime
 ) -> None:
     """Reopen doubts that were closed since then by a transfer. The caller re-evaluates the elements afterwards."""
-    is_about_them = Doubt.element_id == any_(uuid_array(element_ids))
-    await session.execute(
-        update(Doubt)
-        .where(is_about_them, Doubt.resolved_at >= since)
-        .values(resolved_at=None)
-        .execution_options(synchronize_session=False)
-    )
+    await _REOPEN.run(transaction, {"ids": uuid_array(element_ids), "since": since})
 
 
 async def resolve_doubts(
-    session: AsyncSession, claims_by_element: Mapping[UUID, ElementClaims]
+    transaction: Transaction, claims_by_element: Mapping[UUID, ElementClaims]
 ) -> list[UUID]:
     """Close unfounded doubts without opening new ones; returns the ids of the closed doubts.
 
     Conclusions made after the retraction do not rest on the retracted sources.
     """
     closed_ids, remaining = await _close_unfounded(
-        session, claims_by_element, await _invalidations(session, claims_by_element)
+        transaction, claims_by_element, await _invalidations(transaction, claims_by_element)
     )
-    await session.execute(_MARK_EVALUATED, {"ids": remaining})
+    await _MARK_EVALUATED.run(transaction, {"ids": uuid_array(remaining)})
     return closed_ids
 
 
 async def pending_doubts(
-    session: AsyncSession, scope: GraphScope
+    transaction: Transaction, scope: GraphScope
 ) -> list[tuple[UUID, UUID, UUID, datetime]]:
     """Conclusion, element, source and time of its retraction, of the doubts that pending retractions will open."""
-    is_due = exists().where(RetractedSource.source_id == Source.id, RetractedSource.is_due)
-    is_own = Source.agent_id == scope.owned_agent_id()
-    sources = await session.execute(select(Source.id, Source.retracted_at).where(is_own, is_due))
-    retracted = {source_id: at for source_id, at in sources if at is not None}
+    sources = await _DUE_SOURCES.rows(transaction, scope.sql_params)
+    retracted = {row.id: row.retracted_at for row in sources}
     pending: list[tuple[UUID, UUID, UUID, datetime]] = []
     for kind in (NODES, EDGES) if retracted else ():
-        is_quoted = Evidence.source_id == any_(uuid_array(retracted))
-        found = await session.scalars(select(kind.evidence_column).where(is_quoted).distinct())
-        element_ids = [element_id for element_id in found if element_id is not None]
+        element_ids = await _elements_of(transaction, scope, kind, retracted)
         for start in range(0, len(element_ids), _BATCH_SIZE):
-            claims = await load_claims(session, kind, element_ids[start : start + _BATCH_SIZE])
+            claims = await load_claims(transaction, kind, element_ids[start : start + _BATCH_SIZE])
             invalidations = _retractions(claims)
             pending += [
                 (conclusion_id, element_id, source_id, retracted[source_id])
-                for element_id, conclusion_id in await _citing_conclusions(session, invalidations)
+                for element_id, conclusion_id in await _citing_conclusions(
+                    transaction, invalidations
+                )
                 for source_id in invalidations[element_id]
                 if source_id in retracted
             ]
@@ -294,22 +241,16 @@ class ForeseenRetraction:
 
 
 async def foresee_retraction(
-    session: AsyncSession, scope: GraphScope, sources: Collection[UUID]
+    transaction: Transaction, scope: GraphScope, sources: Collection[UUID]
 ) -> ForeseenRetraction:
     """What the retraction of these sources would do, as its propagation would find it now."""
-    now = await session.scalar(select(func.clock_timestamp()))
-    assert now is not None
+    now = await database_time(transaction)
     unsupported, invalidated = 0, set[UUID]()
     for kind in (NODES, EDGES):
-        is_quoted = Evidence.source_id == any_(uuid_array(sources))
-        is_own = Evidence.agent_id == scope.owned_agent_id()
-        found = await session.scalars(
-            select(kind.evidence_column).where(is_quoted, is_own).distinct()
-        )
-        element_ids = [element_id for element_id in found if element_id is not None]
+        element_ids = await _elements_of(transaction, scope, kind, sources)
         for start in range(0, len(element_ids), _BATCH_SIZE):
             batch = element_ids[start : start + _BATCH_SIZE]
-            for element_id, known in (await load_claims(session, kind, batch)).items():
+            for element_id, known in (await load_claims(transaction, kind, batch)).items():
                 claims = [
                     replace(claim, is_retracted=True)
                     if known.source_of[claim.evidence_id] in sources
@@ -320,11 +261,9 @@ async def foresee_retraction(
                 if invalidated_by(claims, known.source_of, retracted_at) & set(sources):
                     invalidated.add(element_id)
                     unsupported += all(claim.is_retracted for claim in claims)
-    conclusion_ids = {each for _, each in await _citing_conclusions(session, invalidated)}
-    types = await session.scalars(
-        select(GraphNode.type).where(GraphNode.id == any_(uuid_array(conclusion_ids)))
-    )
-    counts = Counter(types)
+    conclusion_ids = {each for _, each in await _citing_conclusions(transaction, invalidated)}
+    rows = await _TYPES.rows(transaction, {"ids": uuid_array(conclusion_ids)})
+    counts = Counter(row.type for row in rows)
     return ForeseenRetraction(
         unsupported,
         len(invalidated) - unsupported,
@@ -333,60 +272,99 @@ async def foresee_retraction(
     )
 
 
-async def close_doubts(session: AsyncSession, sources: Collection[UUID]) -> None:
+async def close_doubts(transaction: Transaction, sources: Collection[UUID]) -> None:
     """Close all doubts caused by the retraction of these sources."""
-    is_contradicted = exists().where(
-        EntailmentVerdict.evidence_id == Evidence.id,
-        Evidence.source_id == Doubt.source_id,
-        func.coalesce(Evidence.node_id, Evidence.edge_id) == Doubt.element_id,
-        _IS_CONTRADICTED,
-    )
-    open_doubts = await lock_open_doubts(
-        session, and_(Doubt.source_id == any_(uuid_array(sources)), ~is_contradicted)
-    )
-    await session.execute(_CLOSE, {"ids": [doubt.id for doubt in open_doubts]})
-
-
-async def lock_open_doubts(
-    session: AsyncSession, where: ColumnElement[bool]
-) -> Sequence[Row[UUID, UUID, UUID, UUID, datetime]]:
-    """Load the open doubts and lock them in id order; every change of several doubts starts with this."""
-    rows = await session.execute(
-        select(Doubt.id, Doubt.conclusion_id, Doubt.element_id, Doubt.source_id, Doubt.since)
-        .where(where, Doubt.resolved_at.is_(None))
-        .order_by(Doubt.id)
-        .with_for_update()
-    )
-    return rows.all()
+    open_doubts = await _LOCK_OF_RESTORED.rows(transaction, {"ids": uuid_array(sources)})
+    await _CLOSE.run(transaction, {"ids": uuid_array(doubt.id for doubt in open_doubts)})
 
 
 async def _close_unfounded(
-    session: AsyncSession, element_ids: Collection[UUID], invalidations: Invalidations
+    transaction: Transaction, element_ids: Collection[UUID], invalidations: Invalidations
 ) -> tuple[list[UUID], list[UUID]]:
     """Close the doubts without cause; returns the ids of the closed and of the remaining doubts."""
     closed_ids: list[UUID] = []
     remaining: list[UUID] = []
-    for doubt in await lock_open_doubts(session, Doubt.element_id == any_(uuid_array(element_ids))):
+    for doubt in await _LOCK_OF_ELEMENTS.rows(transaction, {"ids": uuid_array(element_ids)}):
         is_founded = doubt.source_id in invalidations.get(doubt.element_id, ())
         (remaining if is_founded else closed_ids).append(doubt.id)
-    await session.execute(_CLOSE, {"ids": closed_ids})
+    await _CLOSE.run(transaction, {"ids": uuid_array(closed_ids)})
     return closed_ids, remaining
 
 
-def uuid_array(uuids: Collection[UUID]) -> ColumnElement[Any]:
-    """A single array parameter, since a statement accepts a limited number of parameters."""
-    return literal(list(uuids), ARRAY(Uuid()))
+async def _elements_of(
+    transaction: Transaction, scope: GraphScope, kind: ElementKind, sources: Collection[UUID]
+) -> list[UUID]:
+    """The nodes or edges with evidence from these sources."""
+    params = {**scope.sql_params, "ids": uuid_array(sources)}
+    return [row.id for row in await _ELEMENTS_OF[kind].rows(transaction, params)]
 
 
-_CLOSE: Final = text(
+_DOUBTED_SINCE: Final = CompiledStatement("""
+    select conclusion_id, min(since) as since from doubts
+    where conclusion_id = any(cast(:ids as uuid[])) and resolved_at is null group by conclusion_id
+""")
+_LIST: Final = CompiledStatement("""
+    select conclusion_id, min(since) as since, sources.id as source_id, url, retracted_at, retraction_reason,
+      array_agg(element_id) as elements
+    from doubts join sources on sources.id = doubts.source_id
+    where conclusion_id = any(cast(:ids as uuid[])) and resolved_at is null
+    group by conclusion_id, sources.id order by conclusion_id, 2, sources.id
+""")
+_CONTRADICTIONS: Final = CompiledStatement(f"""
+    select source_id, coalesce(node_id, edge_id) as element_id, reason
+    from evidence join entailment_verdicts on evidence_id = evidence.id
+    where source_id = any(cast(:ids as uuid[])) and {_IS_CONTRADICTED_SQL}
+    order by entailment_verdicts.created_at, evidence.id
+""")
+_CONTRADICTED: Final = CompiledStatement(f"""
+    select coalesce(node_id, edge_id) as element_id, evidence.id as evidence_id
+    from evidence join entailment_verdicts on evidence_id = evidence.id
+    where (node_id = any(cast(:ids as uuid[])) or edge_id = any(cast(:ids as uuid[])))
+      and {_IS_CONTRADICTED_SQL}
+""")
+_DUE_SOURCES: Final = CompiledStatement(f"""
+    select id, retracted_at from sources
+    where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is not null
+      and exists (select from retracted_sources where source_id = sources.id and is_due)
+""")
+_ELEMENTS_OF: Final = {
+    kind: CompiledStatement(f"""
+    select distinct {kind.evidence_column} as id from evidence
+    where source_id = any(cast(:ids as uuid[])) and {kind.evidence_column} is not null and {IS_OWNED_SQL}
+    """)
+    for kind in (NODES, EDGES)
+}
+_TYPES: Final = CompiledStatement(
+    "select type from graph_nodes where id = any(cast(:ids as uuid[]))"
+)
+
+
+def _lock_statement(condition: str) -> CompiledStatement:
+    """Loads open doubts and locks them in id order; every change of several doubts starts with this."""
+    return CompiledStatement(f"""
+    select id, conclusion_id, element_id, source_id, since from doubts
+    where {condition} and resolved_at is null order by id for update
+    """)
+
+
+_LOCK_OF_ELEMENTS: Final = _lock_statement("element_id = any(cast(:ids as uuid[]))")
+_LOCK_OF_RESTORED: Final = _lock_statement(f"""source_id = any(cast(:ids as uuid[])) and not exists (
+      select from evidence join entailment_verdicts on evidence_id = evidence.id
+      where evidence.source_id = doubts.source_id and coalesce(node_id, edge_id) = doubts.element_id
+        and {_IS_CONTRADICTED_SQL})""")
+_REOPEN: Final = CompiledStatement("""
+    update doubts set resolved_at = null
+    where element_id = any(cast(:ids as uuid[])) and resolved_at >= :since
+""")
+_CLOSE: Final = CompiledStatement(
     "update doubts set resolved_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
 )
-_MARK_EVALUATED: Final = text(
+_MARK_EVALUATED: Final = CompiledStatement(
     "update doubts set evaluated_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
 )
 # A conclusion relies on a source if it was made before the retraction or its propagation, or was in doubt because of the
 # source before; or on one that is contradicted and not retracted. A doubt that is open is not changed.
-_OPEN: Final = text("""
+_OPEN: Final = CompiledStatement("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
@@ -402,7 +380,7 @@ _OPEN: Final = text("""
     where doubts.resolved_at is not null
     returning id
 """)
-_TRANSFER: Final = text("""
+_TRANSFER: Final = CompiledStatement("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select distinct on (input.id) input.*
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
@@ -411,7 +389,7 @@ _TRANSFER: Final = text("""
     on conflict (id) do update set since = excluded.since, resolved_at = null, evaluated_at = null
     where doubts.resolved_at is not null
 """)
-_CITING: Final = text("""
+_CITING: Final = CompiledStatement("""
     with recursive citing (element_id, conclusion_id) as (
       select cited_id, conclusion_id from citations where cited_id = any(cast(:ids as uuid[]))
       union
@@ -441,18 +419,10 @@ def _retractions(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidatio
 
 
 async def _invalidations(
-    session: AsyncSession, claims_by_element: Mapping[UUID, ElementClaims]
+    transaction: Transaction, claims_by_element: Mapping[UUID, ElementClaims]
 ) -> Invalidations:
     """By retracted and by contradicted sources."""
-    element_ids = uuid_array(claims_by_element)
-    rows = await session.execute(
-        select(func.coalesce(Evidence.node_id, Evidence.edge_id), Evidence.id)
-        .join(EntailmentVerdict, EntailmentVerdict.evidence_id == Evidence.id)
-        .where(
-            or_(Evidence.node_id == any_(element_ids), Evidence.edge_id == any_(element_ids)),
-            _IS_CONTRADICTED,
-        )
-    )
+    rows = await _CONTRADICTED.rows(transaction, {"ids": uuid_array(claims_by_element)})
     contradicted: defaultdict[UUID, set[UUID]] = defaultdict(set)
     for element_id, evidence_id in rows:
         contradicted[element_id].add(evidence_id)
@@ -465,7 +435,7 @@ async def _invalidations(
 
 
 async def _citing_conclusions(
-    session: AsyncSession, element_ids: Collection[UUID]
+    transaction: Transaction, element_ids: Collection[UUID]
 ) -> list[tuple[UUID, UUID]]:
     """Pairs of element and citing conclusion.
 
@@ -473,11 +443,11 @@ async def _citing_conclusions(
     """
     if not element_ids:
         return []
-    earlier_ids = await redirects.earlier_ids(session, element_ids)
+    earlier_ids = await redirects.earlier_ids(transaction, element_ids)
     current_ids = {
         old_id: element_id for element_id, old_ids in earlier_ids.items() for old_id in old_ids
     }
-    rows = await session.execute(_CITING, {"ids": [*element_ids, *current_ids]})
+    rows = await _CITING.rows(transaction, {"ids": uuid_array([*element_ids, *current_ids])})
     return sorted(
         {(current_ids.get(row.element_id, row.element_id), row.conclusion_id) for row in rows}
     )

@@ -5,20 +5,39 @@ and `retracted_sources` stores its progress, so that it continues after a crash.
 does that work.
 """
 
-from collections.abc import Collection, Sequence
-from typing import Final
+from collections.abc import Collection
+from datetime import datetime
+from typing import Final, NamedTuple
 from uuid import UUID, uuid4
 
-from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncSession
-
-from shared.database.tables import RetractedSource, Retraction, Source
+from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.transaction import Transaction
 from shared.errors import VigilError
-from shared.graph.scope import GraphScope, take_exclusive_retraction_lock
-from shared.workflow.iterations import database_time
+from shared.graph.scope import (
+    IS_OWNED_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+    take_exclusive_retraction_lock,
+)
 
 FIRST_CURSOR: Final = UUID(int=0)
 """Less than any id in use."""
+
+
+RETRACTION_COLUMNS: Final = (
+    "retractions.id, retractions.agent_id, url, reason, retractions.created_at, restored_at"
+)
+
+
+class Retraction(NamedTuple):
+    """A row of `retractions`: RETRACTION_COLUMNS."""
+
+    id: UUID
+    agent_id: UUID
+    url: str
+    reason: str
+    created_at: datetime
+    restored_at: datetime | None
 
 
 class NoSuchSourceError(VigilError):
@@ -26,7 +45,7 @@ class NoSuchSourceError(VigilError):
 
 
 async def retract_source(
-    session: AsyncSession, scope: GraphScope, reference: str, reason: str
+    transaction: Transaction, scope: GraphScope, reference: str, reason: str
 ) -> UUID:
     """Retract a source and return the id of the retraction.
 
@@ -35,110 +54,110 @@ async def retract_source(
     NoSuchSourceError.
     """
     # Two retractions can concern the same source: each must see the other.
-    await take_exclusive_retraction_lock(session, scope.agent_id)
+    await take_exclusive_retraction_lock(transaction, scope.agent_id)
     source_id = _parse_id(reference)
-    sources = await _find_sources(session, scope, reference, source_id)
+    sources = await _find_sources(transaction, scope, reference, source_id)
     if not sources:
         raise NoSuchSourceError(f"no page was read at {reference!r}")
-    active = await _active_retractions(session, sources, source_id)
+    active = await _active_retractions(transaction, sources, source_id)
     remaining = [version_id for version_id in sources if version_id not in active]
     if not remaining:
         return active[next(iter(sources))]
-    now = await database_time(session)
-    retraction = Retraction(
-        id=uuid4(),
-        agent_id=scope.agent_id,
-        url=sources[remaining[0]],
-        source_id=source_id,
-        reason=reason,
-        created_at=now,
-        due_at=now,
-    )
-    session.add(retraction)
-    await session.flush()
-    session.add_all(
-        RetractedSource(
-            retraction_id=retraction.id, source_id=version_id, is_due=True, through=None
-        )
-        for version_id in remaining
-    )
-    await session.flush()
-    await _update_sources(session, remaining)
-    return retraction.id
+    retraction_id = uuid4()
+    params = {
+        "id": retraction_id,
+        "agent": scope.agent_id,
+        "url": sources[remaining[0]],
+        "source": source_id,
+        "reason": reason,
+    }
+    await _RETRACT.run(transaction, params)
+    pages = {"of_retraction": retraction_id, "sources": uuid_array(remaining)}
+    await _RETRACT_SOURCES.run(transaction, pages)
+    await _UPDATE_SOURCES.run(transaction, {"sources": pages["sources"]})
+    return retraction_id
 
 
-async def restore_source(session: AsyncSession, scope: GraphScope, retraction_id: UUID) -> bool:
+async def restore_source(transaction: Transaction, scope: GraphScope, retraction_id: UUID) -> bool:
     """Undo a retraction; repeating it has no effect. Returns False if the agent has none of that id."""
-    await take_exclusive_retraction_lock(session, scope.agent_id)
-    retraction = await session.scalar(
-        select(Retraction)
-        .where(Retraction.id == retraction_id, Retraction.agent_id == scope.owned_agent_id())
-        .with_for_update()
-        .execution_options(populate_existing=True)
-    )
+    await take_exclusive_retraction_lock(transaction, scope.agent_id)
+    params = {**scope.sql_params, "of_retraction": retraction_id}
+    retraction = await _LOCK_RETRACTION.row(transaction, params)
     if retraction is None:
         return False
     if retraction.restored_at is None:
-        retraction.restored_at = retraction.due_at = await database_time(session)
-        await session.flush()
-        sources = await session.scalars(
-            update(RetractedSource)
-            .where(RetractedSource.retraction_id == retraction_id)
-            .values(is_due=True, through=None)
-            .returning(RetractedSource.source_id)
-            .execution_options(synchronize_session=False)
-        )
-        await _update_sources(session, sources.all())
+        await _RESTORE.run(transaction, params)
+        rows = await _RESTORE_SOURCES.rows(transaction, params)
+        restored = uuid_array(row.source_id for row in rows)
+        await _UPDATE_SOURCES.run(transaction, {"sources": restored})
     return True
 
 
-async def _update_sources(session: AsyncSession, source_ids: Sequence[UUID]) -> None:
-    """Write the effect of the active retractions to the sources; the oldest one gives the reason."""
-    active = (
-        select(Retraction.created_at, Retraction.reason)
-        .join(RetractedSource, RetractedSource.retraction_id == Retraction.id)
-        .where(RetractedSource.source_id == Source.id, Retraction.restored_at.is_(None))
-        .order_by(Retraction.created_at, Retraction.id)
-        .limit(1)
-    )
-    for source_id in sorted(source_ids):
-        await session.execute(
-            update(Source)
-            .where(Source.id == source_id)
-            .values(
-                retracted_at=active.with_only_columns(Retraction.created_at).scalar_subquery(),
-                retraction_reason=active.with_only_columns(Retraction.reason).scalar_subquery(),
-            )
-            .execution_options(synchronize_session=False)
-        )
-
-
 async def _find_sources(
-    session: AsyncSession, scope: GraphScope, reference: str, source_id: UUID | None
+    transaction: Transaction, scope: GraphScope, reference: str, source_id: UUID | None
 ) -> dict[UUID, str]:
     """URL by id of the referenced sources, the most recently fetched first."""
-    is_referenced = Source.url == reference if source_id is None else Source.id == source_id
-    rows = await session.execute(
-        select(Source.id, Source.url)
-        .where(Source.agent_id == scope.owned_agent_id(), is_referenced)
-        .order_by(Source.fetched_at.desc(), Source.id)
-    )
-    return {row.id: row.url for row in rows}
+    statement = _SOURCES_AT_URL if source_id is None else _SOURCE
+    params = {**scope.sql_params, "reference": reference if source_id is None else source_id}
+    return {row.id: row.url for row in await statement.rows(transaction, params)}
 
 
 async def _active_retractions(
-    session: AsyncSession, sources: Collection[UUID], source_id: UUID | None
+    transaction: Transaction, sources: Collection[UUID], source_id: UUID | None
 ) -> dict[UUID, UUID]:
     """By source its active retraction of the same kind: of a URL or of one version."""
-    is_of_kind = (
-        Retraction.source_id.is_(None) if source_id is None else Retraction.source_id == source_id
-    )
-    rows = await session.execute(
-        select(RetractedSource.source_id, Retraction.id)
-        .join(Retraction, Retraction.id == RetractedSource.retraction_id)
-        .where(RetractedSource.source_id.in_(sources), is_of_kind, Retraction.restored_at.is_(None))
-    )
+    params = {"sources": uuid_array(sources), "source": source_id}
+    rows = await _ACTIVE.rows(transaction, params)
     return {row.source_id: row.id for row in rows}
+
+
+_SOURCES_AT_URL: Final = CompiledStatement(f"""
+select id, url from sources where agent_id = {OWNED_AGENT_ID_SQL} and url = :reference order by fetched_at desc, id
+""")
+_SOURCE: Final = CompiledStatement(
+    f"select id, url from sources where id = :reference and {IS_OWNED_SQL}"
+)
+_ACTIVE: Final = CompiledStatement("""
+select retracted_sources.source_id, retractions.id
+from retracted_sources join retractions on retractions.id = retraction_id
+where retracted_sources.source_id = any(cast(:sources as uuid[]))
+  and retractions.source_id is not distinct from cast(:source as uuid) and restored_at is null
+""")
+_RETRACT: Final = CompiledStatement("""
+insert into retractions (id, agent_id, url, source_id, reason, created_at, due_at)
+select :id, :agent, :url, cast(:source as uuid), :reason, now.at, now.at
+from (select clock_timestamp() as at) as now
+""")
+_RETRACT_SOURCES: Final = CompiledStatement("""
+insert into retracted_sources (retraction_id, source_id, is_due)
+select :of_retraction, unnest(cast(:sources as uuid[])), true
+""")
+# The oldest active retraction gives the reason.
+_UPDATE_SOURCES: Final = CompiledStatement("""
+update sources set retracted_at = active.created_at, retraction_reason = active.reason
+from (
+  select id from sources where id = any(cast(:sources as uuid[])) order by id for no key update
+) as locked
+left join lateral (
+  select created_at, reason
+  from retractions join retracted_sources on retraction_id = retractions.id
+  where retracted_sources.source_id = locked.id and restored_at is null
+  order by created_at, retractions.id limit 1
+) as active on true
+where sources.id = locked.id
+""")
+_LOCK_RETRACTION: Final = CompiledStatement(f"""
+select restored_at from retractions where id = :of_retraction and {IS_OWNED_SQL} for update of retractions
+""")
+_RESTORE: Final = CompiledStatement("""
+update retractions set restored_at = now.at, due_at = now.at
+from (select clock_timestamp() as at) as now
+where id = :of_retraction
+""")
+_RESTORE_SOURCES: Final = CompiledStatement("""
+update retracted_sources set is_due = true, through = null
+where retraction_id = :of_retraction returning source_id
+""")
 
 
 def _parse_id(reference: str) -> UUID | None:

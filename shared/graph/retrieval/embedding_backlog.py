@@ -11,19 +11,15 @@ these nodes meanwhile, one further call of at most MAX_BATCH_TEXTS texts is made
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from operator import itemgetter
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
-
-from sqlalchemy import Row, func, select, text, tuple_, update
-from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
 from shared.database.locks import shared_write_lock
-from shared.database.tables import EmbeddingSweep, GraphNode, NodeEmbedding
+from shared.database.statements import CompiledStatement, Row, json_text, uuid_array
+from shared.database.transaction import Transaction
 from shared.graph.retrieval.node_search import EmbeddingSearch
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
@@ -78,18 +74,35 @@ MAX_BATCH_TEXTS: Final = 32
 LATE_COMMIT_SECONDS: Final = 600
 """A row may become visible this long after its timestamp, so the last part is always examined again."""
 _BEGINNING: Final = (datetime(1970, 1, 1, tzinfo=UTC), UUID(int=0))
-_MICROSECOND: Final = timedelta(microseconds=1)
 
-_INSERT: Final = insert(NodeEmbedding)
-_STORE: Final = _INSERT.on_conflict_do_update(
-    index_elements=["node_id"],
-    set_={
-        "model": _INSERT.excluded.model,
-        "text_sha256": _INSERT.excluded.text_sha256,
-        "embedding": _INSERT.excluded.embedding,
-        "updated_at": func.clock_timestamp(),
-    },
+# A fixed order prevents deadlocks between steps that store the same vectors.
+_STORE: Final = CompiledStatement("""
+insert into node_embeddings (node_id, agent_id, model, text_sha256, embedding)
+select node_id, :agent, :model, text_sha256, embedding
+from jsonb_to_recordset(cast(:rows as jsonb)) as row (node_id uuid, text_sha256 bytea, embedding real[])
+where exists (select from graph_nodes where id = node_id) order by node_id
+on conflict (node_id) do update
+set model = excluded.model, text_sha256 = excluded.text_sha256, embedding = excluded.embedding,
+  updated_at = clock_timestamp()
+""")
+_STORE_POSITION: Final = CompiledStatement("""
+insert into embedding_progress as kept (agent_id, model, through_at, through_id)
+values (:agent, :model, :through_at, :through_id)
+on conflict (agent_id) do update
+set model = excluded.model, through_at = excluded.through_at, through_id = excluded.through_id
+where exists (
+  select from jsonb_to_recordset(cast(:known as jsonb)) as known (model text, at timestamptz, id uuid)
+  where known.model = kept.model and known.at = kept.through_at and known.id = kept.through_id)
+""")
+_POSITION: Final = CompiledStatement(
+    "select model, through_at, through_id from embedding_progress where agent_id = :agent"
 )
+_REWIND: Final = CompiledStatement(f"""
+update embedding_progress
+set through_at = least(through_at, (
+  select min(updated_at) from graph_nodes where id = any(cast(:ids as uuid[])))) - interval '1 microsecond'
+where agent_id = {OWNED_AGENT_ID_SQL}
+""")
 
 T = TypeVar("T")
 SweepPosition = tuple[datetime, UUID]
@@ -126,29 +139,16 @@ class EmbeddingBatch:
         parts = (self.nodes[:middle], self.nodes[middle:]) if middle else ()
         return [replace(self, nodes=part) for part in parts]
 
-    async def store(self, session: AsyncSession, vectors: Sequence[Vector]) -> None:
+    async def store(self, transaction: Transaction, vectors: Sequence[Vector]) -> None:
         """Store the vectors, one per node. Nodes that were deleted meanwhile are skipped."""
         # So that no node is merged away between this check and the write.
-        await shared_write_lock(session, self.scope.agent_id)
-        existing_ids = set(
-            await session.scalars(
-                select(GraphNode.id).where(GraphNode.id.in_([node.id for node in self.nodes]))
-            )
-        )
+        await shared_write_lock(transaction, self.scope.agent_id)
         rows = [
-            {
-                "node_id": node.id,
-                "agent_id": self.scope.agent_id,
-                "model": self.model,
-                "text_sha256": node.sha256,
-                "embedding": list(vector),
-            }
+            {"node_id": node.id, "text_sha256": node.sha256, "embedding": list(vector)}
             for node, vector in zip(self.nodes, vectors, strict=True)
-            if node.id in existing_ids
         ]
-        if rows:
-            # A fixed order prevents deadlocks between steps that store the same vectors.
-            await session.execute(_STORE, sorted(rows, key=itemgetter("node_id")))
+        params = {"agent": self.scope.agent_id, "model": self.model, "rows": json_text(rows)}
+        await _STORE.run(transaction, params)
 
 
 @dataclass
@@ -164,48 +164,53 @@ class Sweep:
     """The position before it and those that it has stored, each with its model."""
 
     async def store(
-        self, batch: EmbeddingBatch, session: AsyncSession, vectors: Sequence[Vector]
+        self, batch: EmbeddingBatch, transaction: Transaction, vectors: Sequence[Vector]
     ) -> None:
         """Store a batch and the progress up to it; batches are stored in order."""
-        await batch.store(session, vectors)
+        await batch.store(transaction, vectors)
         positions = [node.position for node in batch.nodes if node.position is not None]
-        await self._store_position(session, max(positions, default=None))
+        await self._store_position(transaction, max(positions, default=None))
 
-    async def end(self, session: AsyncSession) -> None:
+    async def end(self, transaction: Transaction) -> None:
         """Record that all batches are stored."""
-        await self._store_position(session, self.end_position)
+        await self._store_position(transaction, self.end_position)
 
-    async def _store_position(self, session: AsyncSession, position: SweepPosition | None) -> None:
+    async def _store_position(
+        self, transaction: Transaction, position: SweepPosition | None
+    ) -> None:
         """Store the position, unless another process has changed it since, to advance or to rewind the sweep."""
         if position is None or (self.model, *position) in self.known_positions:
             return
-        values = {"model": self.model, "through_at": position[0], "through_id": position[1]}
-        current = tuple_(EmbeddingSweep.model, EmbeddingSweep.through_at, EmbeddingSweep.through_id)
-        await session.execute(
-            insert(EmbeddingSweep)
-            .values(agent_id=self.scope.agent_id, **values)
-            .on_conflict_do_update(
-                index_elements=["agent_id"], set_=values, where=current.in_(self.known_positions)
-            )
-        )
+        known = [
+            dict(zip(("model", "at", "id"), each, strict=True)) for each in self.known_positions
+        ]
+        params = {
+            "agent": self.scope.agent_id,
+            "model": self.model,
+            "through_at": position[0],
+            "through_id": position[1],
+            "known": json_text(known),
+        }
+        await _STORE_POSITION.run(transaction, params)
         self.known_positions.append((self.model, *position))
 
 
 async def plan_step_batches(
-    session: AsyncSession,
+    transaction: Transaction,
     scope: GraphScope,
     embedding_search: EmbeddingSearch,
     node_ids: Sequence[UUID],
 ) -> Sequence[EmbeddingBatch]:
     """Batches of the nodes that the step has written; empty if the server has no pgvector."""
-    if not await pgvector.is_installed(session):
+    if not await pgvector.is_installed(transaction):
         return ()
-    params = {**scope.sql_params, "own": list(node_ids)[:MAX_STEP_NODES]}
-    rows_by_id = {row.id: row for row in await session.execute(_STEP_NODES, params)}
+    own = list(node_ids)[:MAX_STEP_NODES]
+    params = {**scope.sql_params, "own": uuid_array(own)}
+    rows_by_id = {row.id: row for row in await _STEP_NODES.rows(transaction, params)}
     # Divided before stale nodes are selected, so that a resumed step builds the same batches.
     return [
         batch
-        for chunk in _chunk(params["own"])
+        for chunk in _chunk(own)
         for batch in _batches(
             scope,
             embedding_search.model,
@@ -215,43 +220,37 @@ async def plan_step_batches(
 
 
 async def plan_sweep(
-    session: AsyncSession, scope: GraphScope, embedding_search: EmbeddingSearch
+    transaction: Transaction, scope: GraphScope, embedding_search: EmbeddingSearch
 ) -> Sweep | None:
     """The next sweep over the agent's other nodes; None if the server has no pgvector."""
-    if not await pgvector.is_installed(session):
+    if not await pgvector.is_installed(transaction):
         return None
     model = embedding_search.model
-    last = await session.get(EmbeddingSweep, scope.agent_id)
-    start = (last.model, last.through_at, last.through_id) if last else (model, *_BEGINNING)
+    last = await _POSITION.row(transaction, {"agent": scope.agent_id})
+    start: tuple[str, datetime, UUID] = tuple(last) if last else (model, *_BEGINNING)
     updated_at, node_id = start[1:] if start[0] == model else _BEGINNING
     params = {**scope.sql_params, "at": updated_at, "last": node_id, "most": MAX_SWEEP_NODES}
-    rows = (await session.execute(_SWEEP, params)).all()
+    rows = await _SWEEP.rows(transaction, params)
     positions = [position for row in rows if (position := _row_position(row)) is not None]
     end_position = max(positions, default=None)
     return Sweep(scope, model, _batches(scope, model, rows), end_position, [start])
 
 
-async def rewind_sweep(session: AsyncSession, scope: GraphScope, node_ids: Sequence[UUID]) -> None:
+async def rewind_sweep(
+    transaction: Transaction, scope: GraphScope, node_ids: Sequence[UUID]
+) -> None:
     """Restart the sweep before these nodes, whose content changed back to an earlier state.
 
     A running sweep may not have seen them: the position changes in any case, so that it cannot store its own.
     """
-    oldest_update = (
-        select(func.min(GraphNode.updated_at)).where(GraphNode.id.in_(node_ids)).scalar_subquery()
-    )
-    await session.execute(
-        update(EmbeddingSweep)
-        .where(EmbeddingSweep.agent_id == scope.owned_agent_id())
-        .values(through_at=func.least(EmbeddingSweep.through_at, oldest_update) - _MICROSECOND)
-        .execution_options(synchronize_session=False)
-    )
+    await _REWIND.run(transaction, {**scope.sql_params, "ids": uuid_array(node_ids)})
 
 
-def _row_position(row: Row[Any]) -> SweepPosition | None:
+def _row_position(row: Row) -> SweepPosition | None:
     return (row.updated_at, row.id) if row.is_settled else None
 
 
-def _batches(scope: GraphScope, model: str, rows: Sequence[Row[Any]]) -> Sequence[EmbeddingBatch]:
+def _batches(scope: GraphScope, model: str, rows: Sequence[Row]) -> Sequence[EmbeddingBatch]:
     """Batches of the nodes whose embedding is missing or out of date."""
     stale_nodes = []
     for row in rows:
@@ -274,8 +273,8 @@ _NODES: Final = (
     " from graph_nodes nodes left join node_embeddings on node_id = nodes.id"
     f" where nodes.agent_id = {OWNED_AGENT_ID_SQL}"
 )
-_STEP_NODES: Final = text(f"{_NODES} and nodes.id = any(cast(:own as uuid[]))")
-_SWEEP: Final = text(
+_STEP_NODES: Final = CompiledStatement(f"{_NODES} and nodes.id = any(cast(:own as uuid[]))")
+_SWEEP: Final = CompiledStatement(
     f"{_NODES} and (nodes.updated_at, nodes.id) > (:at, :last)"
     " order by nodes.updated_at, nodes.id limit :most"
 )

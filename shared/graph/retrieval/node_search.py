@@ -19,7 +19,7 @@ from sqlalchemy.dialects.postgresql import TSQUERY
 from shared.billing import embedding_cache
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.database import pgvector
-from shared.database.statements import CompiledStatement, InTransaction
+from shared.database.statements import CompiledStatement
 from shared.database.tables.graph import (
     AS_VECTOR,
     DIMENSIONS,
@@ -27,6 +27,7 @@ from shared.database.tables.graph import (
     NAME_WORDS,
     PROPERTY_WORDS,
 )
+from shared.database.transaction import Transaction
 from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_WORDS: Final = 8
@@ -95,7 +96,7 @@ def _term_params(terms: SearchTerms, selective: SelectiveTerms) -> dict[str, Any
 
 
 async def select_terms(
-    session: InTransaction, scope: GraphScope, terms: SearchTerms
+    session: Transaction, scope: GraphScope, terms: SearchTerms
 ) -> SelectiveTerms:
     """Find the selective words by the planner's row estimates, so that nothing has to be counted."""
     values: dict[str, Any] = {"agent": scope.agent_id}
@@ -116,7 +117,7 @@ async def select_terms(
 
 
 async def has_few_similar_names(
-    session: InTransaction, scope: GraphScope, terms: SearchTerms
+    session: Transaction, scope: GraphScope, terms: SearchTerms
 ) -> bool:
     """Whether the planner estimates few nodes with a name similar to the whole text.
 
@@ -242,7 +243,7 @@ class EmbeddingSearch:
         return None if terms is None else EmbeddingRequest(self.model, (terms.whole,))
 
     async def near(
-        self, session: InTransaction, scope: GraphScope, text: str | None
+        self, session: Transaction, scope: GraphScope, text: str | None
     ) -> VectorQuery | None:
         """The vector query for the text; None if the ledger has no vector for it, or the server has no pgvector."""
         request = self.request(text)
@@ -265,7 +266,7 @@ _MAX_NEAREST: Final = 100
 """The nearest nodes, before the filters for types and times."""
 
 
-async def nearest_nodes(session: InTransaction, scope: GraphScope, near: VectorQuery) -> list[UUID]:
+async def nearest_nodes(session: Transaction, scope: GraphScope, near: VectorQuery) -> list[UUID]:
     """Nodes that are similar enough, the most similar first."""
     params = {
         **scope.sql_params,
@@ -328,8 +329,6 @@ class SearchCriteria:
     types: Sequence[str] = ()
     ids: Sequence[UUID] = ()
     updated_since: datetime | None = None
-    as_of: datetime | None = None
-    """Excludes nodes whose evidence is valid at other times only."""
     near: VectorQuery | None = None
     """The text as a query vector, if available."""
 
@@ -345,7 +344,7 @@ class SearchResult:
 
 
 async def search_nodes(
-    session: InTransaction, scope: GraphScope, criteria: SearchCriteria, limit: int
+    session: Transaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Search nodes: at most `limit`, by match quality and then by last update."""
     find = partial(_candidates, session, scope, criteria)
@@ -388,7 +387,7 @@ def _may_be_misspelled(candidates: Sequence[Candidate], selective: SelectiveTerm
 
 
 async def _candidates(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     criteria: SearchCriteria,
     strategies: Iterable[tuple[MatchStrategy, str]],
@@ -404,7 +403,6 @@ async def _candidates(
         tuple(strategies),
         of_types=bool(criteria.types),
         since=criteria.updated_since is not None,
-        as_of=criteria.as_of is not None,
         prefers_name=prefers_name,
     )
     rows = await statement.rows(
@@ -414,7 +412,6 @@ async def _candidates(
             "ids": list(criteria.ids),
             "types": list(criteria.types),
             "since": criteria.updated_since,
-            "as_of": criteria.as_of,
             **values,
         },
     )
@@ -427,13 +424,12 @@ def _statement(
     *,
     of_types: bool,
     since: bool,
-    as_of: bool,
     prefers_name: bool,
 ) -> CompiledStatement:
     newest = (_NEWEST_OF_TYPES if of_types else _NEWEST_OF_ALL).format(
         since=_SINCE if since else ""
     )
-    conditions = f"true{_SINCE if since else ''}{_AS_OF if as_of else ''}"
+    conditions = f"true{_SINCE if since else ''}"
     named = [
         sql for strategy, sql in strategies if prefers_name and strategy == MatchStrategy.NAMED
     ]
@@ -534,8 +530,3 @@ _GIVEN_THAT_HOLD: Final = (
 )
 
 _SINCE: Final = " and updated_at >= :since"
-_AS_OF: Final = (
-    " and (not exists (select from evidence where node_id = candidates.id)"
-    " or exists (select from evidence where node_id = candidates.id"
-    " and (valid_from is null or valid_from <= :as_of) and (valid_to is null or valid_to > :as_of)))"
-)

@@ -1,26 +1,208 @@
-"""The search behind the tool `queryGraph`, bounded in cost and size."""
+"""The search and the traversal behind the tool `queryGraph`, bounded in cost and size."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from shared.database.statements import CompiledStatement, InTransaction, uuid_array
+from shared.database.statements import BoundQuery, CompiledStatement, Executor, uuid_array
+from shared.database.transaction import Transaction
 from shared.graph.entity_resolution.redirects import HAS_REDIRECT_SQL, resolve_redirects
 from shared.graph.prompt_format import shorten_properties
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
-from shared.graph.retrieval import VectorQuery, node_search, traversal
+from shared.graph.retrieval import VectorQuery, node_search
 from shared.graph.retrieval.node_search import SearchCriteria, SearchResult
-from shared.graph.retrieval.traversal import EDGES_BETWEEN_SQL, Link
-from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_SUPPORTED_SQL,
+    JOINS_TWO_NODES_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 from shared.graph.types import get_node_type
 from shared.tools import Json, ToolRefusalError
 
+MIN_EDGES_PER_NODE: Final = 5
+"""Edges per direction that are followed from each of many nodes, at least."""
+
+
+class Link(NamedTuple):
+    """An edge by the ids of its ends."""
+
+    id: UUID
+    source_id: UUID
+    target_id: UUID
+
+
+async def incident_edges(
+    session: Executor, scope: GraphScope, ids: Collection[UUID], limit: int
+) -> list[Link]:
+    """At most `limit` edges that start or end at `ids`, the most recently updated first, shared among the nodes."""
+    if not ids:
+        return []
+    query = incident_query(scope, ids, limit)
+    return list(map(Link._make, await query.statement.tuples(session, query.params)))
+
+
+def incident_query(scope: GraphScope, ids: Collection[UUID], limit: int) -> BoundQuery[list[Link]]:
+    """The statement of `incident_edges`."""
+    share = max(MIN_EDGES_PER_NODE, -(-limit // max(len(ids), 1)))
+    params = {**scope.sql_params, "ids": uuid_array(ids), "share": share, "most": limit}
+    return BoundQuery(_INCIDENT_EDGES, params, lambda rows: list(map(Link._make, rows)))
+
+
+async def edges_between(
+    session: Executor,
+    scope: GraphScope,
+    some: Collection[UUID],
+    others: Collection[UUID],
+    limit: int,
+    *,
+    either_way: bool = False,
+) -> list[Link]:
+    """Edges from one of `some` to one of `others`, the most recently updated first, however many edges these have.
+
+    `either_way` adds those in the other direction; then `some` and `others` are disjoint.
+    """
+    statement = _EDGES_EITHER_WAY if either_way else _EDGES_BETWEEN
+    values = {"some": uuid_array(some), "others": uuid_array(others), "most": limit}
+    rows = await statement.tuples(session, {**scope.sql_params, **values})
+    return list(map(Link._make, rows))
+
+
+_COLUMNS: Final = "id, source_id, target_id, updated_at"
+
+
+def _newest_at_end_sql(end: str) -> str:
+    """One subquery per end, because an `or` of both would read all edges of a hub."""
+    # A range instead of an equality: PostgreSQL then expects many rows and reads the index in order up to the limit.
+    # For an equality it expects few rows, as most nodes have, and would fetch and sort all edges of a hub.
+    return (
+        f"select touching.* from unnest(cast(:ids as uuid[])) given (id) cross join lateral"
+        f" (select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
+        f"  where {end}_id >= given.id and {end}_id <= given.id and {JOINS_TWO_NODES_SQL}"
+        f"  order by {end}_id desc, updated_at desc limit :share) touching"
+    )
+
+
+def _from_to_sql(some: str, others: str) -> str:
+    return (
+        f"select {_COLUMNS}, agent_id, unsupported_since from graph_edges"
+        f" where source_id = any(cast(:{some} as uuid[])) and target_id = any(cast(:{others} as uuid[]))"
+        f" and {JOINS_TWO_NODES_SQL}"
+    )
+
+
+def _newest_sql(edges: str) -> str:
+    return (
+        f"select id, source_id, target_id from ({edges}) edges"
+        f" where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} order by updated_at desc, id limit :most"
+    )
+
+
+# "Union" removes the duplicate of an edge between two of the nodes.
+_INCIDENT_EDGES: Final = CompiledStatement(
+    _newest_sql(f"{_newest_at_end_sql('source')} union {_newest_at_end_sql('target')}")
+)
+EDGES_BETWEEN_SQL: Final = _newest_sql(_from_to_sql("some", "others"))
+"""SQL of `edges_between`, with the parameters `some`, `others` and `most`."""
+_EDGES_BETWEEN: Final = CompiledStatement(EDGES_BETWEEN_SQL)
+_EDGES_EITHER_WAY: Final = CompiledStatement(
+    _newest_sql(f"{_from_to_sql('some', 'others')} union all {_from_to_sql('others', 'some')}")
+)
+
+
+MAX_PATH_EDGES: Final = 4
+"""Edges per path."""
+MAX_PATHS: Final = 5
+_MAX_EDGES_FOLLOWED: Final = 200
+"""Edges followed from all nodes at one distance, the newest of each node."""
+_MAX_MEETING_EDGES: Final = 1_000
+"""Edges that may join the nodes reached from both ends."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """The nodes in order, and the edges between them, in either direction."""
+
+    nodes: tuple[UUID, ...]
+    edges: tuple[Link, ...]
+
+
+class _Frontier:
+    """The nodes reached from one end, with at most MAX_PATHS shortest paths to each."""
+
+    def __init__(self, end: UUID) -> None:
+        self.reached: dict[UUID, tuple[Path, ...]] = {end: (Path((end,), ()),)}
+        self._onward: list[Link] | None = None
+
+    async def onward(self, session: Transaction, scope: GraphScope) -> list[Link]:
+        """The edges that lead on from the frontier."""
+        if self._onward is None:
+            self._onward = await incident_edges(session, scope, self.reached, _MAX_EDGES_FOLLOWED)
+        return self._onward
+
+    def advance(self, edges: Iterable[Link], visited: set[UUID]) -> None:
+        """Advance by one edge to nodes not seen before."""
+        next_reached: dict[UUID, tuple[Path, ...]] = {}
+        for edge, start, end in _both_directions(edges):
+            if start in self.reached and end not in visited:
+                extended = (
+                    Path((*path.nodes, end), (*path.edges, edge)) for path in self.reached[start]
+                )
+                next_reached[end] = (*next_reached.get(end, ()), *extended)[:MAX_PATHS]
+        visited.update(next_reached)
+        self.reached, self._onward = next_reached, None
+
+
+async def shortest_paths(
+    session: Transaction, scope: GraphScope, start: UUID, goal: UUID
+) -> list[Path]:
+    """At most MAX_PATHS shortest paths of at most MAX_PATH_EDGES edges; empty if there is none.
+
+    Edges are followed in both directions. Of a node with very many edges only the newest are followed, and those that
+    lead directly to a node reached from the other end.
+    """
+    forward, backward, visited = _Frontier(start), _Frontier(goal), {start, goal}
+    for length in range(1, MAX_PATH_EDGES + 1):
+        links = await edges_between(
+            session, scope, forward.reached, backward.reached, _MAX_MEETING_EDGES, either_way=True
+        )
+        paths = _join_paths(forward, backward, links)
+        if paths or length == MAX_PATH_EDGES:
+            return paths[:MAX_PATHS]
+        forward_links, backward_links = (
+            await forward.onward(session, scope),
+            await backward.onward(session, scope),
+        )
+        # Advance the side with fewer edges, where all can be followed.
+        if len(forward_links) <= len(backward_links):
+            forward.advance(forward_links, visited)
+        else:
+            backward.advance(backward_links, visited)
+    return []
+
+
+def _join_paths(forward: _Frontier, backward: _Frontier, edges: Iterable[Link]) -> list[Path]:
+    """Each path to one end of a link, the link, and each path back from its other end."""
+    return [
+        Path((*first.nodes, *last.nodes[::-1]), (*first.edges, edge, *last.edges[::-1]))
+        for edge, start, end in _both_directions(edges)
+        for first in forward.reached.get(start, ())
+        for last in backward.reached.get(end, ())
+    ]
+
+
+def _both_directions(edges: Iterable[Link]) -> Iterator[tuple[Link, UUID, UUID]]:
+    """Each edge with its ends in the direction of travel."""
+    for edge in edges:
+        yield edge, edge.source_id, edge.target_id
+        yield edge, edge.target_id, edge.source_id
+
 
 async def validate_request(
-    session: InTransaction, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
+    session: Transaction, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
 ) -> list[UUID]:
     """Resolve merged ids to current ones, in their order. Raises ToolRefusalError for an unknown node type."""
     if not ids and not types:
@@ -43,7 +225,7 @@ _VALIDITY_FIELDS: Final = ("asOf", "until")
 
 
 async def load_elements(
-    session: InTransaction, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
 ) -> tuple[list[Json], list[Json]]:
     """Load nodes and edges as JSON, in the given order; unknown ids are left out.
 
@@ -55,7 +237,7 @@ async def load_elements(
 
 
 async def load_with_edges_among(
-    session: InTransaction, scope: GraphScope, node_ids: Iterable[UUID], limit: int
+    session: Transaction, scope: GraphScope, node_ids: Iterable[UUID], limit: int
 ) -> tuple[list[Json], list[Json]]:
     """Like `load_elements`, with the `limit` most recently updated edges between the nodes."""
     ids = uuid_array(node_ids)
@@ -64,7 +246,7 @@ async def load_with_edges_among(
 
 
 async def _run_elements(
-    session: InTransaction, statement: CompiledStatement, values: Mapping[str, Any]
+    session: Transaction, statement: CompiledStatement, values: Mapping[str, Any]
 ) -> tuple[list[Json], list[Json]]:
     nodes, edges = await statement.row(session, values)
     for element in (*nodes, *edges):
@@ -220,7 +402,7 @@ _NEIGHBOURS_CUT: Final = (
 
 
 async def query_graph(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     *,
     text: str | None = None,
@@ -228,7 +410,6 @@ async def query_graph(
     type_names: Sequence[str] = (),
     ids: Sequence[UUID] = (),
     updated_since: datetime | None = None,
-    as_of: datetime | None = None,
     neighbours: int = 0,
     between: Sequence[UUID] = (),
     limit: int = 20,
@@ -244,7 +425,7 @@ async def query_graph(
     if between:
         return await _paths_between(session, scope, await validate_request(session, scope, between))
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
-    criteria = SearchCriteria(text, types, ids, updated_since, as_of, near)
+    criteria = SearchCriteria(text, types, ids, updated_since, near)
     result = await _search(session, scope, criteria, min(limit, MAX_NODES))
     unread = 0
     if neighbours:
@@ -259,7 +440,7 @@ async def query_graph(
 
 
 async def _search(
-    session: InTransaction, scope: GraphScope, criteria: SearchCriteria, limit: int
+    session: Transaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Like `node_search.search_nodes`, after resolving merged ids."""
     result = None
@@ -274,7 +455,7 @@ async def _search(
 
 
 async def _load_within_limit(
-    session: InTransaction, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
+    session: Transaction, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
 ) -> tuple[list[Json], list[Json], int]:
     """Nodes and edges, and the number of edges that were not loaded.
 
@@ -290,18 +471,18 @@ async def _load_within_limit(
 
 
 async def _expand(
-    session: InTransaction, scope: GraphScope, node_ids: Sequence[UUID], depth: int
+    session: Transaction, scope: GraphScope, node_ids: Sequence[UUID], depth: int
 ) -> tuple[list[UUID], list[UUID], bool]:
     """`node_ids` and what is within `depth` edges, nearest first; the edges among all; and whether nothing was cut."""
     visited, edges, is_all = dict.fromkeys(node_ids), dict[UUID, Link](), True
     if len(visited) > 1:
-        among = await traversal.edges_between(session, scope, visited, visited, MAX_EDGES + 1)
+        among = await edges_between(session, scope, visited, visited, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in among}
     farthest = list(visited)
     for _ in range(depth):
         if len(visited) == MAX_NODES and len(edges) > MAX_EDGES:
             break  # nothing more would be shown
-        incident = await traversal.incident_edges(session, scope, farthest, MAX_EDGES + 1)
+        incident = await incident_edges(session, scope, farthest, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in incident}
         ends = dict.fromkeys(end for edge in incident for end in (edge.source_id, edge.target_id))
         new_ids = [end for end in ends if end not in visited]
@@ -311,10 +492,10 @@ async def _expand(
     return list(visited), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
 
 
-async def _paths_between(session: InTransaction, scope: GraphScope, ends: Sequence[UUID]) -> Json:
+async def _paths_between(session: Transaction, scope: GraphScope, ends: Sequence[UUID]) -> Json:
     if len(set(ends)) != _ENDS_OF_A_PATH:
         raise ToolRefusalError("between: give the ids of two different nodes.")
-    paths = await traversal.shortest_paths(session, scope, *ends)
+    paths = await shortest_paths(session, scope, *ends)
     node_ids = dict.fromkeys(node_id for path in paths for node_id in path.nodes) or ends
     edge_ids = dict.fromkeys(edge.id for path in paths for edge in path.edges)
     nodes, edges = await load_elements(session, scope, node_ids, edge_ids)
@@ -331,7 +512,7 @@ async def _paths_between(session: InTransaction, scope: GraphScope, ends: Sequen
         }
         for path in paths
     ]
-    no_path = f"No path of at most {traversal.MAX_PATH_EDGES} edges was found between the two."
+    no_path = f"No path of at most {MAX_PATH_EDGES} edges was found between the two."
     return truncate_response(nodes, edges, [] if paths else [no_path], paths=path_views)
 
 

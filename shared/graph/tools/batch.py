@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.database import locks
-from shared.database.statements import PendingResult, RoundTrip, Transaction
-from shared.graph import edges, types
+from shared.database.statements import Batch, PendingResult
+from shared.database.transaction import Transaction
+from shared.graph import elements, types
 from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.conclusions import Lookups
 from shared.graph.entity_resolution import aliases
@@ -48,27 +49,27 @@ class FactBatch:
     """Pages whose sentences are cited by number."""
     short_ids: ShortIds | None = None
 
-    def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
+    def __call__(self, batch: Batch, arguments: Sequence[Arguments]) -> _HandOver:
         nodes = [each for each in arguments if isinstance(each, AddGraphNode)]
         new_edges = [each for each in arguments if isinstance(each, AddGraphEdge)]
         scope = self.scope
-        trip.ask(locks.write_locks(scope.agent_id))
+        batch.add(locks.write_locks(scope.agent_id))
         evidence: list[EvidenceArgument] = []
         elements: list[AddGraphNode | AddGraphEdge] = [*nodes, *new_edges]
         for element in elements:
             with suppress(ToolRefusalError):
                 evidence += element.all_evidence
         urls = [url for quote in evidence if (url := quote.url_of(self.pages)) is not None]
-        pages = trip.ask(sources.pages_query(scope, urls))
-        schemas = trip.ask(types.node_schemas_query(scope, {node.type for node in nodes}))
-        rules = trip.ask(types.edge_rules_query(scope, {edge.type for edge in new_edges}))
+        pages = batch.add(sources.pages_query(scope, urls))
+        schemas = batch.add(types.node_schemas_query(scope, {node.type for node in nodes}))
+        rules = batch.add(types.edge_rules_query(scope, {edge.type for edge in new_edges}))
         requests: list[RequestKeys] = []
         for node in nodes:
             with suppress(ToolRefusalError):
                 requests.append(self._request(node))
-        names = trip.ask(aliases.names_query(scope, requests)) if requests else None
-        ends = _ask_ends(trip, scope, new_edges)
-        named = _ask_named_ends(trip, scope, new_edges)
+        names = batch.add(aliases.names_query(scope, requests)) if requests else None
+        ends = _ask_ends(batch, scope, new_edges)
+        named = _ask_named_ends(batch, scope, new_edges)
 
         async def hand_over(transaction: Transaction) -> None:
             sources.remember_pages(transaction, scope, pages.value)
@@ -96,7 +97,7 @@ class ConclusionBatch:
     type_name: str
     short_ids: ShortIds | None = None
 
-    def __call__(self, trip: RoundTrip, arguments: Sequence[Arguments]) -> _HandOver:
+    def __call__(self, batch: Batch, arguments: Sequence[Arguments]) -> _HandOver:
         scope = self.scope
         texts = [
             (
@@ -109,13 +110,13 @@ class ConclusionBatch:
         ]
         links = [each for each in arguments if isinstance(each, LinkAnalysis)]
         # A merge would move the evidence, and what was found in it, that new conclusions cite.
-        trip.ask(locks.write_locks(scope.agent_id))
-        lookups = conclusions.ask_lookups(trip, scope, self.type_name, texts) if texts else None
+        batch.add(locks.write_locks(scope.agent_id))
+        lookups = conclusions.ask_lookups(batch, scope, self.type_name, texts) if texts else None
         rules = None
         if links:
-            rules = trip.ask(types.edge_rules_query(scope, {link.type for link in links}))
-        ends = _ask_ends(trip, scope, links)
-        named = _ask_named_ends(trip, scope, links)
+            rules = batch.add(types.edge_rules_query(scope, {link.type for link in links}))
+        ends = _ask_ends(batch, scope, links)
+        named = _ask_named_ends(batch, scope, links)
 
         async def hand_over(transaction: Transaction) -> None:
             if rules is not None:
@@ -129,10 +130,10 @@ class ConclusionBatch:
 
 
 def _ask_named_ends(
-    trip: RoundTrip, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
+    batch: Batch, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
 ) -> PendingResult[NamedNodes]:
     return ask_named(
-        trip, scope, [end for edge in new_edges for end in (edge.source_id, edge.target_id)]
+        batch, scope, [end for edge in new_edges for end in (edge.source_id, edge.target_id)]
     )
 
 
@@ -152,14 +153,14 @@ async def _look_up_named_ends(
         if source and target and key not in buffer.lookups:
             keys.append((edge.type, source, target))
     if keys:
-        trip = RoundTrip()
-        ends = trip.ask(edges.ends_query(buffer.scope, list(dict.fromkeys(keys))))
-        await trip.make(transaction)
+        batch = Batch()
+        ends = batch.add(elements.ends_query(buffer.scope, list(dict.fromkeys(keys))))
+        await batch.execute(transaction)
         buffer.lookups |= ends.value
 
 
 def _ask_ends(
-    trip: RoundTrip, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
+    batch: Batch, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
 ) -> PendingResult[dict[Any, Any]]:
     """Asks for the ends of edges that are given by ids."""
     ids = [
@@ -167,4 +168,4 @@ def _ask_ends(
         for edge in new_edges
     ]
     keys = [(type_name, source, target) for type_name, source, target in ids if source and target]
-    return trip.ask(edges.ends_query(scope, keys)) if keys else trip.then(dict)
+    return batch.add(elements.ends_query(scope, keys)) if keys else batch.then(dict)

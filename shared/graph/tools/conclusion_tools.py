@@ -4,8 +4,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from shared.database.statements import InTransaction
-from shared.graph.conclusions import conclusions, positions
+from shared.database.transaction import Transaction
+from shared.graph.conclusions import basis, conclusions
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.conclusions.conclusions import Action, AnalysisKind
 from shared.graph.scope import GraphScope
@@ -47,6 +47,10 @@ class AddAgentAdviceNode(Arguments):
     replaces: str | None = Field(
         None, description="nodeId of advice of this run on the same subject that this one corrects."
     )
+    subject: str | None = Field(
+        None,
+        description="The node that the advice is about, as its analyses cite it: [n17]. Give it if `name` names several.",
+    )
 
 
 def add_agent_analysis_node(
@@ -54,7 +58,7 @@ def add_agent_analysis_node(
 ) -> StateTool[AddAgentAnalysisNode]:
     """Its texts may cite elements by `short_ids`."""
 
-    async def run(session: InTransaction, arguments: AddAgentAnalysisNode) -> Json:
+    async def run(session: Transaction, arguments: AddAgentAnalysisNode) -> Json:
         analysis_id = await conclusions.add_analysis(
             session,
             scope,
@@ -81,7 +85,7 @@ def add_agent_advice_node(
 ) -> StateTool[AddAgentAdviceNode]:
     """See `add_agent_analysis_node`."""
 
-    async def run(session: InTransaction, arguments: AddAgentAdviceNode) -> Json:
+    async def run(session: Transaction, arguments: AddAgentAdviceNode) -> Json:
         advice_id = await conclusions.add_advice(
             session,
             scope,
@@ -92,7 +96,8 @@ def add_agent_advice_node(
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
-            replaces=_replaced(arguments.replaces, short_ids),
+            replaces=_id_of(arguments.replaces, short_ids, basis.NOTHING_TO_REPLACE),
+            subject=_id_of(arguments.subject, short_ids, _NO_SUBJECT),
         )
         return {"nodeId": str(advice_id), "action": arguments.action}
 
@@ -121,8 +126,11 @@ def _resolved(argument: str, text: str, short_ids: ShortIds | None) -> str:
     return with_ids(text, short_ids)
 
 
-def _replaced(reference: str | None, short_ids: ShortIds | None) -> UUID | None:
-    """The id that `reference` means. Raises ToolRefusalError if it is none."""
+_NO_SUBJECT = "subject: this is no id of a node. Give the one by which the analyses cite it: [n17]."
+
+
+def _id_of(reference: str | None, short_ids: ShortIds | None, refusal: str) -> UUID | None:
+    """The id that `reference` means; None if it is empty. Raises ToolRefusalError with `refusal` if it is none."""
     if not reference or not reference.strip():
         return None
     text = reference.strip()
@@ -131,7 +139,7 @@ def _replaced(reference: str | None, short_ids: ShortIds | None) -> UUID | None:
     try:
         return UUID(text.strip("[]").removeprefix("node:"))
     except ValueError:
-        raise ToolRefusalError(positions.NOTHING_TO_REPLACE) from None
+        raise ToolRefusalError(refusal) from None
 
 
 _MAX_LISTED = 5
@@ -164,7 +172,7 @@ def _outcome(request: investigations.Requested) -> Json:
 
 
 def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
-    async def run(session: InTransaction, arguments: RequestInvestigation) -> Json:
+    async def run(session: Transaction, arguments: RequestInvestigation) -> Json:
         refuse_unstorable(arguments.model_dump(), "the request")
         objective = " ".join(arguments.objective.split())
         min_chars, max_chars = OBJECTIVE_CHARS
@@ -176,7 +184,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         assert scope.iteration_id is not None, "only steps of an iteration analyze"
         assert scope.step_id is not None, "only steps of an iteration analyze"
         if (
-            await investigations.count_requests(scope.step_id).answer(session)
+            await investigations.count_requests(scope.step_id).execute(session)
             >= MAX_REQUESTS_PER_STEP
         ):
             raise ToolRefusalError(
@@ -187,7 +195,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         )
         stored = await investigations.request(
             scope.agent_id, scope.iteration_id, scope.step_id, request
-        ).answer(session)
+        ).execute(session)
         return {"requestId": str(stored.id), "objective": objective, **_outcome(stored)}
 
     return StateTool(

@@ -7,12 +7,17 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from shared.billing.embedding_cache import EmbeddingRequest
-from shared.database.statements import InTransaction
-from shared.events.envelope import Utc
+from shared.database.transaction import Transaction
 from shared.graph import types
+from shared.graph.provenance.claims import parse_period_start
 from shared.graph.retrieval import EmbeddingSearch, query
 from shared.graph.scope import GraphScope
-from shared.graph.tools.references import NodeReference, resolve_node_ids, with_interpretations
+from shared.graph.tools.references import (
+    NodeReference,
+    parse_moment,
+    resolve_node_ids,
+    with_interpretations,
+)
 from shared.tools import Arguments, Json, NoArguments, StateTool
 
 _MAX_SCHEMAS_BYTES = 20_000
@@ -34,8 +39,9 @@ class QueryGraph(Arguments):
         max_length=query.MAX_NODES,
         description="Only these nodes: ids or names.",
     )
-    updated_since: Utc | None = Field(None, description="Only nodes written since then.")
-    as_of: Utc | None = Field(None, description="Leaves out what holds for other times only.")
+    updated_since: str | None = Field(
+        None, description="Only nodes written since then: YYYY-MM-DD or a full ISO 8601 time."
+    )
     neighbours: int = Field(
         0, ge=0, le=query.MAX_DEPTH, description="Also nodes this many edges away."
     )
@@ -52,7 +58,7 @@ def query_graph(
 ) -> StateTool[QueryGraph]:
     """With `embedding_search`, the tool also finds nodes similar in meaning."""
 
-    async def run(session: InTransaction, arguments: QueryGraph) -> Json:
+    async def run(session: Transaction, arguments: QueryGraph) -> Json:
         near = (
             await embedding_search.near(session, scope, arguments.text)
             if embedding_search
@@ -61,6 +67,7 @@ def query_graph(
         interpretations: list[str] = []
         ids = await resolve_node_ids(session, scope, arguments.node_ids, "nodeIds", interpretations)
         ends = await resolve_node_ids(session, scope, arguments.between, "between", interpretations)
+        since = parse_moment(parse_period_start, arguments.updated_since, "updatedSince")
         result = await query.query_graph(
             session,
             scope,
@@ -68,8 +75,7 @@ def query_graph(
             type_name=arguments.node_type,
             type_names=arguments.node_types,
             ids=ids,
-            updated_since=arguments.updated_since,
-            as_of=arguments.as_of,
+            updated_since=since,
             neighbours=arguments.neighbours,
             between=ends,
             limit=arguments.limit,
@@ -94,7 +100,7 @@ def query_graph(
 
 
 def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
-    async def run(session: InTransaction, arguments: NoArguments) -> Json:
+    async def run(session: Transaction, arguments: NoArguments) -> Json:
         return _describe("nodeTypes", "createNodeType", await types.list_node_types(session, scope))
 
     return StateTool(
@@ -107,7 +113,7 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
 
 
 def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
-    async def run(session: InTransaction, arguments: NoArguments) -> Json:
+    async def run(session: Transaction, arguments: NoArguments) -> Json:
         return _describe("edgeTypes", "createEdgeType", await types.list_edge_types(session, scope))
 
     return StateTool(

@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Final, TypeVar
 from uuid import UUID
@@ -11,15 +12,14 @@ from uuid import UUID
 from pydantic import BeforeValidator
 
 from shared.database.statements import (
+    Batch,
     BoundQuery,
     CompiledStatement,
-    InTransaction,
     PendingResult,
-    RoundTrip,
     Row,
-    Transaction,
     json_text,
 )
+from shared.database.transaction import Transaction
 from shared.graph.entity_resolution import normalization
 from shared.graph.prompt_format import quote_name
 from shared.graph.retrieval import query
@@ -82,9 +82,9 @@ class NamedNodes(dict[str, list[Row]]):
 
 
 def ask_named(
-    trip: RoundTrip, scope: GraphScope, references: Iterable[str]
+    batch: Batch, scope: GraphScope, references: Iterable[str]
 ) -> PendingResult[NamedNodes]:
-    """Looks up the references that are short ids or names, as a part of `trip`."""
+    """Looks up the references that are short ids or names, as a part of `batch`."""
     names: dict[str, None] = {}
     numbers: set[int] = set()
     for reference in references:
@@ -95,16 +95,16 @@ def ask_named(
         with suppress(ToolRefusalError):
             names[_name_in(reference, "")] = None
     if not names:
-        return trip.then(NamedNodes)
-    named = trip.ask(_named_query(scope, list(names)))
-    elements = trip.ask(elements_query(scope, numbers)) if numbers else None
+        return batch.then(NamedNodes)
+    named = batch.add(_named_query(scope, list(names)))
+    elements = batch.add(elements_query(scope, numbers)) if numbers else None
 
     def combine() -> NamedNodes:
         if elements is not None:
             named.value.elements = elements.value
         return named.value
 
-    return trip.then(combine)
+    return batch.then(combine)
 
 
 def _named_query(scope: GraphScope, names: Sequence[str]) -> BoundQuery[NamedNodes]:
@@ -136,7 +136,7 @@ def referenced_id(reference: str) -> UUID | None:
 
 
 async def resolve_node_id(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     reference: str,
     argument: str,
@@ -167,7 +167,7 @@ async def resolve_node_id(
 
 
 async def resolve_node_ids(
-    session: InTransaction,
+    session: Transaction,
     scope: GraphScope,
     references: Sequence[str],
     argument: str,
@@ -204,12 +204,12 @@ def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
     return {**result, INTERPRETATIONS_KEY: list(interpretations)} if interpretations else result
 
 
-async def _elements(session: InTransaction, scope: GraphScope, number: int) -> Mapping[int, UUID]:
+async def _elements(session: Transaction, scope: GraphScope, number: int) -> Mapping[int, UUID]:
     buffer = session.buffer if isinstance(session, Transaction) else None
     named = buffer.lookups.get(NamedNodes) if isinstance(buffer, ElementBuffer) else None
     if isinstance(named, NamedNodes) and number in named.elements:
         return named.elements
-    return await elements_query(scope, [number]).answer(session)
+    return await elements_query(scope, [number]).execute(session)
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,11 @@ class _Match:
     name: str
 
 
-async def _find_by_name(session: InTransaction, scope: GraphScope, name: str) -> list[_Match]:
+async def _find_by_name(session: Transaction, scope: GraphScope, name: str) -> list[_Match]:
     """The nodes with exactly this name; else those known by it in another spelling, or as an alias."""
     looked_up, written = _known_before(session, name)
     if looked_up is None and not any(match.name == name for match in written):
-        looked_up = (await _named_query(scope, [name]).answer(session))[name]
+        looked_up = (await _named_query(scope, [name]).execute(session))[name]
     rows = looked_up or ()
     matches = {row.id: _Match(row.id, row.type, row.name) for row in rows}
     matches |= {match.id: match for match in written}
@@ -231,9 +231,7 @@ async def _find_by_name(session: InTransaction, scope: GraphScope, name: str) ->
     return exact or list(matches.values())
 
 
-def _known_before(
-    session: InTransaction, name: str
-) -> tuple[Sequence[Row] | None, Sequence[_Match]]:
+def _known_before(session: Transaction, name: str) -> tuple[Sequence[Row] | None, Sequence[_Match]]:
     """The nodes of that name that were looked up, None if none was looked for, and those that the same answer has added."""
     buffer = session.buffer if isinstance(session, Transaction) else None
     if not isinstance(buffer, ElementBuffer):
@@ -249,7 +247,7 @@ def _known_before(
 
 
 async def _describe_candidates(
-    session: InTransaction, scope: GraphScope, name: str, matches: Sequence[_Match]
+    session: Transaction, scope: GraphScope, name: str, matches: Sequence[_Match]
 ) -> str:
     if matches:
         listing = [f"[node:{node.id}] {node.type} {quote_name(node.name)}" for node in matches]
@@ -265,3 +263,18 @@ async def _describe_candidates(
     if not listing:
         return f"no node has this name. {_ADD_FIRST}"
     return f"no node has this name. Similar: {', '.join(listing)}. {_ADD_FIRST}"
+
+
+_FORMS: Final = "YYYY, YYYY-MM, YYYY-MM-DD or a full ISO 8601 time"
+
+
+def parse_moment(parse: Callable[[str], datetime], text: str | None, field: str) -> datetime | None:
+    """Parses an optional date with `parse`. Raises ToolRefusalError, which names the argument `field`."""
+    if text is None:
+        return None
+    try:
+        return parse(text)
+    except (ValueError, OverflowError) as error:
+        raise ToolRefusalError(
+            f"{field}: {text[:40]!r} is not a date; write {_FORMS}, or leave it out."
+        ) from error

@@ -2,17 +2,16 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from shared.database.statements import InTransaction
+from shared.database.transaction import Transaction
 from shared.enums import Phase
-from shared.graph import edges, nodes, types
+from shared.graph import elements, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import claims
 from shared.graph.provenance.evidence import (
@@ -24,6 +23,7 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools.references import (
     NodeReference,
+    parse_moment,
     referenced_id,
     resolve_node_id,
     with_interpretations,
@@ -32,8 +32,6 @@ from shared.graph.tools.references import (
 from shared.graph.upsert import UpsertResult
 from shared.graph.validation import InvalidPropertiesError, Validators
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
-
-_DATE: Final = "YYYY, YYYY-MM, YYYY-MM-DD or a full ISO 8601 time"
 
 
 class EvidenceArgument(Arguments):
@@ -52,6 +50,24 @@ class EvidenceArgument(Arguments):
         description="Since when it holds, if the page says so: YYYY, YYYY-MM or YYYY-MM-DD.",
     )
     valid_to: str | None = Field(None, description="Last day, month or year for which it holds.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_sentences(cls, entry: Any) -> Any:
+        """Reads sentences that are written as in the document, such as "2.3" of page 2."""
+        if not isinstance(entry, dict) or not isinstance(entry.get("sentences"), list):
+            return entry
+        page, numbers = entry.get("page"), list[Any]()
+        for each in entry["sentences"]:
+            if not isinstance(each, str) or each.strip().isdecimal():
+                numbers.append(each)
+                continue
+            cited = _read_citation(each)
+            page = cited.page if page is None else page
+            if str(page) != str(cited.page):
+                raise ValueError(f"sentences: {each[:40]!r} is not a sentence of page {page}")
+            numbers += cited.numbers
+        return {**entry, "page": page, "sentences": numbers}
 
     def url_of(self, pages: Sequence[NumberedPage]) -> str | None:
         """The address of the page; None if it is not known."""
@@ -73,21 +89,32 @@ EVIDENCE_FIELD: Final[Any] = Field(
 _CITED: Final = re.compile(r"\[?\s*(\d{1,4})\.(\d{1,4})(?:\s*[-–]\s*(?:\1\.)?(\d{1,4}))?\s*\]?")
 
 
+class _Citation(NamedTuple):
+    page: int
+    numbers: list[int]
+
+
+def _read_citation(text: str) -> _Citation:
+    """Reads "2.3" or "2.3-5". Raises ValueError if `text` is not of that form, or too long a range."""
+    if (match := _CITED.fullmatch(text.strip())) is None:
+        raise ValueError(
+            f'sentences: {text[:40]!r} is not a sentence. Write "2.3", as text, for sentence 3 of page 2.'
+        )
+    first, last = int(match[2]), int(match[3] or match[2])
+    if not first <= last < first + MAX_EVIDENCE:
+        raise ValueError(
+            f"sentences: {text[:40]!r} is not a range of 1 to {MAX_EVIDENCE} sentences. Cite those that state it."
+        )
+    return _Citation(int(match[1]), list(range(first, last + 1)))
+
+
 def _cited_evidence(sentences: Sequence[str]) -> list[EvidenceArgument]:
     """An entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form, or too long."""
-    entries: list[EvidenceArgument] = []
-    for text in dict.fromkeys(sentences):
-        if (match := _CITED.fullmatch(text.strip())) is None:
-            raise ToolRefusalError(
-                f'sentences: {text[:40]!r} is not a sentence. Write "2.3" for sentence 3 of page 2.'
-            )
-        first, last = int(match[2]), int(match[3] or match[2])
-        if not first <= last < first + MAX_EVIDENCE:
-            raise ToolRefusalError(
-                f"sentences: {text[:40]!r} is not a range of 1 to {MAX_EVIDENCE} sentences. Cite those that state it."
-            )
-        entries.append(EvidenceArgument(page=int(match[1]), sentences=list(range(first, last + 1))))
-    return entries
+    try:
+        cited = [_read_citation(text) for text in dict.fromkeys(sentences)]
+    except ValueError as error:
+        raise ToolRefusalError(str(error)) from error
+    return [EvidenceArgument(page=each.page, sentences=each.numbers) for each in cited]
 
 
 def _evidence_inputs(
@@ -100,10 +127,10 @@ def _evidence_inputs(
             quote,
             # Small models write an empty list where they mean all properties.
             tuple(dict.fromkeys(entry.properties)) if entry.properties else None,
-            _parse_moment(
+            parse_moment(
                 claims.parse_period_start, entry.valid_from, f"evidence[{index}].validFrom"
             ),
-            _parse_moment(claims.parse_period_end, entry.valid_to, f"evidence[{index}].validTo"),
+            parse_moment(claims.parse_period_end, entry.valid_to, f"evidence[{index}].validTo"),
             start_byte,
             f"evidence[{index}]",
         )
@@ -133,19 +160,6 @@ def _quotes(
                 f"{where}.sentences: page {entry.page} has no sentence {number}; they are 1 to {len(page.shown)}"
             )
         yield page.url, sentence.text, sentence.start_byte
-
-
-def _parse_moment(
-    parse: Callable[[str], datetime], text: str | None, field: str
-) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return parse(text)
-    except (ValueError, OverflowError) as error:
-        raise ToolRefusalError(
-            f"{field}: {text[:40]!r} is not a date; write {_DATE}, or leave it out."
-        ) from error
 
 
 Write = Callable[[str, Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
@@ -315,7 +329,7 @@ class _EdgeArguments(Arguments):
     target_id: NodeReference = Field(description="Node it leads to: id or name.")
 
     async def resolve_ends(
-        self, session: InTransaction, scope: GraphScope, interpretations: list[str]
+        self, session: Transaction, scope: GraphScope, interpretations: list[str]
     ) -> list[UUID]:
         """The ids of source and target; see `resolve_node_id`."""
         ends = (("sourceId", self.source_id), ("targetId", self.target_id))
@@ -346,7 +360,7 @@ class LinkAnalysis(_EdgeArguments):
 
 
 def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[CreateNodeType]:
-    async def run(session: InTransaction, arguments: CreateNodeType) -> Json:
+    async def run(session: Transaction, arguments: CreateNodeType) -> Json:
         node_type, created = await types.create_node_type(
             session,
             scope,
@@ -371,7 +385,7 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
 
 def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[CreateEdgeType]:
-    async def run(session: InTransaction, arguments: CreateEdgeType) -> Json:
+    async def run(session: Transaction, arguments: CreateEdgeType) -> Json:
         types.refuse_bad_edge_properties(
             validators, arguments.name, arguments.properties_schema, arguments.example_properties
         )
@@ -417,11 +431,11 @@ def add_graph_node(
     Evidence can cite sentences of `pages` by number.
     """
 
-    async def run(session: InTransaction, arguments: AddGraphNode) -> Json:
+    async def run(session: Transaction, arguments: AddGraphNode) -> Json:
         async def add(
             type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
         ) -> UpsertResult:
-            return await nodes.add_node(
+            return await elements.add_node(
                 session,
                 scope,
                 validators,
@@ -451,14 +465,14 @@ def add_graph_edge(
 ) -> StateTool[AddGraphEdge]:
     """See `add_graph_node`."""
 
-    async def run(session: InTransaction, arguments: AddGraphEdge) -> Json:
+    async def run(session: Transaction, arguments: AddGraphEdge) -> Json:
         interpretations: list[str] = []
         source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
 
         async def add(
             type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
         ) -> UpsertResult:
-            return await edges.add_edge(
+            return await elements.add_edge(
                 session,
                 scope,
                 validators,
@@ -481,10 +495,10 @@ def add_graph_edge(
 
 
 def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAnalysis]:
-    async def run(session: InTransaction, arguments: LinkAnalysis) -> Json:
+    async def run(session: Transaction, arguments: LinkAnalysis) -> Json:
         interpretations: list[str] = []
         source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
-        edge_id, created = await edges.link_analysis(
+        edge_id, created = await elements.link_analysis(
             session,
             scope,
             validators,

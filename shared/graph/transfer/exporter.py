@@ -4,17 +4,17 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, configuration
 from shared.database.pagination import Keyset, iterate_batches
 from shared.database.tables import Agent, Doubt, GraphJournal, Source, Step
+from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Kind
 from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution import redirects
@@ -57,6 +57,7 @@ class AgentLine(_Line):
     preferred_domains: list[str] = Field(default_factory=list)
     barred_domains: list[str] = Field(default_factory=list)
     corpus: str | None = None
+    archive_date: date | None = None
 
 
 class HistoryLine(_Line):
@@ -176,7 +177,7 @@ class Exported(Generic[L]):
 class GraphContent:
     """The graph of one agent. Use it in a repeatable read transaction, so that all of it is from one moment."""
 
-    def __init__(self, session: AsyncSession, scope: GraphScope) -> None:
+    def __init__(self, session: Transaction, scope: GraphScope) -> None:
         self._session = session
         self._scope = scope
         self._pending_doubts: list[tuple[UUID, UUID, UUID, datetime]] | None = None
@@ -323,6 +324,7 @@ async def _head(content: GraphContent) -> Head:
             preferred_domains=agent.preferred_domains,
             barred_domains=agent.barred_domains,
             corpus=agent.corpus,
+            archive_date=agent.archive_date,
             prompts={phase.value: prompt for phase, prompt in prompts.items()},
         ),
         history=await content.history(),

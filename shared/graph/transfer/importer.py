@@ -6,13 +6,11 @@ from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
 import psycopg
-from psycopg import AsyncConnection, sql
+from psycopg import sql
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import func, select, text, update
+from sqlalchemy import bindparam, func, select, text, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents, fields
 from shared.agents import configuration as agent_configuration
@@ -27,11 +25,12 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker
 from shared.graph.conclusions.citation_index import cited_ids
 from shared.graph.provenance.integrity import EvidenceRow
-from shared.graph.provenance.quotes import Span
+from shared.graph.provenance.page_reading import Span
 from shared.graph.scope import GraphScope
 from shared.graph.transfer import file_reader
 from shared.graph.transfer.exporter import DoubtLine, EdgeLine, Head, NodeLine, SourceLine
@@ -51,21 +50,18 @@ from shared.graph.verification.checks import QuotedEvidence
 from shared.schemas.agents import PromptedPhase
 
 
-async def copy_rows(session: AsyncSession, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+async def copy_rows(session: Transaction, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows by COPY in the session's transaction; all rows have the same columns. Raises psycopg.Error.
 
     Only the owner of the tables can do this where row-level security applies.
     """
     if not rows:
         return
-    connection = await (await session.connection()).get_raw_connection()
-    driver = connection.driver_connection
-    assert isinstance(driver, AsyncConnection)
     columns = list(rows[0])
     statement = sql.SQL("copy {} ({}) from stdin").format(
         sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
-    async with driver.cursor() as cursor, cursor.copy(statement) as copy:
+    async with session.connection.cursor() as cursor, cursor.copy(statement) as copy:
         for row in rows:
             await copy.write_row([_plain(row[column]) for column in columns])
 
@@ -79,7 +75,7 @@ class IdMap:
 
     _TABLE = "arrived"
 
-    def __init__(self, session: AsyncSession) -> None:
+    def __init__(self, session: Transaction) -> None:
         self._session = session
 
     async def begin(self) -> None:
@@ -117,7 +113,7 @@ class IdMap:
 
 
 async def load_quotes(
-    session: AsyncSession, evidence: Sequence[EvidenceRow], imported: ImportedIds
+    session: Transaction, evidence: Sequence[EvidenceRow], imported: ImportedIds
 ) -> list[QuotedEvidence]:
     """Evidence of the old agent with its quoted bytes, in the same order."""
     sources = [imported.get(row.source_id, (None, False)) for row in evidence]
@@ -140,7 +136,7 @@ async def load_quotes(
     ]
 
 
-async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
+async def store_retractions(session: Transaction, scope: GraphScope) -> None:
     """Create one retraction per URL and time for the retracted pages; it needs no propagation."""
     rows = await session.execute(
         select(
@@ -154,20 +150,22 @@ async def store_retractions(session: AsyncSession, scope: GraphScope) -> None:
     )
     for url, retracted_at, reason, sources in rows.all():
         assert retracted_at is not None
-        retraction = Retraction(
-            id=uuid4(), agent_id=scope.agent_id, url=url, reason=reason, created_at=retracted_at
+        retraction = await session.insert(
+            Retraction,
+            id=uuid4(),
+            agent_id=scope.agent_id,
+            url=url,
+            reason=reason,
+            created_at=retracted_at,
         )
-        session.add(retraction)
-        await session.flush()
         common_fields = {"retraction_id": retraction.id, "is_due": False, "through": None}
-        session.add_all(
-            RetractedSource(source_id=source_id, **common_fields) for source_id in sources
+        await session.insert_all(
+            RetractedSource, [{"source_id": source_id, **common_fields} for source_id in sources]
         )
-    await session.flush()
 
 
 async def store_doubts(
-    session: AsyncSession, id_map: IdMap, doubts: Sequence[tuple[UUID, DoubtLine]]
+    session: Transaction, id_map: IdMap, doubts: Sequence[tuple[UUID, DoubtLine]]
 ) -> None:
     """Store doubts by the new id of the conclusion.
 
@@ -191,6 +189,11 @@ async def store_doubts(
     await copy_rows(session, Doubt.__tablename__, rows)
 
 
+_REMAP: Final = (
+    update(GraphNode)
+    .where(GraphNode.id == bindparam("of_node"))
+    .values(properties=bindparam("new_properties"), seal=bindparam("new_seal"))
+)
 MAX_BATCH_LINES: Final = 1_000
 MAX_BATCH_BYTES: Final = 8 * 1024**2
 """Bytes of pages, and the weight of evidence, per batch; three batches are in memory at a time."""
@@ -200,7 +203,7 @@ _EVIDENCE_WEIGHT: Final = 2000
 class GraphImport:
     """The import of one graph, in one transaction: a failed import leaves nothing behind."""
 
-    def __init__(self, session: AsyncSession, scope: GraphScope, old_agent: UUID) -> None:
+    def __init__(self, session: Transaction, scope: GraphScope, old_agent: UUID) -> None:
         """`scope` is the new agent, `old_agent` the exported one."""
         self._session = session
         self._scope = scope
@@ -286,13 +289,13 @@ class GraphImport:
                 properties = file_reader.remap_citations(node.properties, new_ids)
                 updated = node.model_copy(update={"properties": properties})
                 seal = updated.seal and updated.sealed(self._agent_id, [])
-                updates.append({"id": node.id, "properties": properties, "seal": seal})
+                updates.append({"of_node": node.id, "new_properties": properties, "new_seal": seal})
                 citations += [
                     {"conclusion_id": node.id, "cited_id": cited_id}
                     for cited_id in set(cited_ids(properties))
                 ]
             if updates:
-                await self._session.execute(update(GraphNode), updates)
+                await self._session.execute_each(_REMAP, updates)
                 await copy_rows(self._session, Citation.__tablename__, citations)
 
 
@@ -334,10 +337,11 @@ class _Fields(BaseModel):
     preferred_domains: fields.Domains
     barred_domains: fields.Domains
     corpus: fields.Corpus | None = None
+    archive_date: fields.ArchiveDate | None = None
 
 
 async def import_graph(
-    session: AsyncSession, owner_id: UUID, exported: ExportedGraph, name: str | None
+    session: Transaction, owner_id: UUID, exported: ExportedGraph, name: str | None
 ) -> Agent:
     """Import a graph into a new agent, with the given name or the first free one after its old name.
 
@@ -359,15 +363,13 @@ async def import_graph(
         psycopg.IntegrityError,
         psycopg.DataError,
         psycopg.errors.ProgramLimitExceeded,  # a value is too long for an index
-        IntegrityError,
-        DataError,
     ) as error:
-        raise BadFileError(f"its rows are inconsistent: {_error_message(error)}") from error
+        raise BadFileError(f"its rows are inconsistent: {str(error).splitlines()[0]}") from error
     return agent
 
 
 async def _create_agent(
-    session: AsyncSession, owner_id: UUID, head: Head, name: str | None
+    session: Transaction, owner_id: UUID, head: Head, name: str | None
 ) -> Agent:
     try:
         agent_fields = _Fields.model_validate(head.agent, from_attributes=True)
@@ -391,20 +393,19 @@ async def _create_agent(
         name=free_name,
         mission=agent_fields.mission,
         interval_seconds=agent_fields.interval_seconds,
+        active=False,
+        models={phase.value: model for phase, model in agent_fields.models.items()},
+        preferred_domains=agent_fields.preferred_domains,
+        barred_domains=agent_fields.barred_domains,
+        corpus=agent_fields.corpus,
+        archive_date=agent_fields.archive_date,
     )
-    agent.active = False
-    agent.models = {phase.value: model for phase, model in agent_fields.models.items()}
-    agent.preferred_domains = agent_fields.preferred_domains
-    agent.barred_domains = agent_fields.barred_domains
-    agent.corpus = agent_fields.corpus
     prompts = {Phase(phase): prompt for phase, prompt in agent_fields.prompts.items()}
     await agent_configuration.store_prompts(session, agent, prompts, PromptMaker.OWNER)
     is_ready = len(prompts) == len(PROMPTED_PHASES)
-    agent.status = AgentStatus.READY if is_ready else AgentStatus.FAILED
-    agent.fault = None if is_ready else _UNCONFIGURED
-    await session.flush()
-    return agent
-
-
-def _error_message(error: psycopg.Error | DBAPIError) -> str:
-    return str(error.orig if isinstance(error, DBAPIError) else error).splitlines()[0]
+    return await session.update(
+        Agent,
+        agent.id,
+        status=AgentStatus.READY if is_ready else AgentStatus.FAILED,
+        fault=None if is_ready else _UNCONFIGURED,
+    )

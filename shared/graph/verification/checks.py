@@ -18,8 +18,8 @@ from shared.graph.conclusions.citations import (
     ParsedCitations,
     parse_citations,
 )
+from shared.graph.grounding.check import RULES, Quoted, check_quotes
 from shared.graph.grounding.cited import Passage
-from shared.graph.grounding.evidence import RULES, Quoted, check_quotes
 from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance import integrity

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from sqlalchemy import bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
-from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.types import Uuid
 
+from shared.database.transaction import Transaction
 from shared.graph.scope import GraphScope
 from shared.graph.verification.checks import Fault, FaultKind, Link
 from shared.schemas.provenance import ElementFault
@@ -183,7 +183,7 @@ class Entry:
 
 
 async def load_entries(
-    session: AsyncSession, scope: GraphScope, after: int, limit: int
+    session: Transaction, scope: GraphScope, after: int, limit: int
 ) -> Sequence[Entry]:
     """At most `limit` entries after the position `after`, in order."""
     rows = await session.execute(
@@ -192,7 +192,7 @@ async def load_entries(
     return [Entry(**row) for row in rows.mappings()]
 
 
-async def check_head(session: AsyncSession, scope: GraphScope) -> list[Fault]:
+async def check_head(session: Transaction, scope: GraphScope) -> list[Fault]:
     """Whether the newest entry is the one that the graph's head names."""
     is_right = await session.scalar(_IS_HEAD_RIGHT, {"agent": scope.agent_id})
     return [] if is_right else [_fault("the newest entries are missing")]
@@ -218,7 +218,7 @@ def _fault(description: str) -> Fault:
     return Fault(FaultKind.JOURNAL, description)
 
 
-async def newest_root(session: AsyncSession, scope: GraphScope) -> bytes | None:
+async def newest_root(session: Transaction, scope: GraphScope) -> bytes | None:
     """The hash of the newest entry; None if the graph was never written."""
     root: bytes | None = await session.scalar(
         text("select hash from graph_head where agent_id = :agent"), {"agent": scope.agent_id}
@@ -226,7 +226,7 @@ async def newest_root(session: AsyncSession, scope: GraphScope) -> bytes | None:
     return root
 
 
-async def find_entry(session: AsyncSession, scope: GraphScope, entry_hash: bytes) -> int | None:
+async def find_entry(session: Transaction, scope: GraphScope, entry_hash: bytes) -> int | None:
     """The position of the entry with this hash."""
     seq: int | None = await session.scalar(
         text("select seq from graph_journal where agent_id = :agent and hash = :hash"),
@@ -236,7 +236,7 @@ async def find_entry(session: AsyncSession, scope: GraphScope, entry_hash: bytes
 
 
 async def check_table(
-    session: AsyncSession, scope: GraphScope, covered: CoveredTable
+    session: Transaction, scope: GraphScope, covered: CoveredTable
 ) -> tuple[int, list[ElementFault]]:
     """Compare all rows of a table with the journal: the number of rows, and the faults, at most MAX_FAULTS.
 
@@ -301,7 +301,7 @@ _CHAIN: Final = text(
 
 
 async def check_chain(
-    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> Mapping[UUID, Fault]:
     """Compare the rows of these nodes, edges, sources and evidence, and of what is said about them, with the journal.
 
@@ -346,3 +346,69 @@ def _missing(scope: GraphScope, covered: CoveredTable, row: Any) -> ElementFault
         broken=FaultKind.CHANGED,
         message=f"{article} {covered.noun} of entry {row.seq}, written at {when}, {what}",
     )
+
+
+_MOST: Final = 5
+"""Calls that are named."""
+_NUMBERS: Final = text("""
+with known as (
+  select coalesce((select numbers from pruned_iterations where agent_id = :agent), '{}') as deleted,
+    coalesce((select transcripts from pruned_iterations where agent_id = :agent), '{}') as without_texts,
+    (select iterations_started from agents where id = :agent) as started
+), present as (
+  select coalesce(range_agg(int4range(number, number, '[]')), '{}') as numbers,
+    coalesce(range_agg(int4range(number, number, '[]')) filter (where transcripts_deleted_at is not null), '{}')
+      as without_texts
+  from iterations where agent_id = :agent
+)
+select
+  cast(int4multirange(int4range(1, started + 1)) - present.numbers - deleted as text) as missing,
+  cast(present.numbers * deleted as text) as restored,
+  cast(present.without_texts - known.without_texts + (known.without_texts - present.without_texts) * present.numbers as text)
+    as differently_marked
+from known, present
+""")
+_EMPTIED: Final = text(f"""
+select id from calls
+where agent_id = :agent and answered_at is not null and answer is null
+  and not exists (select from iterations where id = calls.iteration_id and transcripts_deleted_at is not null)
+limit {_MOST}
+""")
+_COSTS: Final = text("""
+select coalesce((select sum(spent_usd) from budget_days where scope = :agent), 0) as spent,
+  coalesce((select sum(coalesce(cost_usd, 0) + assumed_usd) from calls where agent_id = :agent), 0)
+  + coalesce((select sum(cost_usd + assumed_usd) from call_days where agent_id = :agent), 0) as recorded
+""")
+_NOTHING: Final = "{}"
+
+
+async def check_ledger(session: Transaction, scope: GraphScope) -> list[Fault]:
+    """Whether iterations, texts or calls are missing that Vigil has not deleted."""
+    agent = {"agent": scope.agent_id}
+    numbers = (await session.execute(_NUMBERS, agent)).one()
+    faults = []
+    if numbers.missing != _NOTHING:
+        faults.append(
+            f"the iterations {numbers.missing} were deleted by something that is not Vigil"
+        )
+    if numbers.restored != _NOTHING:
+        faults.append(
+            f"the iterations {numbers.restored} were added by something that is not Vigil"
+        )
+    if numbers.differently_marked != _NOTHING:
+        faults.append(
+            f"whether the iterations {numbers.differently_marked} have transcripts was changed by something that is not"
+            " Vigil"
+        )
+    faults += [
+        f"the answer of the call {call_id} was deleted by something that is not Vigil"
+        for call_id in await session.scalars(_EMPTIED, agent)
+    ]
+    costs = (await session.execute(_COSTS, agent)).one()
+    # The other way round it may be: an answer that came after its reservation was written off.
+    if costs.recorded < costs.spent:
+        faults.append(
+            f"{costs.spent} USD were spent, but the calls cost {costs.recorded}:"
+            " some were deleted, or changed, by something that is not Vigil"
+        )
+    return [Fault(FaultKind.LEDGER, fault) for fault in faults]

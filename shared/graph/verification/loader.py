@@ -8,17 +8,16 @@ from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from sqlalchemy import LargeBinary, Select, func, or_, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.pagination import Keyset
 from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
 from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
-from shared.graph.provenance.page_reading import PageReading
-from shared.graph.provenance.quotes import Span
+from shared.graph.provenance.page_reading import PageReading, Span
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.verification.checks import QuotedEvidence, cited_by
 from shared.schemas.provenance import VerdictResponse
@@ -122,7 +121,7 @@ class RowLoader(Generic[R]):
         return build_row(self.model, columns)
 
     async def load(
-        self, session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+        self, session: Transaction, scope: GraphScope, ids: Iterable[UUID]
     ) -> dict[UUID, R]:
         """The rows that exist, by id."""
         rows: dict[UUID, R] = {}
@@ -155,7 +154,7 @@ EDGES: Final = RowLoader(
 
 
 async def load_evidence(
-    session: AsyncSession, scope: GraphScope, kind: Kind, element_ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, kind: Kind, element_ids: Iterable[UUID]
 ) -> dict[UUID, list[QuotedEvidence]]:
     """All evidence of these nodes or edges by their id, with the quoted bytes."""
     by_element: defaultdict[UUID, list[QuotedEvidence]] = defaultdict(list)
@@ -175,7 +174,7 @@ async def load_evidence(
 
 
 async def _load_passages(
-    session: AsyncSession, scope: GraphScope, evidence: Iterable[QuotedEvidence]
+    session: Transaction, scope: GraphScope, evidence: Iterable[QuotedEvidence]
 ) -> dict[UUID, Passage]:
     """The passages of what rules have checked, by the id of the evidence."""
     checked = [each for each in evidence if each.row.rules is not None and each.has_source]
@@ -220,7 +219,7 @@ def _parse_reading(value: Any) -> PageReading | None:
 
 
 async def load_verdicts(
-    session: AsyncSession, scope: GraphScope, evidence_ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, evidence_ids: Iterable[UUID]
 ) -> dict[UUID, VerdictResponse]:
     """What a model found, by evidence; without evidence that was not checked."""
     verdicts: dict[UUID, VerdictResponse] = {}
@@ -234,7 +233,7 @@ async def load_verdicts(
 
 
 async def load_spans(
-    session: AsyncSession, spans: Sequence[tuple[UUID | None, Span]]
+    session: Transaction, spans: Sequence[tuple[UUID | None, Span]]
 ) -> list[tuple[bytes, int]]:
     """The bytes of spans of pages, and the length of each page; empty and 0 where there is no page."""
     if not spans:
@@ -251,7 +250,7 @@ async def load_spans(
 
 
 async def load_names(
-    session: AsyncSession, scope: GraphScope, node_ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, node_ids: Iterable[UUID]
 ) -> dict[UUID, list[str]]:
     """The names by which pages may call each node: those it has, and those of nodes that were merged with it."""
     names: defaultdict[UUID, list[str]] = defaultdict(list)
@@ -263,7 +262,7 @@ async def load_names(
 
 
 async def load_node_types(
-    session: AsyncSession, scope: GraphScope, ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, str]:
     """The type by id, of the nodes that exist."""
     types: dict[UUID, str] = {}
@@ -274,7 +273,7 @@ async def load_node_types(
 
 
 async def load_current_ids(
-    session: AsyncSession, scope: GraphScope, cited_ids: Collection[UUID]
+    session: Transaction, scope: GraphScope, cited_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
     """The current id of each cited id: itself, or the element it was merged into."""
     redirected = await redirects.current_ids(session, scope, cited_ids)
@@ -282,7 +281,7 @@ async def load_current_ids(
 
 
 async def load_cited(
-    session: AsyncSession, scope: GraphScope, conclusions: Iterable[NodeRow]
+    session: Transaction, scope: GraphScope, conclusions: Iterable[NodeRow]
 ) -> CitedElements:
     """Load what these conclusions cite, under the ids by which they cite it."""
     cited_ids = {cited_id for row in conclusions for cited_id in cited_by(row).ids()}
@@ -299,7 +298,7 @@ async def load_cited(
 
 
 async def _load_retracted(
-    session: AsyncSession, scope: GraphScope, element_ids: Iterable[UUID]
+    session: Transaction, scope: GraphScope, element_ids: Iterable[UUID]
 ) -> set[UUID]:
     """Those of the elements whose sources are all retracted."""
     retracted = set[UUID]()

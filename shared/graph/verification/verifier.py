@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy import exists, func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import pagination
 from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import Agent, GraphNode
+from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.basis import basis_query
@@ -24,7 +24,7 @@ from shared.graph.provenance.claims import current_claims, known_date
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.graph.verification import checks, journal, ledger, loader
+from shared.graph.verification import checks, journal, loader
 from shared.graph.verification.checks import (
     CheckedClaims,
     Fault,
@@ -69,7 +69,7 @@ R = TypeVar("R", bound=Row)
 
 
 async def check_page(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     *,
     cursor: str | None = None,
@@ -114,7 +114,7 @@ async def check_page(
 
 
 async def find_parts(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     *,
     cursor: str | None,
@@ -157,13 +157,13 @@ def join_parts(parts: Sequence[VerificationPage]) -> VerificationPage:
     )
 
 
-async def _has_more_nodes(session: AsyncSession, scope: GraphScope, nodes: int) -> bool:
+async def _has_more_nodes(session: Transaction, scope: GraphScope, nodes: int) -> bool:
     following = select(GraphNode.id).where(GraphNode.agent_id == scope.agent_id).offset(nodes)
     return bool(await session.scalar(select(exists(following))))
 
 
 async def _list_keys(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     rows: RowLoader[R],
     after: str | None,
@@ -185,7 +185,7 @@ async def _list_keys(
 
 
 async def _require_root(
-    session: AsyncSession, scope: GraphScope, page: "CheckedRows", root: bytes
+    session: Transaction, scope: GraphScope, page: "CheckedRows", root: bytes
 ) -> None:
     if await journal.find_entry(session, scope, root) is None:
         fault = Fault(
@@ -196,7 +196,7 @@ async def _require_root(
 
 
 async def _check_journal(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     page: "CheckedRows",
     after: int,
@@ -210,7 +210,7 @@ async def _check_journal(
         faults += journal.check_signatures(scope, entries, signer)
     is_last = len(entries) < limit
     if is_last:
-        missing = await ledger.check_ledger(session, scope)
+        missing = await journal.check_ledger(session, scope)
         page.faults += _faults_of(scope.agent_id, Link.LEDGER, "ledger", iter(missing))
         faults += await journal.check_head(session, scope)
         root = await journal.newest_root(session, scope)
@@ -222,7 +222,7 @@ async def _check_journal(
 
 
 async def _check_table(
-    session: AsyncSession, scope: GraphScope, page: "CheckedRows", index: int
+    session: Transaction, scope: GraphScope, page: "CheckedRows", index: int
 ) -> str | None:
     page.rows, faults = await journal.check_table(session, scope, journal.TABLES[index])
     page.faults += faults
@@ -230,7 +230,7 @@ async def _check_table(
 
 
 async def _load_page(
-    session: AsyncSession, scope: GraphScope, rows: RowLoader[R], after: str | None, limit: int
+    session: Transaction, scope: GraphScope, rows: RowLoader[R], after: str | None, limit: int
 ) -> tuple[dict[UUID, R], str | None]:
     """The rows of a page by id, and where the stage continues."""
     page_slice = await fetch_slice(session, rows.select(scope), rows.order, limit, after)
@@ -330,7 +330,7 @@ class CheckedRows:
         return dependencies
 
 
-async def walk_chain(session: AsyncSession, scope: GraphScope, root: UUID) -> CheckedRows:
+async def walk_chain(session: Transaction, scope: GraphScope, root: UUID) -> CheckedRows:
     """Load and check the chain of the conclusion `root`; empty if the agent has no such conclusion.
 
     The rows are in the order of their discovery. Takes a few statements for each level down to the pages, whatever the
@@ -347,7 +347,7 @@ async def walk_chain(session: AsyncSession, scope: GraphScope, root: UUID) -> Ch
 
 
 async def _compare_with_journal(
-    session: AsyncSession, scope: GraphScope, chain: CheckedRows
+    session: Transaction, scope: GraphScope, chain: CheckedRows
 ) -> None:
     links = {row.id: (link_of(row.type), row.name) for row in chain.nodes.values()}
     links |= {row.id: (Link.EDGE, row.type) for row in chain.edges.values()}
@@ -362,7 +362,7 @@ async def _compare_with_journal(
     chain.rows = len(links)
 
 
-async def _follow(session: AsyncSession, scope: GraphScope, chain: CheckedRows, root: UUID) -> None:
+async def _follow(session: Transaction, scope: GraphScope, chain: CheckedRows, root: UUID) -> None:
     """Load the nodes and edges of the chain."""
     nodes, edges = {root}, set[UUID]()
     while nodes or edges:
@@ -385,14 +385,14 @@ async def _follow(session: AsyncSession, scope: GraphScope, chain: CheckedRows, 
         edges -= chain.edges.keys()
 
 
-async def _load_evidence(session: AsyncSession, scope: GraphScope, rows: CheckedRows) -> None:
+async def _load_evidence(session: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
     rows.evidence |= await loader.load_evidence(session, scope, Kind.NODE, rows.nodes)
     rows.evidence |= await loader.load_evidence(session, scope, Kind.EDGE, rows.edges)
     ids = [quoted.row.id for quotes in rows.evidence.values() for quoted in quotes]
     rows.verdicts = await loader.load_verdicts(session, scope, ids)
 
 
-async def _check(session: AsyncSession, scope: GraphScope, rows: CheckedRows) -> None:
+async def _check(session: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
     """Find the faults and the doubts."""
     conclusions = rows.conclusions
     existing = await loader.load_cited(session, scope, conclusions)
@@ -409,7 +409,7 @@ async def _check(session: AsyncSession, scope: GraphScope, rows: CheckedRows) ->
 
 
 async def _check_values(
-    session: AsyncSession, scope: GraphScope, rows: CheckedRows
+    session: Transaction, scope: GraphScope, rows: CheckedRows
 ) -> list[ElementFault]:
     """The faults of conclusions that do not follow from what they cite."""
     faults: list[ElementFault] = []
@@ -417,7 +417,7 @@ async def _check_values(
     rows.values.unchecked += len(rows.conclusions) - len(checked)
     for batch in _batches(checked):
         cited_ids = {cited_id for row in batch for cited_id in cited_by(row).ids()}
-        basis = await basis_query(scope, cited_ids).answer(session)
+        basis = await basis_query(scope, cited_ids).execute(session)
         for row in batch:
             elements = basis.elements(cited_by(row).ids())
             found = checks.check_values(row, elements, rows.values)
@@ -474,7 +474,7 @@ def _faults_of(row_id: UUID, link: Link, name: str, faults: Faults) -> Iterator[
 
 
 async def verify_conclusion(
-    session: AsyncSession, owner_id: UUID, conclusion_id: UUID
+    session: Transaction, owner_id: UUID, conclusion_id: UUID
 ) -> VerificationResponse | None:
     """Verify a conclusion of the owner; None if there is none of that id.
 

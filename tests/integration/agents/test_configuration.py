@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import date
 from typing import Any
 
 import pytest
@@ -19,9 +20,9 @@ from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph import types
 from shared.llm.answers import FailureKind
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
-from shared.runtime import consumer
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
+from shared.runtime.middlewares import retry
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import dead_letters
@@ -38,6 +39,7 @@ from tests.support.configuring import (
     wait_until_configured,
 )
 from tests.support.factories import MISSION, make_agent
+from tests.support.phase_runs import first_messages
 from tests.support.refusing_provider import RefusingProvider
 from tests.support.running_services import ended_iteration, list_events, running_services
 from tests.support.sandbox_control import Sandbox
@@ -55,11 +57,12 @@ async def test_an_agent_is_configured_from_its_mission(
     prompts = agent_configuration.prompts_by_phase(agent)
     assert list(prompts) == list(PROMPTED_PHASES)
     assert len(set(prompts.values())) == 6
-    assert all(MISSION in prompt and NAME in prompt for prompt in prompts.values())
+    # The messages of each phase have the mission.
+    assert all(NAME in prompt and MISSION not in prompt for prompt in prompts.values())
     assert sandbox_control.billed()["llm"] == 2
 
     nodes, edges = await types_of(database, agent)
-    assert {"AgentAnalysis", "AgentAdvice", "BatteryMaker"} <= {node.name for node in nodes}
+    assert {"AgentAnalysis", "AgentAdvice", "Country"} <= {node.name for node in nodes}
     assert "about" in {edge.name for edge in edges}
     system_types = [node.name for node in nodes if node.created_by == "system"]
     assert system_types == ["AgentAdvice", "AgentAnalysis"]
@@ -74,6 +77,21 @@ async def test_an_agent_is_configured_from_its_mission(
         "configuration.requested",
         "configuration.completed",
     ]
+
+
+@pytest.mark.usefixtures("assistant")
+async def test_an_agent_is_configured_on_its_archive_date(
+    database: Database, bus: Bus, sandbox_control: Sandbox
+) -> None:
+    agent_row, request = await order_agent(database)
+    async with database.transaction() as session:
+        await session.update(Agent, agent_row.id, archive_date=date(2024, 3, 1))
+    await bus.publish(request)
+    await wait_until_configured(database, agent_row)
+    async with database.transaction() as session:
+        statement = select(Interaction).where(Interaction.phase == Phase.CONFIGURATION)
+        [prompt] = await first_messages(session, statement)
+    assert prompt.endswith("\n\nNow: 2024-03-01T23:59Z")
 
 
 async def test_an_agent_runs_as_soon_as_it_is_configured(
@@ -143,7 +161,7 @@ async def test_a_response_that_code_can_repair_is_not_requested_again(
     agent = await reload_agent(database, agent_row)
     assert (agent.status, agent.fault, agent.name) == ("ready", None, "Lithium")
     assert default_configuration.PROMPTS[Phase.OBSERVER] in agent.observer_system_prompt
-    assert MISSION in agent.observer_system_prompt
+    assert agent.name in agent.observer_system_prompt
     stored_nodes, stored_edges = await types_of(database, agent)
     assert {"LithiumMine", "BatteryMakers"} < {node.name for node in stored_nodes}
     (recycled,) = [edge for edge in stored_edges if edge.name == "recycled_by"]
@@ -196,7 +214,7 @@ async def test_unusable_responses_leave_a_working_agent_and_a_fault_for_its_owne
     assert all(word in agent.fault for word in (*words, "vigil agent configure"))
     prompts = agent_configuration.prompts_by_phase(agent)
     assert list(prompts) == list(PROMPTED_PHASES)
-    assert all(MISSION in prompt and agent.name in prompt for prompt in prompts.values())
+    assert all(agent.name in prompt and MISSION not in prompt for prompt in prompts.values())
     nodes, edges = await types_of(database, agent)
     assert ("Organisation" in {node.name for node in nodes}) is ("types" in built_in)
     assert len(edges) > 3
@@ -223,7 +241,7 @@ async def test_built_in_prompts_replace_a_refusing_model_but_not_a_broken_server
     status: str,
 ) -> None:
     monkeypatch.setattr(work_module, "MIN_BACKOFF_SECONDS", 0.01)
-    monkeypatch.setattr(consumer, "MIN_DELAY_SECONDS", 0.01)
+    monkeypatch.setattr(retry, "MIN_DELAY_SECONDS", 0.01)
     provider = RefusingProvider(kind)
     monkeypatch.setattr(
         assistant_app,

@@ -1,7 +1,9 @@
 """Agents over HTTP: created, found, paused, run, deleted, and visible to their owner only."""
 
 import json
+import re
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -18,9 +20,10 @@ from shared.agents import agents
 from shared.database.engine import Database
 from shared.enums import AgentStatus
 from shared.runtime.settings import Settings
+from shared.schemas.iterations import NOTES_KEY, SERVER_NOTE, UNREAD_CALLS
 from tests.support.api.clients import MISSION, assert_problem, create_agent, create_client
-from tests.support.api.rows import get_agent, start_iteration
-from tests.support.iteration_courses import KEY_ERROR, run_courses
+from tests.support.api.rows import get_agent
+from tests.support.iteration_courses import KEY_ERROR, run_course, run_courses
 from tests.support.sandbox.server import running_sandbox
 from tests.support.scheduling import change
 
@@ -40,26 +43,27 @@ async def test_an_agent_is_configuring_under_a_provisional_name(api: httpx.Async
     assert [row["id"] for row in agents] == [agent["id"], second["id"]]
 
 
-@pytest.mark.parametrize(
-    ("body", "words"),
-    [
-        ({"mission": "too short"}, ["mission", "10 to 4000"]),
-        ({"mission": " " * 50}, ["mission", "10 to 4000"]),
-        ({"mission": "x" * 4001}, ["mission", "10 to 4000"]),
-        ({"mission": MISSION, "name": " "}, ["name", "1 to 80"]),
-        ({"mission": MISSION, "name": "x" * 81}, ["name", "1 to 80"]),
-        ({"mission": MISSION, "name": "a/b"}, ["name", "no slash"]),
-        ({"mission": MISSION, "interval_seconds": 9}, ["interval_seconds", "10"]),
-        ({"mission": MISSION, "models": {"dreaming": "m"}}, ["models", "observer"]),
-        ({"mission": MISSION, "mission_statement": "x"}, ["mission_statement"]),
-        ({}, ["mission", "missing"]),
-    ],
-)
+INVALID_AGENTS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"mission": "too short"}, ["mission", "10 to 4000"]),
+    ({"mission": " " * 50}, ["mission", "10 to 4000"]),
+    ({"mission": "x" * 4001}, ["mission", "10 to 4000"]),
+    ({"mission": MISSION, "name": " "}, ["name", "1 to 80"]),
+    ({"mission": MISSION, "name": "x" * 81}, ["name", "1 to 80"]),
+    ({"mission": MISSION, "name": "a/b"}, ["name", "no slash"]),
+    ({"mission": MISSION, "interval_seconds": 9}, ["interval_seconds", "10"]),
+    ({"mission": MISSION, "models": {"dreaming": "m"}}, ["models", "observer"]),
+    ({"mission": MISSION, "mission_statement": "x"}, ["mission_statement"]),
+    ({}, ["mission", "missing"]),
+]
+
+
 async def test_an_invalid_agent_is_rejected_with_the_reason(
-    api: httpx.AsyncClient, body: dict[str, Any], words: list[str]
+    api: httpx.AsyncClient, subtests: pytest.Subtests
 ) -> None:
-    assert_problem(await api.post("/agents", json=body), 422, *words)
-    assert (await api.get("/agents")).json() == {"items": [], "next": None}
+    for body, words in INVALID_AGENTS:
+        with subtests.test(str(body)):
+            assert_problem(await api.post("/agents", json=body), 422, *words)
+            assert (await api.get("/agents")).json() == {"items": [], "next": None}
 
 
 async def test_agent_names_are_case_insensitive(api: httpx.AsyncClient) -> None:
@@ -85,26 +89,6 @@ async def test_an_agent_is_paused_resumed_run_and_deleted(api: httpx.AsyncClient
     assert (resumed["active"], resumed["models"]) == (True, {"observer": "some-model"})
     assert (await api.delete("/agents/lithium")).status_code == 204
     assert_problem(await api.delete("/agents/lithium"), 404)
-
-
-async def test_another_owners_agent_is_not_found(
-    api: httpx.AsyncClient, database: Database, database_url: str
-) -> None:
-    agent = await create_agent(api, name="Lithium")
-    iteration = await start_iteration(database, "Lithium")
-    async with create_client(Settings(database_url=database_url), user="stranger") as other:
-        assert (await other.get("/agents")).json()["items"] == []
-        lists = ("/analyses", "/advice", "/calls", "/investigation-requests")
-        for path in ("", "/iterations", "/graph", *lists):
-            assert_problem(await other.get(f"/agents/{agent['id']}{path}"), 404)
-        for command in ("pause", "resume", "run"):
-            assert_problem(await other.post(f"/agents/{agent['id']}/{command}"), 404)
-        assert_problem(await other.delete(f"/agents/{agent['id']}"), 404)
-        assert_problem(await other.get(f"/iterations/{iteration}"), 404)
-        assert (
-            await other.post("/agents", json={"mission": MISSION, "name": "Lithium"})
-        ).is_success
-    assert (await api.get(f"/iterations/{iteration}")).json()["agent_name"] == "Lithium"
 
 
 async def test_feedback_rounds_range_from_zero_to_two(api: httpx.AsyncClient) -> None:
@@ -307,6 +291,49 @@ async def test_the_owner_sets_the_longest_interval(
     ] is None
 
 
+async def test_the_owner_sets_an_archive_date(api: httpx.AsyncClient) -> None:
+    agent = await create_agent(api, name="Lithium", archive_date="2024-03-01")
+    path = f"/agents/{agent['id']}"
+    assert agent["archive_date"] == (await api.get(path)).json()["archive_date"] == "2024-03-01"
+    moved = await api.patch(path, json={"archive_date": "2024-04-01"})
+    assert moved.json()["archive_date"] == "2024-04-01"
+    renamed = await api.patch(path, json={"name": "Lithium in Ghana"})
+    assert renamed.json()["archive_date"] == "2024-04-01"
+    today = datetime.now(UTC).date()
+    assert (await api.patch(path, json={"archive_date": f"{today}"})).status_code == 200
+    for day, words in (
+        (
+            f"{today + timedelta(days=2)}",
+            ["archive_date", "cannot be in the future", "later than today"],
+        ),
+        ("1899-12-31", ["archive_date", "1900-01-01 or later"]),
+        ("yesterday", ["archive_date", "date"]),
+    ):
+        body = {"mission": MISSION, "archive_date": day}
+        assert_problem(await api.post("/agents", json=body), 422, *words)
+        assert_problem(await api.patch(path, json={"archive_date": day}), 422, *words)
+    cleared = await api.patch(path, json={"archive_date": None})
+    assert cleared.json()["archive_date"] is None
+    assert len((await api.get("/agents")).json()["items"]) == 1
+
+
+async def test_the_pages_of_an_agent_set_and_show_its_archive_date(api: httpx.AsyncClient) -> None:
+    new = "http://127.0.0.1/agents/new"
+    future = f"{datetime.now(UTC).date() + timedelta(days=2)}"
+    form = {"mission": MISSION, "interval_seconds": "5 min", "archive_date": future}
+    refused = await api.post(new, data=form)
+    assert refused.status_code == 422
+    assert "An archive date cannot be in the future" in refused.text
+    created = await api.post(new, data={**form, "archive_date": "2024-03-01"})
+    assert created.status_code == 303
+    [agent] = (await api.get("/agents")).json()["items"]
+    assert agent["archive_date"] == "2024-03-01"
+    page = await api.get(f"http://127.0.0.1/agents/{agent['id']}")
+    assert "Works as if each day were 2024-03-01" in page.text
+    settings = await api.get(f"http://127.0.0.1/agents/{agent['id']}/settings")
+    assert re.search(r'name="archive_date" value="2024-03-01"', settings.text)
+
+
 async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient) -> None:
     agent = await create_agent(api, name="Lithium")
     assert agent["advice_from_one_analysis"] is False
@@ -318,6 +345,30 @@ async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient)
         "/agents", json={"mission": "Watch lithium mines", "advice_from_one_analysis": True}
     )
     assert response.json()["advice_from_one_analysis"] is True
+
+
+async def test_what_model_servers_lack_is_shown_until_an_iteration_works_without_it(
+    api: httpx.AsyncClient, database: Database
+) -> None:
+    note = f"{SERVER_NOTE}m {UNREAD_CALLS}."
+    courses = {"Noted": ["wrote nothing", "quiet"], "Fixed": ["wrote nothing", "wrote nodes"]}
+    for name, each in courses.items():
+        await create_agent(api, name=name)
+        agent = await get_agent(database, name)
+        await change(database, agent, status=AgentStatus.READY)
+        first = await run_course(database, agent, each[0])
+        async with database.transaction() as session:
+            await session.execute(
+                text("update steps set result = result || cast(:notes as jsonb) where iteration_id = :id"),
+                {"notes": json.dumps({NOTES_KEY: ["Another note.", note]}), "id": first.id},
+            )  # fmt: skip
+        await run_course(database, agent, each[1])
+    listed = (await api.get("/agents")).json()["items"]
+    assert {agent["name"]: agent["server_notes"] for agent in listed} == {
+        "Noted": [note], "Fixed": [],
+    }  # fmt: skip
+    page = await api.get("http://127.0.0.1/agents/Noted")
+    assert note in page.text
 
 
 async def test_an_agent_that_does_not_work_is_shown_as_such_until_it_does(

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -13,9 +14,11 @@ from cli.app import build_app
 from cli.errors import BadInputError, CommandError
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
+from tests.conftest import cloned
 from tests.support.api.full_agent import AGENT, ANSWER_TEXT, FullAgent, create_full_agent
 from tests.support.api.serving import serve_api
 from tests.support.api.signed_in import create_token
+from tests.support.engines import Postgres
 from tests.support.forecast_terms import ADVICE_TERMS
 
 
@@ -35,8 +38,8 @@ class Vigil:
         return json.loads(self(*arguments, "--json"))
 
 
-@pytest.fixture
-def vigil(database_url: str) -> Iterator[Vigil]:
+@contextmanager
+def running(database_url: str) -> Iterator[Vigil]:
     settings = Settings(database_url=database_url)
 
     async def make() -> tuple[str, FullAgent]:
@@ -50,6 +53,20 @@ def vigil(database_url: str) -> Iterator[Vigil]:
     # Otherwise the log lines of the API would be mixed with the output of the command.
     with capture_logs(), serve_api(settings) as url:
         yield Vigil(url, token, full)
+
+
+@pytest.fixture(scope="module")
+def vigil(postgres: Postgres) -> Iterator[Vigil]:
+    """For tests that change nothing."""
+    with cloned(postgres) as url, running(url) as commands:
+        yield commands
+
+
+@pytest.fixture
+def own_vigil(database_url: str) -> Iterator[Vigil]:
+    """For a test that changes rows."""
+    with running(database_url) as commands:
+        yield commands
 
 
 def test_the_graph_is_shown_in_every_view(vigil: Vigil) -> None:
@@ -78,11 +95,13 @@ def test_the_graph_is_shown_in_every_view(vigil: Vigil) -> None:
         (["graph", AGENT, "types", "Lithium"], BadInputError, "`types` takes no node"),
         (["graph", AGENT, "edges", "--search", "x"], BadInputError, "finds nodes"),
         (["graph", AGENT, "near", "Cobalt"], CommandError, "There is no node 'Cobalt'"),
-        (["graph", AGENT, "near", "Hald"], CommandError, "several"),
+        (["graph", AGENT, "near", "Hald"], CommandError, "more than one"),
         (["graph", AGENT, "--type", "None"], CommandError, "the node types are: AgentAdvice"),
         (["iteration", AGENT, "soon"], BadInputError, "neither the number nor the id"),
         (["iteration", AGENT, "9"], CommandError, "no iteration '9'"),
         (["agent", "edit", AGENT], BadInputError, "name at least one change"),
+        (["agent", "edit", AGENT, "--archive-date", "May"], BadInputError, "'May' is no date"),
+        (["agent", "edit", AGENT, "--archive-date", "2999-01-01"], CommandError, "in the future"),
         (["inbox", "mark"], BadInputError, "name an item"),
     ],
 )
@@ -139,59 +158,78 @@ def test_investigation_requests_are_listed(vigil: Vigil) -> None:
     )
 
 
-def test_the_inbox_is_read_and_marked(vigil: Vigil) -> None:
-    item = str(vigil.full.item_id)
-    assert len(vigil.json("inbox")) == 2
-    assert item[:8] in vigil("inbox", "read", item)
-    assert [row["id"] == item for row in vigil.json("inbox")] == [False]
-    assert "unread" in vigil("inbox", "mark", item, "--unread")
-    assert vigil.json("inbox", "mark", item)["read_at"] is not None
-    assert vigil.json("inbox", "mark", item, "--unread")["read_at"] is None
-    decided = vigil.json("inbox", "accept", item, "--reason", "As planned")
+def test_the_inbox_is_read_and_marked(own_vigil: Vigil) -> None:
+    item = str(own_vigil.full.item_id)
+    assert len(own_vigil.json("inbox")) == 2
+    assert item[:8] in own_vigil("inbox", "read", item)
+    assert [row["id"] == item for row in own_vigil.json("inbox")] == [False]
+    assert "unread" in own_vigil("inbox", "mark", item, "--unread")
+    assert own_vigil.json("inbox", "mark", item)["read_at"] is not None
+    assert own_vigil.json("inbox", "mark", item, "--unread")["read_at"] is None
+    decided = own_vigil.json("inbox", "accept", item, "--reason", "As planned")
     assert (decided["outcome"], decided["feedback"]) == ("accepted", "As planned")
-    assert "is dismissed" in vigil("inbox", "dismiss", item)
-    assert "is open again" in vigil("inbox", "reopen", item)
-    assert "returns 20" in vigil("inbox", "snooze", item, "--for", "2h")
-    assert item not in vigil("inbox")
-    assert vigil.json("inbox", "reopen", item)["snoozed_until"] is None
-    assert "2 items marked as read" in vigil("inbox", "mark", "--all")
-    assert "There is nothing new" in vigil("inbox")
-    assert len(vigil.json("inbox", "--all")) == 2
-    assert len(vigil.json("inbox", "--all", "--limit", "1")) == 1
+    assert "is dismissed" in own_vigil("inbox", "dismiss", item)
+    assert "is open again" in own_vigil("inbox", "reopen", item)
+    assert "returns 20" in own_vigil("inbox", "snooze", item, "--for", "2h")
+    assert item not in own_vigil("inbox")
+    assert own_vigil.json("inbox", "reopen", item)["snoozed_until"] is None
+    assert "2 items marked as read" in own_vigil("inbox", "mark", "--all")
+    assert "There is nothing new" in own_vigil("inbox")
+    assert len(own_vigil.json("inbox", "--all")) == 2
+    assert len(own_vigil.json("inbox", "--all", "--limit", "1")) == 1
 
 
-def test_an_agent_is_changed(vigil: Vigil) -> None:
-    vigil("agent", "edit", AGENT, "--name", "Other", "--interval", "2h", "--model", "observer=m")
-    agent = vigil.json("agent", "edit", "other", "--model", "conversation=n")
+def test_an_agent_is_changed(own_vigil: Vigil) -> None:
+    own_vigil(
+        "agent", "edit", AGENT, "--name", "Other", "--interval", "2h", "--model", "observer=m"
+    )
+    agent = own_vigil.json("agent", "edit", "other", "--model", "conversation=n")
     assert (agent["name"], agent["interval_seconds"]) == ("Other", 7200)
     assert agent["models"] == {"observer": "m", "conversation": "n"}
     assert agent["feedback_rounds"] == 0
-    edited = vigil.json("agent", "edit", "other", "--max-interval", "1d")
+    edited = own_vigil.json("agent", "edit", "other", "--max-interval", "1d")
     assert edited["max_interval_seconds"] == 86_400
-    assert "2h to 1d" in vigil("agent", "show", "other")
-    edited = vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
+    assert "2 h to 1 d" in own_vigil("agent", "show", "other")
+    edited = own_vigil.json("agent", "edit", "other", "--feedback-rounds", "2")
     assert edited["feedback_rounds"] == 2
-    assert "2 rounds per iteration" in vigil("agent", "show", "other")
-    edited = vigil.json("agent", "edit", "other", "--advice-from-one-analysis")
+    assert "2 rounds per iteration" in own_vigil("agent", "show", "other")
+    edited = own_vigil.json("agent", "edit", "other", "--advice-from-one-analysis")
     assert edited["advice_from_one_analysis"] is True
-    assert "may cite a single analysis" in vigil("agent", "show", "other")
-    edited = vigil.json("agent", "edit", "other", "--advice-from-two-analyses")
+    assert "may cite a single analysis" in own_vigil("agent", "show", "other")
+    edited = own_vigil.json("agent", "edit", "other", "--advice-from-two-analyses")
     assert edited["advice_from_one_analysis"] is False
-    edited = vigil.json(
+    edited = own_vigil.json(
         "agent", "edit", "other", "--entailment-usd", "0.5", "--entailment-share", "0.2"
     )
     assert (edited["entailment_usd_per_day"], edited["entailment_share"]) == (0.5, 0.2)
-    assert "0.2 of new evidence" in vigil("agent", "show", "other")
+    assert "0.2 of new evidence" in own_vigil("agent", "show", "other")
     domains = ("--preferred-domains", "Reuters.com, ft.com", "--barred-domains", "press.example")
-    edited = vigil.json("agent", "edit", "other", *domains)
+    edited = own_vigil.json("agent", "edit", "other", *domains)
     assert edited["preferred_domains"] == ["reuters.com", "ft.com"]
     assert edited["barred_domains"] == ["press.example"]
-    shown = " ".join(vigil("agent", "show", "other").split())
+    shown = " ".join(own_vigil("agent", "show", "other").split())
     assert "Prefers reuters.com, ft.com" in shown
     assert "Bars press.example" in shown
-    edited = vigil.json("agent", "edit", "other", "--preferred-domains", "")
+    edited = own_vigil.json("agent", "edit", "other", "--preferred-domains", "")
     assert (edited["preferred_domains"], edited["barred_domains"]) == ([], ["press.example"])
-    reset = vigil.json("agent", "edit", "other", "--model", "observer=")
+    edited = own_vigil.json("agent", "edit", "other", "--archive-date", "2024-03-01")
+    assert edited["archive_date"] == "2024-03-01"
+    assert "works as if each day were 2024-03-01" in own_vigil("agent", "show", "other")
+    edited = own_vigil.json("agent", "edit", "other", "--archive-date", "none")
+    assert edited["archive_date"] is None
+    assert "works as if" not in own_vigil("agent", "show", "other")
+    reset = own_vigil.json("agent", "edit", "other", "--model", "observer=")
     assert reset["models"] == {"conversation": "n"}
-    assert [agent["name"] for agent in vigil.json("agent", "list", "--search", "oth")] == ["Other"]
-    assert vigil.json("agent", "list", "--state", "paused") == []
+    assert [agent["name"] for agent in own_vigil.json("agent", "list", "--search", "oth")] == [
+        "Other"
+    ]
+    assert own_vigil.json("agent", "list", "--state", "paused") == []
+
+
+def test_an_agent_is_created_with_an_archive_date(own_vigil: Vigil) -> None:
+    arguments = ("agent", "create", "Watch the lithium of Ghana", "--name", "Past", "--no-wait")
+    with pytest.raises(CommandError, match="cannot be in the future"):
+        own_vigil(*arguments, "--archive-date", "2999-01-01")
+    own_vigil(*arguments, "--archive-date", "2024-03-01")
+    assert own_vigil.json("agent", "show", "Past")["archive_date"] == "2024-03-01"
+    assert "works as if each day were 2024-03-01" in own_vigil("agent", "show", "Past")

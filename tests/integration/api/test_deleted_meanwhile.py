@@ -1,14 +1,13 @@
 """An agent that is deleted while another request about it is handled."""
 
 from typing import Any
-from uuid import UUID
 
 import httpx
 import pytest
 from sqlalchemy import delete
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.api.queries import agents as agent_queries
+from services.api.auth import dependencies
+from services.api.auth.dependencies import Access
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from tests.support.api.clients import MISSION
@@ -37,16 +36,16 @@ async def test_the_other_request_is_answered_as_if_it_came_later(
     path: str,
     body: dict[str, Any] | None,
 ) -> None:
-    find_agent_ref = agent_queries.find_agent_ref
+    find_agent_ref = dependencies.find_agent_ref
 
-    async def find_then_delete(session: AsyncSession, owner_id: UUID, reference: str) -> Any:
-        found = await find_agent_ref(session, owner_id, reference)
+    async def find_then_delete(access: Access, reference: str) -> Any:
+        found = await find_agent_ref(access, reference)
         async with database.transaction() as other_session:
             await other_session.execute(delete(Agent))
         return found
 
     creation = await api.post("/agents", json={"mission": MISSION})
-    monkeypatch.setattr(agent_queries, "find_agent_ref", find_then_delete)
+    monkeypatch.setattr(dependencies, "find_agent_ref", find_then_delete)
     answer = await api.request(method, f"/agents/{creation.json()['id']}{path}", json=body)
     assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) in {
         (404, "no-such-agent"),

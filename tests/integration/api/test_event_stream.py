@@ -184,23 +184,22 @@ async def test_an_event_of_a_newer_version_is_sent_unchanged(
     assert (listener.events[0].event, listener.events[0].data) == ("query.dreamt", newer)
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "words"),
-    [
-        ("/events?after=-1", {}, ["after"]),
-        ("/events?after=x", {}, ["after"]),
-        (f"/events?after={2**63}", {}, ["after"]),
-        ("/events?since=yesterday", {}, ["since"]),
-        ("/events?since=2026-01-01T00:00:00", {}, ["since"]),
-        ("/events", {"last-event-id": "x"}, ["last-event-id"]),
-        ("/events?type=queries", {}, ["type", "queries", "query.completed"]),
-    ],
-)
-async def test_invalid_parameters_are_rejected(
-    api: Serving, path: str, headers: dict[str, str], words: list[str]
-) -> None:
-    async with api.client(headers=headers) as client:
-        assert_problem(await client.get(path), 422, *words)
+INVALID_PARAMETERS: list[tuple[str, dict[str, str], list[str]]] = [
+    ("/events?after=-1", {}, ["after"]),
+    ("/events?after=x", {}, ["after"]),
+    (f"/events?after={2**63}", {}, ["after"]),
+    ("/events?since=yesterday", {}, ["since"]),
+    ("/events?since=2026-01-01T00:00:00", {}, ["since"]),
+    ("/events", {"last-event-id": "x"}, ["last-event-id"]),
+    ("/events?type=queries", {}, ["type", "queries", "query.completed"]),
+]
+
+
+async def test_invalid_parameters_are_rejected(api: Serving, subtests: pytest.Subtests) -> None:
+    for path, headers, words in INVALID_PARAMETERS:
+        with subtests.test(str(path)):
+            async with api.client(headers=headers) as client:
+                assert_problem(await client.get(path), 422, *words)
 
 
 async def test_listeners_hold_no_database_connection(

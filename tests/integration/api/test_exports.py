@@ -9,7 +9,7 @@ import httpx
 import pytest
 from starlette.requests import ClientDisconnect
 
-from services.api.exports import MAX_RUNNING, ExportResponse, Exports, Format
+from services.api.resources.graph.exports import MAX_RUNNING, ExportResponse, Exports, Format
 from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.errors import TransientError

@@ -11,6 +11,9 @@ from shared.database.engine import Database
 from shared.database.tables import IdempotencyKey
 from shared.runtime.settings import Settings
 from tests.support.api.clients import MISSION, assert_problem, create_client
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 
 async def create_agent(api: httpx.AsyncClient, key: str = "a1b2", **params: Any) -> httpx.Response:
@@ -108,10 +111,16 @@ async def test_keys_are_separate_for_each_owner(api: httpx.AsyncClient, database
     assert foreign.json()["id"] != first.json()["id"]
 
 
-@pytest.mark.parametrize("key", ["", " ", "a b", "x" * 256])
-async def test_an_invalid_key_is_rejected(api: httpx.AsyncClient, key: str) -> None:
-    assert_problem(await create_agent(api, key=key), 422, "Idempotency-Key")
-    assert await count_agents(api) == 0
+INVALID_KEYS = ["", " ", "a b", "x" * 256]
+
+
+async def test_an_invalid_key_is_rejected(
+    api: httpx.AsyncClient, subtests: pytest.Subtests
+) -> None:
+    for key in INVALID_KEYS:
+        with subtests.test(key):
+            assert_problem(await create_agent(api, key=key), 422, "Idempotency-Key")
+            assert await count_agents(api) == 0
 
 
 async def post_twice(api: httpx.AsyncClient, path: str, **body: Any) -> list[httpx.Response]:
@@ -119,14 +128,7 @@ async def post_twice(api: httpx.AsyncClient, path: str, **body: Any) -> list[htt
     return [await api.post(path, json=body, headers=headers) for _ in range(2)]
 
 
-@pytest.mark.parametrize(
-    ("path", "body"),
-    [
-        ("/users", {"name": "ada"}),
-        ("/agents/lithium/memories", {"content": "Watch nickel."}),
-        ("/agents/lithium/conversation/messages", {"content": "Who buys lithium?"}),
-    ],
-)
+@pytest.mark.parametrize(("path", "body"), CASES["a_repeated_create_returns_the_first_response"])
 async def test_a_repeated_create_returns_the_first_response(
     api: httpx.AsyncClient, path: str, body: dict[str, str]
 ) -> None:
@@ -140,15 +142,7 @@ async def test_a_repeated_create_returns_the_first_response(
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "secret"),
-    [
-        ("/tokens", {"name": "spare"}, "token"),
-        (
-            "/destinations",
-            {"kind": "webhook", "address": "https://hooks.example.org/vigil"},
-            "secret",
-        ),
-    ],
+    ("path", "body", "secret"), CASES["a_secret_is_returned_once_and_not_stored"]
 )
 async def test_a_secret_is_returned_once_and_not_stored(
     api: httpx.AsyncClient,

@@ -8,8 +8,9 @@ import httpx
 import pytest
 from sqlalchemy import func, update
 
-from services.api.queries import notifications
-from services.api.queries.agents import dashboard_counters
+from services.api.resources.agents.model import dashboard_counters
+from services.api.resources.inbox import model as notifications
+from services.api.resources.inbox.pages import Snooze
 from shared.agents import agents, feedback
 from shared.database.engine import Database
 from shared.database.tables import Agent, InboxItem
@@ -17,6 +18,7 @@ from shared.enums import InboxKind, InboxView
 from tests.support.api.clients import assert_problem, create_agent
 from tests.support.api.rows import add_advice, get_agent
 from tests.support.scheduling import change
+from tests.support.table_rows import add
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ async def listed(api: httpx.AsyncClient, view: str) -> list[dict[str, Any]]:
 
 async def feedback_text(database: Database, agent: Agent) -> str:
     async with database.transaction() as session:
-        return feedback.format_lines(await feedback.list_feedback(agent.id).answer(session))
+        return feedback.format_lines(await feedback.list_feedback(agent.id).execute(session))
 
 
 def soon(**units: float) -> dict[str, str]:
@@ -104,8 +106,7 @@ async def test_a_snoozed_item_is_out_of_the_way_and_returns_as_unread(
             title="Meanwhile",
             summary="",
         )
-        session.add(newer)
-        await session.flush()
+        await add(session, newer)
         await session.execute(
             update(InboxItem)
             .where(InboxItem.id != newer.id)
@@ -158,7 +159,7 @@ async def test_a_notice_is_dismissed_but_not_accepted(
         summary="",
     )
     async with database.transaction() as session:
-        session.add(notice)
+        await add(session, notice)
     assert_problem(await api.post(f"/inbox/{notice.id}/accept"), 409)
     assert (await api.post(f"/inbox/{notice.id}/dismiss")).json()["outcome"] == "dismissed"
     assert await feedback_text(database, agent) == ""
@@ -205,3 +206,15 @@ async def test_what_the_owner_says_about_advice_starts_the_next_iteration_soon(
         await change(database, agent, next_run_at=later)
         # Saying the same again is nothing new.
         wakes = False
+
+
+@pytest.mark.usefixtures("agent")
+async def test_the_page_of_an_item_offers_times_to_snooze_it(api: httpx.AsyncClient) -> None:
+    [item] = await listed(api, "open")
+    page = await api.get(
+        "http://127.0.0.1/inbox",
+        params={"view": "open", "item": item["id"]},
+        headers={"accept": "text/html"},
+    )
+    assert page.status_code == 200
+    assert [f'value="{snooze}"' in page.text for snooze in Snooze] == [True] * len(Snooze)

@@ -1,4 +1,4 @@
-"""Data of the pages of iterations: runs of quiet ones, outcomes, traces, sums of phases, details of a row."""
+"""Data of the pages of iterations: runs of quiet ones, outcomes, traces, details of a row."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,8 +9,10 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from services.api.queries import agents, iterations, transcripts, usage
-from services.api.web.presenters.agents import trend
+from services.api.resources.agents import model as agents
+from services.api.resources.agents.pages import trend
+from services.api.resources.iterations import model as iterations
+from services.api.resources.iterations import transcripts
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.engine import Database
 from shared.database.pagination import InvalidCursorError
@@ -20,6 +22,7 @@ from shared.runtime.settings import Settings
 from shared.schemas.base import PageRequest
 from shared.schemas.iterations import IterationGroup
 from shared.telemetry.tracing import trace_id_of
+from tests.support.api.access import agent_access, is_missing, owner_access
 from tests.support.api.clients import create_client
 from tests.support.api.full_agent import (
     AGENT,
@@ -30,6 +33,7 @@ from tests.support.api.full_agent import (
 )
 from tests.support.api.rows import get_agent
 from tests.support.factories import make_agent, make_iteration
+from tests.support.table_rows import change
 
 ROOT = "http://127.0.0.1"
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,20 +51,19 @@ async def _add_iterations(
     async with database.transaction() as session:
         for number, status in enumerate(statuses, 1):
             started_at = STARTED_AT + timedelta(minutes=number)
-            session.add(
-                Iteration(
-                    id=uuid4(),
-                    agent_id=agent.id,
-                    number=number,
-                    why="due",
-                    status=status,
-                    stage=Stage.ENDED,
-                    errors=list(errors) if status is FAILED else [],
-                    started_at=started_at,
-                    stage_changed_at=started_at,
-                    deadline_at=started_at,
-                    ended_at=started_at + timedelta(seconds=number),
-                )
+            await session.insert(
+                Iteration,
+                id=uuid4(),
+                agent_id=agent.id,
+                number=number,
+                why="due",
+                status=status,
+                stage=Stage.ENDED,
+                errors=list(errors) if status is FAILED else [],
+                started_at=started_at,
+                stage_changed_at=started_at,
+                deadline_at=started_at,
+                ended_at=started_at + timedelta(seconds=number),
             )
 
 
@@ -72,7 +75,7 @@ async def _list_groups(
     async with database.transaction() as session:
         while True:
             page = await iterations.list_groups(
-                session, agent.owner_id, agent.id, PageRequest(limit, cursor)
+                agent_access(session, agent.owner_id, agent.id), PageRequest(limit, cursor)
             )
             pages.append(page.items)
             cursor = page.next
@@ -134,14 +137,14 @@ async def test_groups_belong_to_the_owner_and_to_their_list(database: Database) 
     agent = await make_agent(database)
     await _add_iterations(database, agent, [WORKED, WORKED])
     async with database.transaction() as session:
-        page = await iterations.list_groups(session, uuid4(), agent.id, PageRequest())
+        page = await iterations.list_groups(agent_access(session, uuid4(), agent.id), PageRequest())
         assert page.items == []
         other = await iterations.list_iterations(
-            session, agent.owner_id, agent.id, PageRequest(limit=1)
+            agent_access(session, agent.owner_id, agent.id), PageRequest(limit=1)
         )
         with pytest.raises(InvalidCursorError):
             await iterations.list_groups(
-                session, agent.owner_id, agent.id, PageRequest(cursor=other.next)
+                agent_access(session, agent.owner_id, agent.id), PageRequest(cursor=other.next)
             )
 
 
@@ -161,14 +164,16 @@ async def test_only_a_budget_stops_an_iteration(
     agent = await make_agent(database)
     await _add_iterations(database, agent, [WORKED, FAILED], errors)
     async with database.transaction() as session:
-        outcomes = await iterations.list_outcomes(session, agent.owner_id, agent.id, 9)
-        assert await iterations.list_outcomes(session, uuid4(), agent.id, 9) == []
-        (newest,) = await iterations.list_outcomes(session, agent.owner_id, agent.id, 1)
+        outcomes = await iterations.list_outcomes(
+            agent_access(session, agent.owner_id, agent.id), 9
+        )
+        assert await iterations.list_outcomes(agent_access(session, uuid4(), agent.id), 9) == []
+        (newest,) = await iterations.list_outcomes(
+            agent_access(session, agent.owner_id, agent.id), 1
+        )
         of_budget, others = [
             await iterations.list_iterations(
-                session,
-                agent.owner_id,
-                agent.id,
+                agent_access(session, agent.owner_id, agent.id),
                 PageRequest(),
                 status=FAILED,
                 is_stopped=each,
@@ -197,9 +202,8 @@ async def test_a_trace_has_the_calls_with_the_tools_of_each_answer(database: Dat
         ],
     )
     async with database.transaction() as session:
-        trace = await iterations.find_trace(session, agent.owner_id, agent.id, 1)
-        assert await iterations.find_trace(session, uuid4(), agent.id, 1) is None
-    assert trace is not None
+        trace = await iterations.get_trace(agent_access(session, agent.owner_id, agent.id), 1)
+        assert await is_missing(iterations.get_trace(agent_access(session, uuid4(), agent.id), 1))
     first, search, last = trace.calls
     assert {call.interaction_id for call in trace.calls} == {run_id}
     assert [(tool.name, tool.uses, tool.refused) for tool in first.tools] == [("queryGraph", 1, 0)]
@@ -216,24 +220,7 @@ async def _add_events(database: Database, run_id: UUID, events: list[dict[str, A
             select(Call).where(Call.interaction_id == run_id).order_by(Call.answered_at)
         )
         last = calls.all()[-1]
-        last.events = [*last.events, *events]
-
-
-async def test_the_phases_of_iterations_are_summed(database: Database) -> None:
-    agent = await make_agent(database, name=AGENT)
-    first = await make_iteration(database, agent)
-    await add_phase_run(database, first)
-    unknown = uuid4()
-    async with database.transaction() as session:
-        sums = await usage.sum_phases(session, [first.iteration.id, unknown])
-    (observer,) = sums[first.iteration.id]
-    assert (observer.phase, observer.spent.calls, observer.spent.input_tokens) == (
-        "observer",
-        3,
-        14,
-    )
-    assert observer.seconds == 0
-    assert sums[unknown] == []
+        await change(session, last, events=[*last.events, *events])
 
 
 async def test_the_list_folds_quiet_iterations_and_filters(
@@ -317,12 +304,13 @@ async def _keys(database: Database, full: FullAgent) -> list[str]:
     """Returns the keys of the rows of the ended iteration, the last answer's last."""
     agent = await get_agent(database, AGENT)
     async with database.transaction() as session:
-        trace = await iterations.find_trace(session, agent.owner_id, full.agent_id, 1)
-        assert trace is not None
+        trace = await iterations.get_trace(agent_access(session, agent.owner_id, full.agent_id), 1)
         first, search, last = trace.calls
-        details = await transcripts.find_call(session, agent.owner_id, trace.id, last.id)
-        assert details is not None
-        assert await transcripts.find_call(session, uuid4(), trace.id, last.id) is None
+        owner = owner_access(session, agent.owner_id)
+        assert (await transcripts.find_call(owner, trace.id, last.id)).id == last.id
+        assert await is_missing(
+            transcripts.find_call(owner_access(session, uuid4()), trace.id, last.id)
+        )
     return [
         "iteration",
         "start",
@@ -333,20 +321,6 @@ async def _keys(database: Database, full: FullAgent) -> list[str]:
         f"call-{search.id}",
         f"call-{last.id}",
     ]
-
-
-async def test_chosen_iterations_are_compared_the_earlier_first(
-    database: Database, api: httpx.AsyncClient
-) -> None:
-    await api.get("/agents")  # creates the owner
-    agent = await make_agent(database, name=AGENT)
-    await _add_iterations(database, agent, [WORKED, QUIET, WORKED])
-    address = f"{ROOT}/agents/{agent.id}/compare"
-    assert (await api.get(f"{address}?n=3&n=1")).text == (await api.get(f"{address}?a=1&b=3")).text
-    assert 'value="2"' in (await api.get(address)).text  # the newest two
-    assert "These are the same iteration" in (await api.get(f"{address}?a=2&b=2")).text
-    assert (await api.get(f"{address}?n=1&n=9")).status_code == 404
-    assert (await api.get(f"{address}?n=1&n=-9")).status_code == 422
 
 
 async def test_an_iteration_names_its_trace(

@@ -6,14 +6,16 @@ import httpx
 import pytest
 from sqlalchemy import update
 
-from services.api.queries import iterations, transcripts
+from services.api.resources.iterations import model as iterations
+from services.api.resources.iterations import transcripts
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, GraphNodeType
-from shared.graph import nodes
+from shared.graph import elements
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
+from tests.support.api.access import agent_access, is_missing, owner_access
 from tests.support.api.full_agent import (
     AGENT,
     ANSWER_TEXT,
@@ -30,8 +32,8 @@ ROOT = "http://127.0.0.1"
 async def test_each_tool_result_is_joined_with_its_call(database: Database) -> None:
     agent, run_id = await _create_agent_with_run(database)
     async with database.transaction() as session:
-        first, last = await transcripts.list_answers(session, agent.owner_id, run_id) or []
-        assert await transcripts.list_answers(session, uuid4(), run_id) is None
+        first, last = await transcripts.list_answers(owner_access(session, agent.owner_id), run_id)
+        assert await is_missing(transcripts.list_answers(owner_access(session, uuid4()), run_id))
     (tool_use,) = first.tool_uses
     assert (tool_use.name, tool_use.result, tool_use.has_ended) == (
         "tavilySearch",
@@ -49,7 +51,7 @@ async def test_expired_calls_are_marked_and_the_rest_is_shown(
     async with database.transaction() as session:
         await session.execute(update(Call).where(Call.agent_id == agent.id).values(answer=None))
     async with database.transaction() as session:
-        first, last = await transcripts.list_answers(session, agent.owner_id, run_id) or []
+        first, last = await transcripts.list_answers(owner_access(session, agent.owner_id), run_id)
     assert not first.is_kept
     assert not last.is_kept
     assert [(tool_use.name, tool_use.result) for tool_use in first.tool_uses] == [
@@ -61,31 +63,24 @@ async def test_expired_calls_are_marked_and_the_rest_is_shown(
     assert "This result is no longer stored." in page.text
 
 
-async def test_an_iteration_outline_has_the_costs_of_each_run(database: Database) -> None:
+async def test_an_iteration_has_the_costs_of_each_run(database: Database) -> None:
     agent, run_id = await _create_agent_with_run(database)
     async with database.transaction() as session:
-        outline = await iterations.find_outline(session, agent.owner_id, agent.id, 1)
-        assert await iterations.find_outline(session, uuid4(), agent.id, 1) is None
-    assert outline is not None
-    (run,) = outline.runs
+        trace = await iterations.get_trace(agent_access(session, agent.owner_id, agent.id), 1)
+    (run,) = trace.runs
     assert (run.id, run.event_count, run.spent.calls, run.spent.input_tokens) == (run_id, 4, 3, 14)
     # Two answered model calls for which the server reported no price.
-    assert (run.spent.unpriced, outline.sums.spent.unpriced) == (2, 2)
+    assert (run.spent.unpriced, trace.sums.spent.unpriced) == (2, 2)
 
 
 async def test_a_different_value_of_a_later_page_supersedes_the_earlier(database: Database) -> None:
-    agent = await make_agent(database)
-    async with database.transaction() as session:
-        node_type = {"name": "Thing", "description": "Any thing", "created_by": "test"}
-        session.add(
-            GraphNodeType(agent_id=agent.id, properties_schema={"type": "object"}, **node_type)
-        )
+    agent = await _create_agent_with_type(database)
     first = await _run_iteration(database, agent, tonnes=5, year=2024)
     second = await _run_iteration(database, agent, tonnes=7, year=2025)
     async with database.transaction() as session:
-        scope = session, agent.owner_id, agent.id
-        assert await iterations.list_superseded(*scope, first, limit=9) == []
-        (superseded,) = await iterations.list_superseded(*scope, second, limit=9)
+        access = agent_access(session, agent.owner_id, agent.id)
+        assert await iterations.list_superseded(access, first, limit=9) == []
+        (superseded,) = await iterations.list_superseded(access, second, limit=9)
     assert (superseded.kind, superseded.name, superseded.property) == (
         "node",
         "Halden Cells",
@@ -94,7 +89,18 @@ async def test_a_different_value_of_a_later_page_supersedes_the_earlier(database
     assert (superseded.before, superseded.after) == (5, 7)
 
 
-@pytest.mark.parametrize("page", ["iterations", "iterations/1", "compare", "costs"])
+async def test_a_value_without_a_date_supersedes_one_of_its_own_page(database: Database) -> None:
+    agent = await _create_agent_with_type(database)
+    await _run_iteration(database, agent, tonnes=3, year=None, page="mirror")
+    await _run_iteration(database, agent, tonnes=5, year=None)
+    third = await _run_iteration(database, agent, tonnes=7, year=None)
+    async with database.transaction() as session:
+        access = agent_access(session, agent.owner_id, agent.id)
+        (superseded,) = await iterations.list_superseded(access, third, limit=9)
+    assert (superseded.before, superseded.after) == (5, 7)
+
+
+@pytest.mark.parametrize("page", ["iterations", "iterations/1", "settings"])
 async def test_the_history_pages_of_a_full_agent_are_rendered(
     database: Database, api: httpx.AsyncClient, page: str
 ) -> None:
@@ -113,17 +119,30 @@ async def _create_agent_with_run(database: Database) -> tuple[Agent, UUID]:
     return await get_agent(database, AGENT), run_id
 
 
-async def _run_iteration(database: Database, agent: Agent, *, tonnes: int, year: int) -> UUID:
-    """Runs an iteration whose page claims that number of tonnes; returns its id."""
+async def _create_agent_with_type(database: Database) -> Agent:
+    """Creates an agent with the node type Thing."""
+    agent = await make_agent(database)
+    async with database.transaction() as session:
+        node_type = {"name": "Thing", "description": "Any thing", "created_by": "test"}
+        await session.insert(
+            GraphNodeType, agent_id=agent.id, properties_schema={"type": "object"}, **node_type
+        )
+    return agent
+
+
+async def _run_iteration(
+    database: Database, agent: Agent, *, tonnes: int, year: int | None, page: str = ""
+) -> UUID:
+    """Runs an iteration whose page, without a date if `year` is None, claims that number of tonnes; returns its id."""
     started: StartedIteration = await make_iteration(
         database, await get_agent(database, agent.name)
     )
     scope = GraphScope(agent.owner_id, agent.id, started.iteration.id, started.observe.id)
-    url, text = f"https://press.example/{year}", f"Halden Cells bought {tonnes} tonnes."
-    page = {"url": url, "content": text, "published_date": f"{year}-01-01"}
+    url, text = f"https://press.example/{page}{year}", f"Halden Cells bought {tonnes} tonnes."
+    dated = {} if year is None else {"published_date": f"{year}-01-01"}
     async with database.transaction() as session:
-        await store_pages(session, scope, {"results": [page]})
-        await nodes.add_node(
+        await store_pages(session, scope, {"results": [{"url": url, "content": text, **dated}]})
+        await elements.add_node(
             session,
             scope,
             Validators(),

@@ -1,13 +1,15 @@
 """Duplicates over HTTP: listed, merged, found under both ids, and merges undone."""
 
+import re
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
 from sqlalchemy import text
 
+from services.api.resources.graph.pages import SHOWN_DECISIONS
 from shared.database.engine import Database
-from shared.graph import nodes
+from shared.graph import elements
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
@@ -36,7 +38,7 @@ async def _add_nodes(database: Database, *names: str) -> list[UUID]:
     node_ids = []
     for name in names:
         async with database.transaction() as session:
-            node = await nodes.add_node(
+            node = await elements.add_node(
                 session,
                 scope,
                 validators,
@@ -271,3 +273,37 @@ async def test_the_page_of_duplicates_compares_the_two_nodes(
         assert "Not the same" in page
     alone = await api.get(f"{pages}/duplicates?node={full.node_id}", headers=html)
     assert "No other node has a similar name" in alone.raise_for_status().text
+
+
+async def test_the_review_is_linked_only_where_there_is_something(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    pages = f"{ROOT}/agents/{full.agent_id}"
+
+    async def is_linked() -> bool:
+        page = await api.get(f"{pages}/graph", headers={"accept": "text/html"})
+        return f'href="/agents/{full.agent_id}/duplicates"' in page.raise_for_status().text
+
+    assert not await is_linked()
+    one, other = await _add_nodes(database, "Vulcan Energy Resources", "Vulcan Energy Resource")
+    assert await is_linked()
+    body = {"one": str(one), "other": str(other)}
+    (await api.post(f"{PATH}/distinct-pairs", json=body)).raise_for_status()
+    assert await is_linked(), "the decision can be undone"
+
+
+async def test_the_review_lists_all_decisions_page_by_page(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    names = [f"Vulcan Energy {number}" for number in range(SHOWN_DECISIONS + 2)]
+    first, *others = await _add_nodes(database, *names)
+    for other in others:
+        body = {"one": str(first), "other": str(other)}
+        (await api.post(f"{PATH}/distinct-pairs", json=body)).raise_for_status()
+    path, seen = f"{ROOT}/agents/{full.agent_id}/duplicates", 0
+    while path:
+        page = (await api.get(path)).raise_for_status().text
+        seen += page.count("/forget")
+        older = re.search(r'href="(\?distinct=[^"#]+)', page)
+        path = f"{ROOT}/agents/{full.agent_id}/duplicates{older[1]}" if older else ""
+    assert seen == len(others)

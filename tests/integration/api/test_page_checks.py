@@ -30,7 +30,7 @@ async def test_pages_that_cannot_be_watched_are_shown_with_the_reason(
         for url, error in ERRORS.items():
             kind = ProbeKind.FEED if "feed" in url else ProbeKind.PAGE
             values = {"failures": 0 if error is None else 3, "error": error, "checked_at": ago(60)}
-            session.add(PageProbe(agent_id=agent.id, url=url, kind=kind, **values))
+            await session.insert(PageProbe, agent_id=agent.id, url=url, kind=kind, **values)
     every = (await api.get("/agents/Lithium/checks")).json()["items"]
     assert {each["url"]: each["error"] for each in every} == ERRORS
     for failed in (True, False):

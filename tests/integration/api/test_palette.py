@@ -5,13 +5,13 @@ import re
 import httpx
 import psycopg
 
-from bench.large import OWNER, Size, fill
-from services.api.web.pages.palette import MAX_SEARCH_CHARS
+from services.api.resources.palette.pages import MAX_SEARCH_CHARS
 from shared.database.engine import Database
 from shared.database.tables import GraphNode, InboxItem, Source
 from shared.runtime.settings import Settings
 from tests.support.api.clients import create_client
 from tests.support.api.full_agent import create_full_agent
+from tests.support.large_agent import OWNER, Size, fill
 from tests.support.sql_capture import captured_statements, explain
 
 ROOT = "http://127.0.0.1"

@@ -5,9 +5,9 @@ from typing import Any, Final
 import httpx
 import psycopg
 
-from bench.large import AGENT, OWNER, Size, fill
 from shared.runtime.settings import Settings
 from tests.support.api.clients import create_client
+from tests.support.large_agent import AGENT, OWNER, Size, fill
 from tests.support.sql_capture import Statements, captured_statements, explain
 
 SIZE: Final = Size(nodes=5_000, edges=10_000, iterations=1_000, items=2_000, calls=5_000)

@@ -5,13 +5,12 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from rich.console import Console
 from sqlalchemy import func, select, update
 
 from cli.render.agents import show_agent
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from cli.render.iterations import outage_sentence
-from services.api.queries.provider_outages import read_outages
+from services.api.resources.operate.outages import read_outages
 from shared.database.engine import Database
 from shared.database.tables import Agent, ProviderLimit, Step
 from shared.enums import Phase, StepKind, StepStatus
@@ -26,6 +25,7 @@ from shared.schemas.base import (
     ProvidersResponse,
 )
 from tests.support.factories import make_agent, make_iteration
+from tests.support.table_rows import change
 
 ROOT = "http://127.0.0.1"
 NAME = "the model server at http://127.0.0.1:1/v1"
@@ -55,18 +55,16 @@ async def make_waiting_agent(database: Database) -> Agent:
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
         for index in range(2):
-            session.add(
-                Step(
-                    id=uuid4(),
-                    agent_id=agent.id,
-                    iteration_id=started.iteration.id,
-                    kind=StepKind.QUERY,
-                    index=index,
-                    input={},
-                    status=StepStatus.PENDING,
-                )
+            await session.insert(
+                Step,
+                id=uuid4(),
+                agent_id=agent.id,
+                iteration_id=started.iteration.id,
+                kind=StepKind.QUERY,
+                index=index,
+                input={},
+                status=StepStatus.PENDING,
             )
-        await session.flush()
         await session.execute(
             update(Step)
             .where(Step.agent_id == agent.id)
@@ -95,14 +93,14 @@ async def test_an_outage_is_told_once_on_each_page(
 ) -> None:
     agent = await make_waiting_agent(database)
     await make_outage(database)
-    for path in (f"/agents/{agent.id}", "/agents", "/health-of-all", "/inbox"):
+    for path in (f"/agents/{agent.id}", "/agents", "/operate", "/inbox"):
         page = (await api.get(f"{ROOT}{path}")).text
         banner = page.partition('id="outages"')[2].partition('id="page-error"')[0]
         assert banner.count("has been unavailable since") == 1, path
         assert "3 steps wait" in banner
         assert "connection refused" in banner
         rest = page.replace(banner, "")
-        if path != "/health-of-all":
+        if path != "/operate":
             assert "connection refused" not in rest, path
     part = (await api.get(f"{ROOT}/outages")).text
     assert part.count("has been unavailable since") == 1
@@ -126,7 +124,7 @@ async def test_health_has_one_fault_for_a_provider(
 ) -> None:
     await make_waiting_agent(database)
     await make_outage(database)
-    page = (await api.get(f"{ROOT}/health-of-all")).text
+    page = (await api.get(f"{ROOT}/operate")).text
     assert "waiting for a provider" not in page
     assert "Last error: no answer from the model server" in page
 
@@ -147,7 +145,7 @@ async def test_the_api_has_the_facts_of_each_step_and_of_the_provider(
     assert len(details.trouble) == 3
     assert {trouble.error for trouble in details.trouble} == {f"{NAME} is unavailable: {ERROR}"}
     assert all(trouble.waiting_since and trouble.retry_at for trouble in details.trouble)
-    console = Console(width=200, record=True, theme=THEME)
+    console = SafeConsole(width=200, record=True, theme=THEME)
     counts = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
     show_agent(console, details, counts, CallTotals(), outages=[outage])
     shown = console.export_text()
@@ -168,7 +166,7 @@ async def test_a_user_is_told_the_number_of_their_own_steps(
         )
     assert observed == 1
     assert (own.waiting_steps, own.agent_ids) == (3, [agent.id])
-    assert others == [], "whoever has no agent that uses it"
+    assert others == [], "users without an agent that uses it"
 
 
 OTHER = "the provider 'other' at http://127.0.0.1:2/v1"
@@ -199,7 +197,9 @@ async def test_an_outage_is_shown_under_agents_that_use_the_provider(
     agent = await make_agent(database)
     async with database.transaction() as session:
         stored = await session.get_one(Agent, agent.id)
-        stored.models = {phase.value: model for phase, model in models.items()}
+        stored = await change(
+            session, stored, models={phase.value: model for phase, model in models.items()}
+        )
     # So the API knows its name, also without the setting, which contains keys.
     await StateStore(database, "model", provider_key(OTHER, "k"), OTHER).write(0, ProviderState())
     await make_outage(database, name, kind)
@@ -222,7 +222,7 @@ async def test_a_used_up_quota_is_called_so_everywhere(
         (outage,) = await read_outages(session, None, settings)
     words = "The search service answers no request, because its quota is used up"
     assert words in outage_sentence(outage)
-    for path in (f"/agents/{agent.id}", "/agents", "/health-of-all"):
+    for path in (f"/agents/{agent.id}", "/agents", "/operate"):
         page = " ".join((await api.get(f"{ROOT}{path}")).text.split())
         assert words in page, path
         assert "has been unavailable" not in page, path
@@ -235,11 +235,11 @@ def test_the_sentence_of_an_outage() -> None:
         name=NAME,
         is_unavailable=True,
         since=now,
-        next_attempt_at=now + timedelta(seconds=12.3),
+        next_attempt_at=now + timedelta(minutes=12, seconds=0.3),
         error=ERROR,
         waiting_steps=14,
     )
     assert outage_sentence(outage) == (
         f"The model server at http://127.0.0.1:1/v1 has been unavailable since {now.astimezone():%H:%M};"
-        f" next attempt in 12 s; 14 steps wait: {ERROR}"
+        f" next attempt in 12 min; 14 steps wait: {ERROR}"
     )

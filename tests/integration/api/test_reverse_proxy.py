@@ -74,7 +74,7 @@ async def test_signing_in_behind_nginx(
 
             await wait_until(is_served, what="nginx to serve")
             assert "Sign in to Vigil" in (await browser.get(link, headers=BROWSER)).text
-            # The secret is unknown: whoever gets so far is told that the link no longer works.
+            # The secret is unknown: a request that gets this far is answered that the link no longer works.
             answer = await browser.post(link, headers={**BROWSER, "origin": public_url})
             assert answer.headers["content-type"].startswith("text/html")
             if is_named or passes_host:

@@ -180,7 +180,6 @@ def _send_requests(
     @hypothesis.seed(SEED)
     @hypothesis.settings(
         max_examples=EXAMPLES,
-        deadline=None,
         database=None,
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -66,6 +66,7 @@ def children() -> set[int]:
     return {int(pid) for pid in listed.split()}
 
 
+@pytest.mark.slow
 async def test_a_page_that_takes_long_is_not_ended_as_idle(
     database_url: str, database: Database, scope: GraphScope
 ) -> None:
@@ -77,7 +78,7 @@ async def test_a_page_that_takes_long_is_not_ended_as_idle(
             page = await both.check(session, scope, cursor=page.next, rows=ROWS)
 
 
-async def test_several_processes_find_what_one_finds(
+async def test_several_processes_find_what_one_finds_and_are_replaced_if_they_end(
     database_url: str, database: Database, scope: GraphScope
 ) -> None:
     others = children()
@@ -89,6 +90,12 @@ async def test_several_processes_find_what_one_finds(
         assert children() == others
         assert await check_all(both, database, scope) == expected
         assert len(children() - others) == 2
+        for pid in children() - others:
+            os.kill(pid, signal.SIGKILL)
+        await asyncio.sleep(0.1)
+        with pytest.raises(RetrySoonError, match="ended"):
+            await check_all(both, database, scope)
+        assert await check_all(both, database, scope) == expected
     assert children() == others
     counts, faults = expected
     assert counts.nodes > ROWS
@@ -113,21 +120,7 @@ async def delete_all_nodes(database: Database, scope: GraphScope) -> None:
         await session.execute(delete(GraphNode).where(GraphNode.agent_id == scope.agent_id))
 
 
-async def test_a_process_that_ended_is_replaced(
-    database_url: str, database: Database, scope: GraphScope
-) -> None:
-    others = children()
-    async with verifying(database_url, database, 2) as verifier:
-        expected = await check_all(verifier, database, scope)
-        for pid in children() - others:
-            os.kill(pid, signal.SIGKILL)
-        await asyncio.sleep(0.1)
-        with pytest.raises(RetrySoonError, match="ended"):
-            await check_all(verifier, database, scope)
-        assert await check_all(verifier, database, scope) == expected
-    assert children() == others
-
-
+@pytest.mark.slow
 async def test_a_process_ends_with_the_api() -> None:
     """However the API ends, the process reads the end of its input."""
     process = await asyncio.create_subprocess_exec(

@@ -31,6 +31,9 @@ from cli.local.errors import AlreadyRunningError, DataDirectoryError
 from shared.database import migrate
 from shared.runtime.settings import Settings
 from tests.support.backup import digest_tables, running_source, start_vigil, started, vigil
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 Rows = dict[str, tuple[int, str]]
 
@@ -277,10 +280,10 @@ def test_a_restore_leaves_alone_what_another_has_begun(
 
 
 def test_a_backup_of_an_older_vigil_is_updated(backup: Path, tmp_path: Path) -> None:
-    with running_source(tmp_path / "old", revision="0019") as (directory, _):
+    with running_source(tmp_path / "old", revision="0022") as (directory, _):
         assert vigil("backup", "old.tar", "--data", directory.root, cwd=tmp_path)[0] == 0
     with (tmp_path / "old.tar").open("rb") as file:
-        assert ArchiveReader(file).manifest.revision == "0019"
+        assert ArchiveReader(file).manifest.revision == "0022"
     assert vigil("restore", "old.tar", "--data", tmp_path / "new", cwd=tmp_path)[0] == 0
     with backup.open("rb") as file:
         newest = ArchiveReader(file).manifest.revision
@@ -290,15 +293,7 @@ def test_a_backup_of_an_older_vigil_is_updated(backup: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "text"),
-    [
-        ({"revision": "9999", "vigil": "99.0"}, "it was made by Vigil 99.0, which is newer"),
-        ({"format_version": 2, "vigil": "99.0"}, "it was made by Vigil 99.0, which is newer"),
-        ({"revision": "9999"}, "its tables (revision 9999) are of a newer version than Vigil"),
-        ({"revision": "9999", "vigil": "0.3.0"}, "Vigil 0.3.0 made the backup"),
-        ({"postgres": 99}, "it was made with PostgreSQL 99"),
-        ({"tables": {"users": 9}}, "should have"),
-    ],
+    ("change", "text"), CASES["a_backup_that_does_not_fit_is_refused_and_leaves_nothing"]
 )
 def test_a_backup_that_does_not_fit_is_refused_and_leaves_nothing(
     backup: Path, tmp_path: Path, change: dict[str, object], text: str

@@ -20,6 +20,8 @@ async def test_a_sample_counts_what_is_stored(database: Database, settings: Sett
         text = "what a phase was given"
         stored = contexts.in_full(text)
         async with database.transaction() as session:
-            session.add(Context(agent_id=agent.id, sha256=stored.sha256, depth=0, data=stored.data))
+            await session.insert(
+                Context, agent_id=agent.id, sha256=stored.sha256, depth=0, data=stored.data
+            )
         work = (await sampler.sample(1.0)).work
     assert (work.running, work.open_steps, work.context_bytes) == (1, 1, len(text))

@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
-from rich.console import Console
 from sqlalchemy import select, update
 
+from cli.render.console import SafeConsole
 from cli.render.iterations import show_iteration
-from services.api.queries import iterations as reading_iterations
-from services.api.queries import transcripts
+from services.api.resources.iterations import model as reading_iterations
+from services.api.resources.iterations import transcripts
 from shared.billing import budgets
 from shared.database.engine import Database
 from shared.database.tables import Call, Interaction, Step
+from shared.database.tables.agents import BYTES_PER_TOKEN
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
 from shared.llm.answers import AnswerError
@@ -30,6 +31,7 @@ from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import steps
 from tests.support import claims
+from tests.support.api.access import agent_access, owner_access
 from tests.support.claims import Claimed
 from tests.support.model_server import (
     Connection,
@@ -91,7 +93,8 @@ class Worker:
 
     async def call(self) -> Call:
         async with self.spender.database.transaction() as session:
-            return (await session.scalars(select(Call))).one()
+            call: Call = (await session.scalars(select(Call))).one()
+        return call
 
     async def today(self) -> LedgerDay:
         async with self.spender.database.transaction() as session:
@@ -142,7 +145,6 @@ async def test_an_unusable_response_is_booked_at_its_usage_and_requested_in_a_ne
         {"prompt_tokens": -(10**9), "completion_tokens": 7},
         {"prompt_tokens": 11, "completion_tokens": -(10**12)},
         {"prompt_tokens": 10**12, "completion_tokens": 7},
-        None,
     ],
 )
 async def test_implausible_usage_does_not_refill_the_budget(
@@ -158,6 +160,26 @@ async def test_implausible_usage_does_not_refill_the_budget(
     min_cost = read_prices().tokens_usd("m", 0, sandbox_settings.max_output_tokens)
     assert min_cost is not None
     assert call.assumed_usd >= min_cost
+    assert spent == LedgerDay((call.assumed_usd, 1), (Decimal(0), 0))
+    assert await nothing_is_reserved(database)
+
+
+@pytest.mark.parametrize("usage", [None, {"prompt_tokens": 0, "completion_tokens": 0}])
+async def test_a_response_without_usage_is_booked_at_an_estimate(
+    sandbox_settings: Settings, database: Database, usage: Any
+) -> None:
+    text = "Nothing new. " * 40
+    respond = answers(completion({"content": text}, usage=usage))
+    async with working(sandbox_settings, database, respond) as worker:
+        assert await worker.run_phase() == text
+        call, spent = await worker.call(), await worker.today()
+    request_bytes = call.request["bytes"]
+    assert call.input_tokens == pytest.approx(request_bytes / BYTES_PER_TOKEN, abs=1)
+    assert call.output_tokens == pytest.approx(len(text) / BYTES_PER_TOKEN, rel=0.2)
+    assert call.output_tokens is not None
+    estimate = read_prices().tokens_usd("m", call.input_tokens, call.output_tokens)
+    assert call.cost_usd == 0
+    assert call.assumed_usd == estimate
     assert spent == LedgerDay((call.assumed_usd, 1), (Decimal(0), 0))
     assert await nothing_is_reserved(database)
 
@@ -230,15 +252,16 @@ async def test_the_body_of_an_unusable_response_is_shown(
         agent = worker.spender.agent
         async with database.transaction() as session:
             run_id = (await session.scalars(select(Interaction.id))).one()
-            [response] = await transcripts.list_answers(session, agent.owner_id, run_id) or []
-            iteration = await reading_iterations.find_by_number(
-                session, agent.owner_id, agent.id, 1
+            [response] = await transcripts.list_answers(
+                owner_access(session, agent.owner_id), run_id
+            )
+            iteration = await reading_iterations.get_by_number(
+                agent_access(session, agent.owner_id, agent.id), 1
             )
     [failure] = response.failures
     assert failure.response == HTML.decode()
-    assert iteration is not None
     buffer = io.StringIO()
-    show_iteration(Console(file=buffer, width=200), iteration, show_messages=True)
+    show_iteration(SafeConsole(file=buffer, width=200), iteration, show_messages=True)
     output = " ".join(buffer.getvalue().split())
     for words in ("did not return JSON", HTML.decode(), "its maximum cost"):
         assert words in output

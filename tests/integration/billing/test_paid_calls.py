@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
+import psycopg
 import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import call_ledger, reservations
 from shared.billing.call_ledger import (
@@ -17,13 +17,14 @@ from shared.billing.call_ledger import (
     PartTokens,
 )
 from shared.database.engine import Database
-from shared.database.statements import Executor, RoundTrip
+from shared.database.statements import Batch
+from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import CallKind, Phase
 from shared.errors import TransientError
 from shared.llm.paid_calls import PaidCalls
 from shared.llm.phase_run_store import NewInteraction
-from tests.support.fences import EVERYONE
+from tests.support.fences import EVERYONE, FAILURE
 from tests.support.spending import (
     NOTHING,
     Amount,
@@ -74,15 +75,28 @@ class Clerk:
         self, attempt: reservations.Attempt, answer: CallAnswer, *, billed: bool
     ) -> None:
         async with self.database.transaction() as session:
-            await answer_in(session, attempt, answer, billed=billed)
+            await self.answer_in(session, attempt, answer, billed=billed)
+
+    async def answer_in(
+        self,
+        session: Transaction,
+        attempt: reservations.Attempt,
+        answer: CallAnswer,
+        *,
+        billed: bool,
+    ) -> None:
+        batch = Batch()
+        paid = call_ledger.paid_answer(attempt, answer, is_billed=billed)
+        call_ledger.pay(batch, self.spender.lease, [paid])
+        await batch.execute(session)
 
     async def open_in(
-        self, session: AsyncSession, rows: Sequence[NewRow], max_costs: MaxCosts
+        self, session: Transaction, rows: Sequence[NewRow], max_costs: MaxCosts
     ) -> OpenedCalls:
-        trip = RoundTrip()
-        opening = call_ledger.open_calls(trip, self.spender.agent.id, rows, max_costs)
-        await trip.make(session)
-        return await opening(session)
+        batch = Batch()
+        opened = call_ledger.pay(batch, self.spender.lease, (), rows, max_costs)
+        await batch.execute(session)
+        return opened.value
 
     async def today(self, opened: OpenedCalls) -> object:
         day = opened[1][0].day
@@ -110,20 +124,11 @@ async def sole(database_url: str) -> AsyncIterator[Database]:
     await pool.close()
 
 
-async def answer_in(
-    session: AsyncSession, attempt: reservations.Attempt, answer: CallAnswer, *, billed: bool
-) -> None:
-    trip = RoundTrip()
-    answering = call_ledger.answer_paid_call(trip, attempt, answer, is_billed=billed)
-    await trip.make(session)
-    await answering(session)
-
-
 def numbers(opened: OpenedCalls) -> Sequence[int]:
     return [attempt.number for attempt in opened[1]]
 
 
-async def versions(session: AsyncSession) -> tuple[int, int]:
+async def versions(session: Transaction) -> tuple[int, int]:
     """How many ledger rows this transaction has inserted and updated."""
     result = await session.execute(
         text("select n_tup_ins, n_tup_upd from pg_stat_xact_user_tables where relname = 'calls'")
@@ -139,7 +144,7 @@ async def test_a_call_is_written_once_when_opened_and_once_when_answered(
     async with sole.transaction() as session:
         opened = await clerk.open_in(session, [row], {row["id"]: usd("0.50")})
         assert await versions(session) == (1, 0)
-        await answer_in(session, opened[1][0], ANSWER, billed=True)
+        await clerk.answer_in(session, opened[1][0], ANSWER, billed=True)
         assert await versions(session) == (1, 1)
     assert await clerk.today(opened) == ledger_day("0.02", 1)
     stored_row = await clerk.spender.row(row["id"])
@@ -262,12 +267,9 @@ async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
     paid_calls = PaidCalls(database, clerk.spender.lease, unit, clerk.row_of, lambda _: usd("0.50"))
     request = CallRequest(CallKind.LLM, {"name": "a"}, {}, "m")
 
-    async def fail(_: Executor) -> None:
-        raise TransientError("lost at the very end", counts=False)
-
     paid_calls.open_call(request)
-    unit.defer(lambda _: fail)
-    with pytest.raises(TransientError, match="very end"):
+    unit.defer_query(FAILURE)
+    with pytest.raises(psycopg.errors.DivisionByZero):
         await unit.commit()
     await clerk.spender.cap("0.10")
     call = await paid_calls.get_call(request)

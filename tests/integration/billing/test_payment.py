@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Step
 from shared.database.text import storable
@@ -25,6 +26,7 @@ from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.sandbox_control import Sandbox
 from tests.support.streams import eventually
+from tests.support.table_rows import change, replaced
 
 
 @pytest.fixture
@@ -56,7 +58,7 @@ class PhaseMaker:
         return ToolLoop(self.run(), tools)
 
     def improve_prompt(self) -> None:
-        self._agent.observer_system_prompt = "Better."
+        self._agent = replaced(self._agent, observer_system_prompt="Better.")
 
 
 class Item(Arguments):
@@ -79,7 +81,7 @@ class Shop:
             StateTool("note", "Writes.", Item, self._note),
         ]
 
-    async def buy(self, item: Item) -> Json:
+    async def buy(self, item: Item, _: ResumableCall) -> Json:
         if item.value in self.failing:
             raise TransientError("the shop is shut")
         await self.sell_now.wait()
@@ -103,7 +105,7 @@ async def test_results_are_in_call_order_whichever_call_ends_first(
 ) -> None:
     """What follows from them would differ from run to run otherwise, also that of a resumed run."""
 
-    async def buy(item: Item) -> Json:
+    async def buy(item: Item, _: ResumableCall) -> Json:
         if item.value == "first":
             await eventually(lambda: bool(loop.results_of("buy")), "the result of the second call")
         return {"bought": item.value}
@@ -226,7 +228,7 @@ async def test_storable_values_are_read_back_from_postgres_unchanged(database: D
     async with database.transaction() as session:
         started = await make_iteration(database, await make_agent(database))
         step = await session.get_one(Step, started.observe.id)
-        step.result = stored
+        step = await change(session, step, result=stored)
     async with database.transaction() as session:
         result = (await session.get_one(Step, started.observe.id)).result
     assert repr(sorted((result or {}).items())) == repr(sorted(stored.items()))

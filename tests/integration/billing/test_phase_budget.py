@@ -6,12 +6,12 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.billing import budgets, call_ledger, reservations
 from shared.billing.call_ledger import CallAnswer
 from shared.billing.reservations import Attempt
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 from shared.enums import Phase
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.spending import Spender, usd
@@ -26,7 +26,7 @@ async def spender(database: Database) -> Spender:
 
 
 async def _allows(
-    session: AsyncSession, spender: Spender, amount: str, call_id: UUID | None = None
+    session: Transaction, spender: Spender, amount: str, call_id: UUID | None = None
 ) -> bool:
     return await budgets.allows_in_phase(
         session,
@@ -49,7 +49,7 @@ async def _answer(spender: Spender, attempt: Attempt, cost: str) -> None:
     async with spender.database.transaction() as session:
         answer = CallAnswer({}, cost_usd=usd(cost))
         for query in call_ledger.answer_queries(attempt.call_id, answer):
-            await query.answer(session)
+            await query.execute(session)
 
 
 async def test_what_is_spent_and_reserved_in_the_phase_counts(spender: Spender) -> None:

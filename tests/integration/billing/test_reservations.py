@@ -219,8 +219,7 @@ async def test_concurrent_workers_share_a_cap_exactly(spender: Spender, database
             attempts = await reservations.reserve(session, spender.agent.id, max_costs, day=TODAY)
         if attempts is None:
             return False
-        async with database.transaction() as session:
-            await reservations.settle(session, attempts[0], usd("0.10"))
+        await spender.settle(attempts[0], "0.10")
         return True
 
     paid = await asyncio.gather(*map(pay, range(40)))
@@ -243,8 +242,7 @@ async def test_concurrent_agents_share_the_installation_cap_exactly(
             attempts = await reservations.reserve(session, spender.agent.id, max_costs, day=TODAY)
         if attempts is None:
             return False
-        async with database.transaction() as session:
-            await reservations.settle(session, attempts[0], usd("0.09"))
+        await spender.settle(attempts[0], "0.09")
         return True
 
     paid = await asyncio.gather(

@@ -22,9 +22,10 @@ class Spender:
 
     async def spend(self, usd: str, day: date = TODAY) -> None:
         async with self.database.transaction() as session:
-            await session.merge(
-                BudgetDay(scope=self.agent.id, day=day, spent_usd=Decimal(usd), spent_calls=1)
-            )
+            key = (self.agent.id, day)
+            if await session.get(BudgetDay, key) is None:
+                await session.insert(BudgetDay, scope=self.agent.id, day=day)
+            await session.update(BudgetDay, key, spent_usd=Decimal(usd), spent_calls=1)
 
     async def titles(self, today: date = TODAY) -> list[str]:
         """The titles of all notices, after a tick."""

@@ -27,6 +27,7 @@ from tests.support.spending import (
     nothing_is_reserved,
     usd,
 )
+from tests.support.table_rows import change
 
 MIDNIGHT = datetime(2026, 3, 2, tzinfo=UTC)
 
@@ -158,7 +159,7 @@ async def test_the_whole_loop_stops_at_its_cap_without_a_dead_letter(
     agent = await make_agent(database, interval_seconds=1)
     async with database.transaction() as session:
         row = await session.get_one(Agent, agent.id)
-        row.budget_calls_per_day = caps(calls=3).calls_per_day
+        row = await change(session, row, budget_calls_per_day=caps(calls=3).calls_per_day)
     async with running_services(sandbox_settings):
         iteration = await ended_iteration(database, agent, 1)
     assert iteration.status == IterationStatus.FAILED

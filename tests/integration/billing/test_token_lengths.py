@@ -15,6 +15,7 @@ from shared.graph.scope import GraphScope
 from shared.llm.messages import ChatRequest
 from shared.workflow import leases
 from tests.support.factories import StartedIteration, make_agent, make_iteration
+from tests.support.table_rows import add
 
 
 class Caller:
@@ -36,14 +37,15 @@ class Caller:
         async with self.database.transaction() as session:
             if self._run_id is None:
                 self._run_id = uuid4()
-                session.add(Interaction(**ids, id=self._run_id, system_prompt="Plan.", request={}))
-                await session.flush()
+                await session.insert(
+                    Interaction, **ids, id=self._run_id, system_prompt="Plan.", request={}
+                )
             for _ in range(count):
                 call = Call(**ids, id=uuid4(), interaction_id=self._run_id, kind=CallKind.LLM)
                 call.request_hash = uuid4().hex
                 call.request = {REQUEST_BYTES: request_bytes}
                 call.input_tokens = tokens
-                session.add(call)
+                await add(session, call)
 
     async def measured(self) -> float:
         await self.database.run(token_lengths.measuring(self.step.agent_id))
@@ -81,7 +83,7 @@ async def test_small_changes_and_implausible_counts_change_nothing(caller: Calle
 async def test_a_worker_gets_the_budget_of_its_agent(caller: Caller, database: Database) -> None:
     await caller.call(2_000, 1_000, count=20)
     assert await caller.measured() == 2.0
-    look = await database.run(leases.look(caller.step.id, "worker"))
+    look = await database.run(leases.load(caller.step.id, "worker"))
     assert isinstance(look, leases.Claimable)
     assert GraphScope.of(look.lease).budget_bytes(1_000) == 2_000
 

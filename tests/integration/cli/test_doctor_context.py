@@ -13,9 +13,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from cli.config.providers import Providers
-from cli.doctor import Finding, Verdict, check_model_server, check_named_provider
+from cli.doctor import check_model_server, check_named_provider
+from cli.findings import Finding, Verdict
 from shared.runtime.settings import ModelProvider, Settings
+from tests.support.case_files import read_cases
 from tests.support.sandbox.server import running_app
+
+CASES = read_cases(__file__)
 
 
 @asynccontextmanager
@@ -41,17 +45,7 @@ async def serving(
         )
 
 
-@pytest.mark.parametrize(
-    ("model", "provider", "faults"),
-    [
-        ("local", "ok", {}),
-        ("ok/local", "ok", {}),
-        ("local, then ok/local", "ok", {}),
-        ("local, then ok/other", "ok", {"provider ok": "has no model 'other'"}),
-        ("local, then else/local", "ok", {"model server": "has no model 'else/local'"}),
-        ("local, then away/local", "away", {"provider away": "does not answer"}),
-    ],
-)
+@pytest.mark.parametrize(("model", "provider", "faults"), CASES["each_provider_is_checked"])
 async def test_each_provider_is_checked(model: str, provider: str, faults: dict[str, str]) -> None:
     async with serving(listed={}) as settings:
         url = "http://u:sEcReT@127.0.0.1:1/v1" if provider == "away" else settings.openai_base_url

@@ -26,6 +26,7 @@ from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port, free_ports
 from cli.local.postgres import EmbeddedPostgres, make_own_directory
 from shared.database.engine import with_login
+from tests.support.marks import slow
 
 
 @pytest.fixture
@@ -169,7 +170,7 @@ def test_an_engine_runs_in_its_own_process_group(broker: Callable[[], EmbeddedNa
     assert os.getpgid(bus.pid) == bus.pid
 
 
-@pytest.mark.parametrize("content", ["", "garbage\n", "{foreign}\n/elsewhere\n1\n5432\n"])
+@pytest.mark.parametrize("content", ["{foreign}\n/elsewhere\n1\n5432\n", *slow("", "garbage\n")])
 def test_a_misleading_pid_file_does_not_prevent_the_start(
     content: str, postgres: Callable[[], EmbeddedPostgres], cleanup: ExitStack
 ) -> None:
@@ -323,7 +324,7 @@ def test_a_socket_directory_of_another_user_is_rejected(tmp_path: Path) -> None:
             make_own_directory(path)
 
 
-@pytest.mark.parametrize("name", ['a b "c"&?#%', "with, a comma"])
+@pytest.mark.parametrize("name", ['a b "c"&?#%', *slow("with, a comma")])
 def test_a_data_path_with_special_characters_accepts_connections(
     tmp_path: Path, cleanup: ExitStack, name: str
 ) -> None:

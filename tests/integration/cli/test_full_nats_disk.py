@@ -20,10 +20,14 @@ from services.scheduler import scheduler as clock_module
 from services.scheduler import stream_keeper
 from shared.database.engine import Database
 from shared.enums import IterationStatus
-from shared.events.stream_admin import STORE_FAULT
+from shared.events.credentials import Credentials
+from shared.events.store_probe import find_store_fault
+from shared.events.topology import STORE_FAULT, STREAM
+from shared.runtime.bus import Bus
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
+from tests.support.contracts.samples import samples
 from tests.support.factories import make_agent
 from tests.support.running_services import BUILDERS, ended_iteration, running_service_group
 from tests.support.waiting import wait_until
@@ -57,6 +61,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+@pytest.mark.slow
 async def test_work_goes_on_when_there_is_space_again(
     sandbox_settings: Settings,
     database: Database,
@@ -79,7 +84,7 @@ async def test_work_goes_on_when_there_is_space_again(
         return asyncio.run_coroutine_threadsafe(faults(), loop).result()
 
     watchdog = EngineWatchdog(nats)
-    watch = StoreWatch(nats.data, find_faults, watchdog)
+    watch = StoreWatch(nats.data, find_faults, lambda: probe(nats), watchdog)
     reports: list[str] = []
 
     async def supervise() -> None:
@@ -94,7 +99,7 @@ async def test_work_goes_on_when_there_is_space_again(
             filler = fill(small_disk)
             agent = await make_agent(database)
             await wait_until(lambda: says_so(services), what="a service to report it", seconds=60)
-            await wait_until(lambda: has(reports, "0 MB free"), what="the supervisor to report it")
+            await wait_until(lambda: has(reports, " free at "), what="the supervisor to report it")
             assert not [line for line in reports if "restarting" in line]
             filler.unlink()
             iteration = await ended_iteration(database, agent, 1, seconds=RECOVERY_SECONDS)
@@ -105,6 +110,51 @@ async def test_work_goes_on_when_there_is_space_again(
         nats.stop()
     assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])
     assert [line for line in reports if "although there is space; restarting NATS" in line]
+
+
+def probe(nats: EmbeddedNats) -> str | None:
+    """Publishes as the supervisor does."""
+    user = Credentials("anyone")
+    return asyncio.run(find_store_fault(nats.url, user, user, name="test"))
+
+
+@pytest.mark.parametrize("stores", [True, False])
+async def test_nats_is_restarted_only_if_it_stores_no_message_of_the_supervisor_either(
+    own_nats: EmbeddedNats, monkeypatch: pytest.MonkeyPatch, stores: bool
+) -> None:
+    """One service says that NATS does not store its messages."""
+    monkeypatch.setattr(store_watch, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(store_watch, "PATIENCE_SECONDS", 0.2)
+    await provision_stream(Settings(nats_url=own_nats.url))
+    bus = Bus(own_nats.url, name="test")
+    await bus.connect()
+    await bus.publish(next(iter(samples())))
+    if not stores:
+        info = await bus.jetstream.stream_info(STREAM)
+        await bus.jetstream.update_stream(info.config.evolve(sealed=True, discard="new"))
+    await bus.close()
+    probes: list[str | None] = []
+
+    def count_probes() -> str | None:
+        probes.append(probe(own_nats))
+        return probes[-1]
+
+    watch = StoreWatch(
+        own_nats.data, lambda: [f"{STORE_FAULT}: ..."], count_probes, EngineWatchdog(own_nats)
+    )
+    lines: list[str] = []
+
+    async def has_decided() -> bool:
+        lines.extend(line for line in [watch.look_after()] if line)
+        return await has(lines, "restarting NATS") or len(probes) == 10
+
+    watch.start()
+    try:
+        await wait_until(has_decided, what="a restart, or ten probes", seconds=30)
+    finally:
+        watch.stop()
+    assert await has(lines, "restarting NATS") is not stores
+    assert {fault is None for fault in probes} == {stores}
 
 
 async def says_so(services: dict[str, MessageConsumer]) -> bool:

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import AsyncExitStack
 
-from services.api.queries.operations import Leases, Workforce, read_workforce
+from services.api.resources.operate.model import Leases, Workforce, read_workforce
 from services.observer import app as observer
 from shared import derived_events
 from shared.database.engine import Database
@@ -26,7 +26,7 @@ async def find_queue(bus: Bus, service: str) -> Queue:
     return next(queue for queue in await list_queues(bus.client) if queue.service == service)
 
 
-async def test_an_unclaimed_message_is_lag_and_free_slots_are_idle(
+async def test_an_unclaimed_message_is_lag_and_a_replica_with_free_slots_waits(
     settings: Settings, database: Database, bus: Bus
 ) -> None:
     rows = await make_iteration(database, await make_agent(database))
@@ -34,11 +34,11 @@ async def test_an_unclaimed_message_is_lag_and_free_slots_are_idle(
     assert await find_queue(bus, "observer") == Queue("observer", 1, 0, 0, 0)
     assert await find_queue(bus, "researcher") == Queue("researcher", 0, 0, 0, 0)
 
-    async def idle() -> bool:
-        return (await find_queue(bus, "researcher")).idle_slots == 4
+    async def waits() -> bool:
+        return (await find_queue(bus, "researcher")).waiting_replicas == 1
 
     async with running_services(settings, ["researcher"]):
-        await wait_until(idle, what="four idle slots")
+        await wait_until(waits, what="the replica to wait")
 
 
 async def test_a_missing_consumer_is_shown_as_an_empty_queue(bus: Bus) -> None:

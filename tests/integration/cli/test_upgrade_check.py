@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url, text
 
-from cli.doctor import Finding, Verdict
+from cli.findings import Finding, Verdict
 from cli.upgrade import examine_upgrade
 from shared.database import migrate
 from shared.database.engine import Database

@@ -1,5 +1,6 @@
-"""The owner's statements are remembered and used, other texts are not, and no other user can read them."""
+"""The owner's statements are remembered and used, and other texts are not."""
 
+from datetime import date
 from functools import partial
 from uuid import uuid4
 
@@ -7,7 +8,7 @@ from sqlalchemy import select, update
 
 from shared.agents import memories
 from shared.database.engine import Database
-from shared.database.tables import Agent, Conversation, Interaction, Memory, Message
+from shared.database.tables import Agent, Conversation, Interaction, Memory
 from shared.domains import host_of
 from shared.enums import MemoryKind, Phase
 from shared.runtime.bus import Bus
@@ -20,7 +21,6 @@ from tests.support.conversation.conversing import (
     tool_results,
 )
 from tests.support.conversation.talk import Talk
-from tests.support.factories import make_agent, make_owner
 from tests.support.phase_runs import first_messages
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
@@ -124,6 +124,24 @@ async def test_a_conversation_finds_no_pages_of_barred_domains(
     assert all(host_of(url) != host for url in await search())
 
 
+async def test_a_conversation_is_held_on_the_archive_date(
+    talk: Talk, sandbox_control: Sandbox, database: Database
+) -> None:
+    async with database.transaction() as session:
+        await session.execute(update(Agent).values(archive_date=date(2024, 3, 1)))
+    sandbox_control.script(
+        scripted_answer(calls=(tool_call("tavilySearch", query="lithium Orran"),)),
+        scripted_answer(content="So."),
+    )
+    await talk.follow((await talk.says("What is new?"))["answer"]["id"])
+    async with database.transaction() as session:
+        statement = select(Interaction).where(Interaction.phase == Phase.CONVERSATION)
+        [prompt] = await first_messages(session, statement)
+    assert "Now: 2024-03-01T23:59Z\nYou work as if each day were 2024-03-01:" in prompt
+    [result] = await tool_results(database, "tavilySearch")
+    assert result["results"] == [], "the corpus is younger"
+
+
 async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
     sandbox_settings: Settings, agent: Agent, sandbox_control: Sandbox, database: Database, bus: Bus
 ) -> None:
@@ -148,43 +166,3 @@ async def test_a_long_conversation_is_summarized_and_nothing_is_deleted(
     assert "<conversation_summary>" in prompts[-1]
     assert f"Owner: {questions[0]}" not in prompts[-1]
     assert sandbox_control.repeated() == 0
-
-
-async def test_other_users_cannot_read_or_change_a_conversation(
-    sandbox_settings: Settings, talk: Talk, database: Database, agent: Agent
-) -> None:
-    answer_id = (await talk.says("Remember that I own Halden."))["answer"]["id"]
-    await talk.follow(answer_id)
-    [memory] = (await talk.asked("GET", "/memories")).json()["items"]
-    async with serving(sandbox_settings, user="somebody else") as api:
-        stranger = Talk(api, str(agent.id))
-        strangers_agent = await make_stranger_agent(database)
-        for method, path in (
-            ("GET", "/conversation/messages"),
-            ("POST", "/conversation/messages"),
-            ("GET", f"/conversation/messages/{answer_id}"),
-            ("GET", f"/conversation/messages/{answer_id}/stream"),
-            ("POST", f"/conversation/messages/{answer_id}/retry"),
-            ("GET", "/memories"),
-            ("POST", "/memories"),
-            ("DELETE", f"/memories/{memory['id']}"),
-        ):
-            body = {"json": {"content": "Hello"}} if method == "POST" else {}
-            assert_problem(await stranger.asked(method, path, **body), 404)
-            if "/messages/" in path or "/memories/" in path:
-                assert_problem(
-                    await Talk(api, str(strangers_agent.id)).asked(method, path, **body), 404
-                )
-    async with database.transaction() as session:
-        assert await session.scalar(select(Memory.forgotten_at)) is None
-        messages = (await session.scalars(select(Message).where(Message.turn.is_not(None)))).all()
-    assert len(messages) == 2
-
-
-async def make_stranger_agent(database: Database) -> Agent:
-    """An agent of the other user, through whose paths they might try."""
-    agent = await make_agent(database, name="Strange", active=False)
-    owner_id = await make_owner(database, "somebody else")
-    async with database.transaction() as session:
-        await session.execute(update(Agent).where(Agent.id == agent.id).values(owner_id=owner_id))
-    return agent

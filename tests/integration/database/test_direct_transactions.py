@@ -13,15 +13,15 @@ from sqlalchemy import insert, select
 from shared.database.engine import Database
 from shared.database.statements import (
     STRICT,
+    Batch,
     BoundQuery,
     CompiledStatement,
     Executor,
-    RoundTrip,
-    Transaction,
     UndoneError,
 )
 from shared.database.tables import User
-from shared.database.unit_of_work import Note, UnitOfWork
+from shared.database.transaction import Transaction
+from shared.database.unit_of_work import UnitOfWork
 from shared.errors import RetrySoonError
 from tests.support.fences import EVERYONE
 from tests.support.seeds import first_seed, repeatable, seed_count
@@ -32,6 +32,10 @@ _INSERT: Final = CompiledStatement(insert(User), columns=["id", "name"])
 _NAMES: Final = CompiledStatement(select(User.name))
 _FAILURE: Final = CompiledStatement("select 1 / cast(:zero as integer)")
 _VETO: Final = CompiledStatement("select case when :strict then forbid_commit() end as is_undone")
+_UNDONE: Final = CompiledStatement(
+    "select case when :strict then forbid_commit() else true end as is_undone"
+)
+_VETOED: Final[BoundQuery[None]] = BoundQuery(_UNDONE, {STRICT: False}, lambda _: None)
 
 
 @pytest.fixture
@@ -52,15 +56,15 @@ async def names_in(database: Database) -> set[str]:
 async def test_a_verdict_counts_although_a_later_statement_fails(workers: Database) -> None:
     """As of a worker that has lost its step, and then inserts rows that refer to it."""
     for _ in range(3):
-        trip = RoundTrip()
-        trip.ask(inserting("undone"))
-        trip.ask(BoundQuery(_VETO, {STRICT: False}, list))
-        trip.ask(BoundQuery(_FAILURE, {"zero": 0}, list))
+        batch = Batch()
+        batch.add(inserting("undone"))
+        batch.add(BoundQuery(_VETO, {STRICT: False}, list))
+        batch.add(BoundQuery(_FAILURE, {"zero": 0}, list))
         with pytest.raises(UndoneError):
-            await workers.write(trip)
+            await workers.write(batch)
         name = f"user {uuid4()}"
-        committed = RoundTrip()
-        committed.ask(inserting(name))
+        committed = Batch()
+        committed.add(inserting(name))
         await workers.write(committed)
         assert name in await names_in(workers)
     assert "undone" not in await names_in(workers)
@@ -80,8 +84,6 @@ class Walk:
     committed: set[str]
     pending: list[str] = field(default_factory=list)
     saved: list[str] = field(default_factory=list)
-    kind: str | None = None
-    """Of the open transaction."""
     number: Iterator[int] = field(default_factory=count)
 
     async def step(self) -> None:
@@ -100,7 +102,7 @@ class Walk:
         return f"user {next(self.number)} {uuid4()}"
 
     def _reset(self) -> None:
-        self.pending, self.saved, self.kind = [], [], None
+        self.pending, self.saved = [], []
 
     def _commit(self) -> None:
         self.committed |= set(self.pending)
@@ -120,16 +122,14 @@ class Walk:
         self.saved.append(name)
 
     async def veto(self) -> None:
-        """A statement whose result forbids a commit without its follow-up."""
+        """A statement that forbids a commit, and whose fallback writes."""
         name = self._name()
 
-        def write(trip: RoundTrip) -> Note:
-            trip.ask(BoundQuery(_VETO, {STRICT: False}, lambda _: None))
+        async def insert_alone(executor: Executor) -> None:
+            await inserting(name).execute(executor)
 
-            async def follow_up(executor: Executor) -> None:
-                await inserting(name).answer(executor)
-
-            return Note(follow_up)
+        def write(batch: Batch) -> None:
+            batch.add(_VETOED, fallback=insert_alone)
 
         self.unit.defer(write)
         self.pending.append(name)
@@ -139,12 +139,9 @@ class Walk:
         self._commit()
 
     async def write_directly(self) -> None:
-        trip = RoundTrip()
-        found = trip.ask(BoundQuery(_NAMES, {}, len))
-        if self.kind == "session":
-            self._commit()
-        async with self.unit.direct_transaction(trip) as transaction:
-            self.kind = "direct"
+        batch = Batch()
+        found = batch.add(BoundQuery(_NAMES, {}, len))
+        async with self.unit.transaction(batch) as transaction:
             assert found.value >= len(self.committed)
             await self._write(transaction)
             if self.chance.random() < 0.3:
@@ -155,21 +152,18 @@ class Walk:
 
     async def _fail_in_savepoint(self, transaction: Transaction) -> None:
         async with transaction.savepoint():
-            await inserting(self._name()).answer(transaction)
+            await inserting(self._name()).execute(transaction)
             raise _FaultError
 
     async def write(self) -> None:
-        if self.kind == "direct":
-            self._commit()
         async with self.unit.transaction() as session:
-            self.kind = "session"
             await self._write(session)
             if self._fails():
                 raise _FaultError
 
     async def _write(self, executor: Executor) -> None:
         name = self._name()
-        await inserting(name).answer(executor)
+        await inserting(name).execute(executor)
         self.pending.append(name)
 
 
@@ -196,11 +190,11 @@ class Waiting:
     names: list[str]
     is_refused: bool = False
 
-    def ask(self, trip: RoundTrip) -> None:
+    def add_to(self, batch: Batch) -> None:
         for name in self.names:
-            trip.ask(inserting(name))
+            batch.add(inserting(name))
         if self.is_refused:
-            trip.ask(BoundQuery(_VETO, {STRICT: False}, self._refuse))
+            batch.add(BoundQuery(_VETO, {STRICT: False}, self._refuse))
 
     def _refuse(self, _: object) -> None:
         raise RetrySoonError("written by another transaction in the meantime")
@@ -210,7 +204,7 @@ class Waiting:
 
 
 async def _open(unit: UnitOfWork, buffer: Waiting) -> Transaction:
-    async with unit.direct_transaction(RoundTrip()) as transaction:
+    async with unit.transaction(Batch()) as transaction:
         transaction.buffer = buffer
     return transaction
 

@@ -10,19 +10,14 @@ from uuid import uuid4
 import psycopg
 import pytest
 from sqlalchemy import bindparam, func, insert, select, text
-from sqlalchemy.exc import InvalidRequestError
 
 from shared.database import engine
 from shared.database.engine import Database
-from shared.database.statements import (
-    BoundQuery,
-    CompiledStatement,
-    RoundTrip,
-    transaction_cache,
-)
+from shared.database.statements import Batch, BoundQuery, CompiledStatement
 from shared.database.tables import GraphNodeType, User
 from shared.errors import RetrySoonError, TransientError
 from tests.support.factories import make_agent
+from tests.support.waiting import wait_until
 
 POOL_SIZE: Final = 3
 
@@ -47,11 +42,9 @@ async def _fill(pool: Database, connections: int) -> set[int]:
     return set(await asyncio.gather(*(use() for _ in range(connections))))
 
 
-@pytest.mark.parametrize("idle_seconds", [0.0, 3600.0], ids=["with a ping", "without a ping"])
 async def test_connections_closed_by_the_server_are_never_used(
-    pool: Database, database_url: str, monkeypatch: pytest.MonkeyPatch, idle_seconds: float
+    pool: Database, database_url: str
 ) -> None:
-    monkeypatch.setattr(engine, "PING_AFTER_IDLE_SECONDS", idle_seconds)
     closed_pids = await _fill(pool, 3)
     with psycopg.connect(database_url, autocommit=True) as operator:
         for pid in closed_pids:
@@ -63,15 +56,6 @@ async def test_a_live_connection_is_reused(pool: Database) -> None:
     first = await _fill(pool, 1)
     for _ in range(10):
         assert await _fill(pool, 1) == first
-
-
-async def test_a_statement_sees_unflushed_changes_of_its_session(pool: Database) -> None:
-    statement = CompiledStatement(select(User.name).where(User.id == bindparam("of_user")))
-    user = User(id=uuid4(), name="written by the session")
-    async with pool.transaction() as session:
-        session.add(user)
-        assert await statement.value(session, {"of_user": user.id}) == user.name
-        assert await statement.value(session, {"of_user": uuid4()}) is None
 
 
 async def test_a_statement_runs_in_the_transaction_of_its_session(pool: Database) -> None:
@@ -97,10 +81,11 @@ async def test_a_statement_runs_in_the_savepoint_of_its_session(pool: Database) 
     insert_user = CompiledStatement(insert(User), columns=["id", "name"])
     async with pool.transaction() as session:
         await insert_user.run(session, {"id": uuid4(), "name": "before"})
-        async with session.begin_nested() as attempt:
-            await insert_user.run(session, {"id": uuid4(), "name": "undone"})
-            await attempt.rollback()
-        async with session.begin_nested():
+        with suppress(RuntimeError):
+            async with session.savepoint():
+                await insert_user.run(session, {"id": uuid4(), "name": "undone"})
+                raise RuntimeError
+        async with session.savepoint():
             await insert_user.run(session, {"id": uuid4(), "name": "within"})
         await insert_user.run(session, {"id": uuid4(), "name": "behind"})
     async with pool.transaction() as session:
@@ -108,28 +93,20 @@ async def test_a_statement_runs_in_the_savepoint_of_its_session(pool: Database) 
         assert [row.name for row in names] == ["before", "behind", "within"]
 
 
-async def test_the_transaction_cache_ends_with_its_transaction(pool: Database) -> None:
+async def test_the_cache_of_a_transaction_is_emptied_with_a_savepoint_that_is_rolled_back(
+    pool: Database,
+) -> None:
     async with pool.transaction() as session:
-        await session.connection()
-        transaction_cache(session)["seen"] = 1
-        async with session.begin_nested():
-            assert "seen" not in transaction_cache(session)
-            transaction_cache(session)["seen"] = 2
-        assert "seen" not in transaction_cache(session)
-        transaction_cache(session)["seen"] = 3
-        await session.execute(text("select 1"))
-        assert transaction_cache(session)["seen"] == 3
-        await session.commit()
-        assert "seen" not in transaction_cache(session)
-
-
-async def test_no_statement_runs_on_a_released_connection(pool: Database) -> None:
-    statement = CompiledStatement("select 1 as one")
+        session.cache["seen"] = 1
+        async with session.savepoint():
+            assert session.cache["seen"] == 1
+        with suppress(RuntimeError):
+            async with session.savepoint():
+                raise RuntimeError("undo")
+        assert session.cache == {}
+        session.cache["seen"] = 2
     async with pool.transaction() as session:
-        await statement.value(session)
-        await session.rollback()
-        with pytest.raises(InvalidRequestError, match="closed transaction"):
-            await statement.value(session)
+        assert session.cache == {}
 
 
 async def test_json_is_read_back_as_it_was_written(pool: Database) -> None:
@@ -180,7 +157,7 @@ async def test_a_read_survives_connections_closed_by_the_server(
     pool: Database, database_url: str
 ) -> None:
     closed_pids = await _read_at_once(pool, 20)
-    assert 0 < len(closed_pids) <= POOL_SIZE
+    assert 0 < len(closed_pids) <= pool.max_connections
     with psycopg.connect(database_url, autocommit=True) as operator:
         for pid in closed_pids:
             operator.execute("select pg_terminate_backend(%s, 5000)", [pid])
@@ -198,7 +175,7 @@ async def test_one_read_finds_a_connection_though_the_server_has_closed_many(
     async def read() -> int:
         async with pool.connection() as connection:
             await barrier.wait()
-            return await _BACKEND.answer(connection)
+            return await _BACKEND.execute(connection)
 
     closed_pids = await asyncio.gather(*(read() for _ in range(8)))
     with psycopg.connect(database_url, autocommit=True) as operator:
@@ -239,16 +216,16 @@ async def test_a_cancelled_write_is_whole_or_absent(pool: Database) -> None:
     completed: set[str] = set()
 
     async def write(name: str) -> None:
-        trip = RoundTrip()
+        batch = Batch()
         for half in ("first", "second"):
             user = {"id": uuid4(), "name": f"{half} {name}"}
-            trip.ask(BoundQuery(insert_user, user, lambda _: None))
-        number = trip.ask(BoundQuery(CompiledStatement("select 7"), {}, lambda rows: rows[0][0]))
+            batch.add(BoundQuery(insert_user, user, lambda _: None))
+        number = batch.add(BoundQuery(CompiledStatement("select 7"), {}, lambda rows: rows[0][0]))
         if chance.random() < 0.5:
-            await pool.write(trip)
+            await pool.write(batch)
         else:
-            async with pool.writing(trip) as connection:
-                await _BACKEND.answer(connection)
+            async with pool.transaction(batch) as connection:
+                await _BACKEND.execute(connection)
         assert number.value == 7
         completed.add(name)
 
@@ -283,3 +260,41 @@ async def test_a_read_of_an_unavailable_server_is_a_transient_error() -> None:
             await nowhere.run(_BACKEND)
     finally:
         await nowhere.close()
+
+
+async def test_unused_connections_are_closed_and_opened_again(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MAX_IDLE_SECONDS", 0.2)
+    database = Database(database_url, name="idle", pool_size=POOL_SIZE)
+    try:
+        pids = await _fill(database, 3)
+        await database.ping()
+
+        async def has_none() -> bool:
+            return not any(database.pool_use().values())
+
+        await wait_until(has_none, what="every unused connection to be closed")
+        with psycopg.connect(database_url) as operator:
+            query = "select count(*) from pg_stat_activity where pid = any(%s)"
+            assert operator.execute(query, [list(pids)]).fetchone() == (0,)
+        await database.ping()
+        assert not await _fill(database, 3) & pids
+    finally:
+        await database.close()
+
+
+async def test_a_connection_in_use_is_not_closed(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MAX_IDLE_SECONDS", 0.1)
+    database = Database(database_url, name="idle", pool_size=POOL_SIZE)
+    try:
+        await _fill(database, 2)
+        async with database.transaction() as session:
+            first = await session.scalar(select(func.pg_backend_pid()))
+            # Longer than a connection may be unused.
+            assert await session.scalar(text("select 1 from pg_sleep(0.5)")) == 1
+            assert await session.scalar(select(func.pg_backend_pid())) == first
+    finally:
+        await database.close()

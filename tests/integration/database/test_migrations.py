@@ -1,27 +1,22 @@
 """The migrations produce exactly the tables of the models."""
 
-import json
 from pathlib import Path
 from typing import Final
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import psycopg
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect, select, text
+from sqlalchemy import create_engine, text
 
 from shared.database import migrate
-from shared.database.engine import Database, driver_url
-from shared.database.tables import Base, Interaction
+from shared.database.engine import driver_url
+from shared.database.tables import Base
 from shared.errors import PermanentError
-from shared.tools import Json
 from shared.version import release_of, vigil_version
-from tests.support.api.full_agent import add_phase_run
 from tests.support.engines import Postgres
-from tests.support.factories import make_agent, make_iteration
 from tests.support.migration_factory import history_with
 
 
@@ -49,45 +44,16 @@ def catalog(database_url: str) -> list[tuple[str, ...]]:
         return connection.execute(" union all ".join(selects) + " order by 1, 3").fetchall()
 
 
-def test_all_migrations_can_be_downgraded_and_applied_again(database_url: str) -> None:
-    engine = create_engine(driver_url(database_url))
-    with engine.begin() as connection:
-        command.downgrade(migrate.config_for(connection), "base")
-        assert inspect(connection).get_table_names() == ["alembic_version"]
-    engine.dispose()
-    migrate.upgrade(database_url)
-
-
-async def test_the_events_of_a_phase_run_survive_a_downgrade_and_an_upgrade(
-    database: Database, database_url: str
+def test_a_database_from_before_the_first_revision_is_refused_and_left_unchanged(
+    database_url: str,
 ) -> None:
-    agent = await make_agent(database)
-    run_id = await add_phase_run(database, await make_iteration(database, agent))
-    stored = await _events(database, run_id) or []
-    assert [event.get("name", event["type"]) for event in stored] == [
-        "answer",
-        "tavilySearch",
-        "queryGraph",
-        "answer",
-    ]
-    engine = create_engine(driver_url(database_url))
-    with engine.begin() as connection:
-        command.downgrade(migrate.config_for(connection), "0003")
-        of_run = text("select events from llm_interactions where id = :id")
-        assert connection.scalar(of_run, {"id": run_id}) == stored
-        # One before the first answer, and a search that the last answer has requested again.
-        repair = {"type": "repair", "subject": "plan", "repairs": ["The mission is the query."]}
-        stored = [repair, *stored, {**stored[1], "tool_call_id": "t2"}]
-        update = text("update llm_interactions set events = cast(:events as jsonb) where id = :id")
-        connection.execute(update, {"id": run_id, "events": json.dumps(stored)})
-    engine.dispose()
-    migrate.upgrade(database_url)
-    assert await _events(database, run_id) == stored
-
-
-async def _events(database: Database, run_id: UUID) -> list[Json] | None:
-    async with database.transaction() as session:
-        return await session.scalar(select(Interaction.events).where(Interaction.id == run_id))
+    with psycopg.connect(database_url) as connection:
+        connection.execute("update alembic_version set version_num = '0020'")
+    with pytest.raises(PermanentError, match="run `vigil migrate` of that release") as error:
+        migrate.upgrade(database_url)
+    found = migrate.inspect(database_url)
+    assert (error.value.code, found.revision, found.is_newer) == ("older_data", "0020", False)
+    assert found.refusal == str(error.value)
 
 
 NEWER: Final = '{"migrated_by": "99.1.0", "oldest_reader": "99.0.0"}'
@@ -159,7 +125,7 @@ def test_a_database_without_tables(postgres: Postgres) -> None:
         finally:
             connection.execute(f"drop database {name} with (force)".encode())
     assert (found.revision, found.is_newer, found.is_usable) == (None, False, True)
-    assert found.pending[0][0] == "0001"
+    assert found.pending[0][0] == migrate.FIRST_REVISION
 
 
 def test_a_contracting_migration_raises_the_oldest_reader() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy.exc import InvalidRequestError
 
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, RoundTrip
+from shared.database.statements import Batch, BoundQuery, CompiledStatement
 from shared.database.tables import User
 from tests.support.waiting import wait_until
 
@@ -34,27 +35,28 @@ def names() -> BoundQuery[list[str]]:
 
 
 async def test_each_query_gets_its_own_result(pool: Database) -> None:
-    trip = RoundTrip()
-    one, no_names, two = trip.ask(number(1)), trip.ask(names()), trip.ask(number(2))
+    batch = Batch()
+    one, no_names, two = batch.add(number(1)), batch.add(names()), batch.add(number(2))
     async with pool.transaction() as session:
-        await trip.make(session)
-        assert await number(3).answer(session) == 3
+        await batch.execute(session)
+        assert await number(3).execute(session) == 3
     assert (one.value, no_names.value, two.value) == (1, [], 2)
 
 
-async def test_queries_see_unflushed_changes_and_run_in_the_savepoint(
+async def test_queries_see_changes_and_run_in_the_savepoint(
     pool: Database,
 ) -> None:
     async with pool.transaction() as session:
-        async with session.begin_nested() as attempt:
-            session.add(User(id=uuid4(), name="within"))
-            trip = RoundTrip()
-            within = trip.ask(names())
-            await trip.make(session)
-            await attempt.rollback()
-        trip = RoundTrip()
-        behind = trip.ask(names())
-        await trip.make(session)
+        with suppress(RuntimeError):
+            async with session.savepoint():
+                await session.insert(User, id=uuid4(), name="within")
+                batch = Batch()
+                within = batch.add(names())
+                await batch.execute(session)
+                raise RuntimeError("undo")
+        batch = Batch()
+        behind = batch.add(names())
+        await batch.execute(session)
     assert (within.value, behind.value) == (["within"], [])
 
 
@@ -67,19 +69,19 @@ async def test_a_failed_statement_fails_the_transaction_but_not_the_connection(
     async def fail() -> None:
         async with pool.transaction() as session:
             await insert_user.run(session, {"of_user": uuid4()})
-            trip = RoundTrip()
-            trip.ask(number(1))
-            trip.ask(BoundQuery(divide, {"number": 0}, list[Any]))
-            trip.ask(number(2))
-            await trip.make(session)
+            batch = Batch()
+            batch.add(number(1))
+            batch.add(BoundQuery(divide, {"number": 0}, list[Any]))
+            batch.add(number(2))
+            await batch.execute(session)
 
     with pytest.raises(psycopg.errors.DivisionByZero):
         await fail()
     async with pool.transaction() as session:
-        assert await names().answer(session) == []
-        trip = RoundTrip()
-        again = trip.ask(number(4))
-        await trip.make(session)
+        assert await names().execute(session) == []
+        batch = Batch()
+        again = batch.add(number(4))
+        await batch.execute(session)
     assert again.value == 4
 
 
@@ -88,15 +90,15 @@ async def test_a_missing_parameter_fails_the_transaction_but_not_the_connection(
 ) -> None:
     async def fail() -> None:
         async with pool.transaction() as session:
-            trip = RoundTrip()
-            trip.ask(number(1))
-            trip.ask(BoundQuery(_NUMBER, {}, len))
-            await trip.make(session)
+            batch = Batch()
+            batch.add(number(1))
+            batch.add(BoundQuery(_NUMBER, {}, len))
+            await batch.execute(session)
 
     with pytest.raises(InvalidRequestError, match="'number'"):
         await fail()
     async with pool.transaction() as session:
-        assert await number(5).answer(session) == 5
+        assert await number(5).execute(session) == 5
 
 
 @pytest.mark.parametrize("others", [0, 1])
@@ -104,20 +106,20 @@ async def test_a_statement_without_rows_runs_alone_and_beside_queries(
     pool: Database, others: int
 ) -> None:
     insert_user = CompiledStatement("insert into users (id, name) values (:of_user, 'made')")
-    trip = RoundTrip()
-    inserted = trip.ask(BoundQuery(insert_user, {"of_user": uuid4()}, len))
-    results = [trip.ask(names()) for _ in range(others)]
+    batch = Batch()
+    inserted = batch.add(BoundQuery(insert_user, {"of_user": uuid4()}, len))
+    results = [batch.add(names()) for _ in range(others)]
     async with pool.transaction() as session:
-        await trip.make(session)
+        await batch.execute(session)
     assert (inserted.value, [result.value for result in results]) == (0, [["made"]] * others)
     async with pool.transaction() as session:
-        assert await names().answer(session) == ["made"]
+        assert await names().execute(session) == ["made"]
 
 
-async def test_an_empty_round_trip_takes_no_connection(pool: Database) -> None:
+async def test_an_empty_round_trip_begins_no_transaction(pool: Database) -> None:
     async with pool.transaction() as session:
-        await RoundTrip().make(session)
-        assert pool.pool_use()["busy"] == 0
+        await Batch().execute(session)
+        assert not session.is_begun
 
 
 async def test_a_cancelled_round_trip_leaves_the_pool_usable(
@@ -131,11 +133,11 @@ async def test_a_cancelled_round_trip_leaves_the_pool_usable(
 
     async def wait() -> None:
         async with pool.transaction() as session:
-            trip = RoundTrip()
-            trip.ask(number(1))
-            trip.ask(BoundQuery(sleep, {"seconds": 3600}, len))
-            trip.ask(number(2))
-            await trip.make(session)
+            batch = Batch()
+            batch.add(number(1))
+            batch.add(BoundQuery(sleep, {"seconds": 3600}, len))
+            batch.add(number(2))
+            await batch.execute(session)
 
     async def is_asleep() -> bool:
         async with database.transaction() as session:
@@ -150,5 +152,5 @@ async def test_a_cancelled_round_trip_leaves_the_pool_usable(
     with pytest.raises(asyncio.CancelledError):
         await waiting
     async with asyncio.timeout(20), pool.transaction() as session:
-        assert await number(6).answer(session) == 6
+        assert await number(6).execute(session) == 6
     await wait_until(is_over, what="the server to give up the statement")

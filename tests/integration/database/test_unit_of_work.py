@@ -6,16 +6,17 @@ from dataclasses import replace
 from functools import partial
 from uuid import uuid4
 
+import psycopg
 import pytest
 from sqlalchemy import bindparam, func, insert, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, RoundTrip
+from shared.database.statements import Batch, BoundQuery, CompiledStatement
 from shared.database.tables import User
+from shared.database.transaction import Transaction
 from shared.database.unit_of_work import DeferredWrite, UnitOfWork
 from shared.errors import RetrySoonError, TransientError
-from tests.support.fences import EVERYONE
+from tests.support.fences import EVERYONE, FAILURE
 from tests.support.lock_probe import SLOW_COMMIT, slow_commits
 from tests.support.waiting import wait_until
 
@@ -42,8 +43,8 @@ def unit(workers: Database) -> UnitOfWork:
     return UnitOfWork(workers, EVERYONE)
 
 
-async def _write(session: AsyncSession, name: str) -> str:
-    session.add(User(id=uuid4(), name=name))
+async def _write(session: Transaction, name: str) -> str:
+    await session.insert(User, id=uuid4(), name=name)
     return name
 
 
@@ -73,7 +74,6 @@ async def test_all_writes_are_one_transaction(unit: UnitOfWork) -> None:
     for name in ("first", "second"):
         async with unit.transaction() as session:
             await _write(session, name)
-            await session.flush()
             numbers.add((await session.execute(text("select pg_current_xact_id()"))).scalar_one())
     await unit.commit()
     assert len(numbers) == 1
@@ -152,7 +152,7 @@ async def test_a_durable_commit_completes_though_it_is_cancelled(
     unit = UnitOfWork(workers, EVERYONE, waits=waits)
     within = asyncio.Event()
 
-    async def write(session: AsyncSession) -> None:
+    async def write(session: Transaction) -> None:
         await _write(session, "paid for")
         if not within.is_set():
             within.set()
@@ -214,12 +214,12 @@ async def test_deferred_writes_run_once_before_the_commit(
 ) -> None:
     order: list[str] = []
 
-    async def write_last(executor: Executor) -> None:
+    def write_last(batch: Batch) -> None:
         order.append("last")
-        await _INSERT.run(executor, {"id": uuid4(), "name": "last"})
+        _inserting("last")(batch)
 
     async with unit.transaction() as session:
-        unit.defer(lambda _: write_last)
+        unit.defer(write_last)
         order.append("within")
         await _write(session, "within")
     unit.after_commit(lambda: order.append("committed"))
@@ -233,11 +233,8 @@ async def test_deferred_writes_run_once_before_the_commit(
 async def test_deferred_writes_are_dropped_on_rollback(unit: UnitOfWork) -> None:
     order: list[str] = []
 
-    async def write_last(_: Executor) -> None:
-        order.append("last")
-
     async with unit.transaction():
-        unit.defer(lambda _: write_last)
+        unit.defer(lambda _: order.append("last"))
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     await unit.commit()
@@ -303,8 +300,8 @@ async def test_a_claim_that_fails_leaves_the_deferred_writes(
 
 
 def _inserting(name: str) -> DeferredWrite:
-    def write(trip: RoundTrip) -> None:
-        trip.ask(BoundQuery(_INSERT, {"id": uuid4(), "name": name}, lambda _: None))
+    def write(batch: Batch) -> None:
+        batch.add(BoundQuery(_INSERT, {"id": uuid4(), "name": name}, lambda _: None))
 
     return write
 
@@ -321,13 +318,10 @@ async def test_deferred_writes_need_no_session(unit: UnitOfWork, database: Datab
 async def test_a_failed_write_without_a_session_writes_nothing_but_what_was_saved(
     unit: UnitOfWork, database: Database
 ) -> None:
-    async def fail(_: Executor) -> None:
-        raise RuntimeError("a fault")
-
     await unit.save(lambda: unit.defer(_inserting("paid for")))
     unit.defer(_inserting("followed from it"))
-    unit.defer(lambda _: fail)
-    with pytest.raises(RuntimeError, match="a fault"):
+    unit.defer_query(FAILURE)
+    with pytest.raises(psycopg.errors.DivisionByZero):
         await unit.commit()
     assert await _is_committed(database, "paid for")
     assert not await _is_committed(database, "followed from it")
@@ -339,16 +333,17 @@ async def test_a_failed_write_without_a_session_writes_nothing_but_what_was_save
 async def test_what_was_paid_for_is_saved_when_postgresql_is_back(
     unit: UnitOfWork, database: Database, is_cancelled: bool
 ) -> None:
-    """What a write needs is read again until that succeeds, also for a cancelled worker."""
+    """A write is repeated until it succeeds, also for a cancelled worker."""
     attempts = asyncio.Queue[None]()
     is_away = True
 
-    async def prepare() -> None:
+    def write() -> None:
         attempts.put_nowait(None)
         if is_away:
             raise RetrySoonError("PostgreSQL: it is away")
+        unit.defer(_inserting("paid for"))
 
-    saving = asyncio.create_task(unit.save(lambda: unit.defer(_inserting("paid for")), prepare))
+    saving = asyncio.create_task(unit.save(write))
     await attempts.get()
     is_away = False
     if is_cancelled:
@@ -364,11 +359,11 @@ async def test_what_was_paid_for_is_saved_when_postgresql_is_back(
 async def test_a_write_deferred_during_a_commit_is_for_the_next_one(
     unit: UnitOfWork, database: Database
 ) -> None:
-    async def defer_another(_: Executor) -> None:
-        unit.defer(_inserting("second"))
+    def defer_another(batch: Batch) -> None:
+        batch.then(lambda: unit.defer(_inserting("second")))
 
     unit.defer(_inserting("first"))
-    unit.defer(lambda _: defer_another)
+    unit.defer(defer_another)
     await unit.commit()
     assert await _is_committed(database, "first")
     assert not await _is_committed(database, "second")
@@ -384,7 +379,6 @@ async def test_concurrent_transactions_of_a_unit_take_turns(
     async def work(name: str) -> None:
         async with unit.transaction() as session:
             await _write(session, name)
-            await session.flush()
 
     await asyncio.gather(*map(work, names))
     await unit.commit()

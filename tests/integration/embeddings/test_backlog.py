@@ -130,7 +130,8 @@ async def _add_old_nodes(
 
 async def _sweep_position(embedding_case: EmbeddingCase) -> datetime | None:
     async with embedding_case.agent_graph.database.transaction() as session:
-        return await session.scalar(select(EmbeddingSweep.through_at))
+        position: datetime | None = await session.scalar(select(EmbeddingSweep.through_at))
+    return position
 
 
 def _act_during_call(monkeypatch: pytest.MonkeyPatch, act: Callable[[], Awaitable[None]]) -> None:

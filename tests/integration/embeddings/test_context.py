@@ -5,7 +5,7 @@ import asyncio
 import psycopg
 
 from cli import doctor
-from cli.doctor import Verdict
+from cli.findings import Verdict
 from shared.runtime.settings import Settings
 from tests.support.embeddings.embedding_case import EMBEDDER, EmbeddingCase, fill
 from tests.support.graph.agent_graph import AgentGraph

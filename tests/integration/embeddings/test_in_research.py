@@ -8,6 +8,7 @@ from shared.runtime.providers import create_search_client, embedding_search_sett
 from shared.workflow.iterations import StepRow
 from tests.support.embeddings.embedding_case import QUESTION, EmbeddingCase, fill
 from tests.support.sandbox_control import Sandbox
+from tests.support.table_rows import change
 
 
 async def test_an_unavailable_embedding_server_is_called_once_a_phase(
@@ -32,7 +33,7 @@ async def test_an_unavailable_embedding_server_is_called_once_a_phase(
     query = {"objective": "Anything", "reasoning": "", "search_hints": []}
     async with embedding_case.agent_graph.database.transaction() as session:
         step = await session.get_one(Step, embedding_case.lease.step_id)
-        step.input, step.index = query, 0
+        step = await change(session, step, input=query, index=0)
         row = StepRow(step.id, step.iteration_id, step.agent_id, step.kind, 0, query, step.status)
     research = Research(
         embedding_case.model,

@@ -7,7 +7,6 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import func
 
 from shared import derived_events
 from shared.database.tables import Iteration, Step
@@ -15,10 +14,12 @@ from shared.enums import StepKind, StepStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
+from shared.workflow import iterations
 from tests.support.embeddings.embedding_case import EmbeddingCase, fill
 from tests.support.failpoints import arm
 from tests.support.running_services import running_services
 from tests.support.sandbox_control import Sandbox
+from tests.support.table_rows import add
 from tests.support.waiting import wait_until
 from tests.support.warm_processes import start_python
 
@@ -58,7 +59,7 @@ async def test_a_killed_researcher_costs_at_most_its_call_in_flight(
     sandbox_control.script(*SCRIPT)
     step_id = await _request_query_step(embedding_case, bus)
     arm(tmp_path, point, skip=CALLS_BEFORE)
-    changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0}
+    changes = {"lease_seconds": 1.0, "resend_after_seconds": 1.0, "model_tool_choice": "never"}
     settings = embedding_case.settings.model_copy(update=changes)
     assert await _researcher(settings, tmp_path) == -signal.SIGKILL
     async with running_services(settings, ["scheduler", "researcher"]):
@@ -88,11 +89,9 @@ async def _request_query_step(embedding_case: EmbeddingCase, bus: Bus) -> UUID:
             index=0,
             input=query,
             status=StepStatus.PENDING,
-            first_requested_at=func.clock_timestamp(),
+            first_requested_at=await iterations.database_time(session),
         )
-        session.add(step)
-        await session.flush()
-        await session.refresh(step)
+        await add(session, step)
         event = derived_events.iteration_step_event(iteration, step)
     await bus.publish(event)
     return step_id
@@ -112,6 +111,7 @@ async def _researcher(settings: Settings, crash_directory: Path) -> int | None:
         "VIGIL_NATS_URL": settings.nats_url,
         "VIGIL_LEASE_SECONDS": str(settings.lease_seconds),
         "VIGIL_MODEL": settings.model,
+        "VIGIL_MODEL_TOOL_CHOICE": settings.model_tool_choice,
         "VIGIL_EMBEDDING_MODEL": str(settings.embedding_model),
         "OPENAI_BASE_URL": str(settings.openai_base_url),
         "TAVILY_BASE_URL": str(settings.tavily_base_url),

@@ -40,7 +40,7 @@ async def agent_graphs(database: Database) -> list[AgentGraph]:
             ids = await session.scalars(
                 text("select id from graph_nodes where agent_id = :agent order by id"), params
             )
-            await session.execute(
+            await session.execute_each(
                 text(
                     "insert into node_embeddings (node_id, agent_id, model, text_sha256, embedding)"
                     " values (:node, :agent, :model, '', cast(:meaning as real[]))"

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.graph.entity_resolution import merge_nodes
-from shared.graph.entity_resolution.unmerge import undo_merge
+from shared.graph.entity_resolution.merge import undo_merge
 from tests.support.embeddings.embedding_case import MAKER, QUESTION, EmbeddingCase, fill
 from tests.support.factories import make_owner
 from tests.support.sandbox_control import Sandbox

@@ -9,23 +9,24 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import InTransaction
 from shared.database.tables import GraphEdge, GraphNode, Source
+from shared.database.transaction import Transaction
 from shared.errors import RetrySoonError
 from shared.graph.tools import analysis_generation, graph_construction
-from shared.llm.state_calls import StateCall
+from shared.llm.toolset import StateCall
 from shared.tools import Json, StateTool, ToolRefusalError
 from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
 from tests.support.graph.answers import Answer, calls_of, graph_state, run_together
 from tests.support.graph.tooling import find_tool
+from tests.support.marks import slow
 from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.sql_capture import captured_statements
+from tests.support.table_rows import change
 
-WALKS: Final = seed_count() or 12
+WALKS: Final = [seed_count() or 4, *slow(12)]
 ANSWERS: Final = 8
 NAMES: Final = (
     *("Ghana", "GHANA", "Togo", "togo", "Benin", "Bénin", "Mali", "Peru", "Fiji", "Oman"),
@@ -125,13 +126,13 @@ def timeless(result: Json) -> Json:
     return result | ({"nodes": nodes} if nodes else {})
 
 
-async def run_alone(session: AsyncSession, call: StateCall) -> Json:
+async def run_alone(session: Transaction, call: StateCall) -> Json:
     """What a call does without what was looked up for it."""
     if call.arguments is None:
         return {"error": call.refusal}
     assert isinstance(call.tool, StateTool)
     try:
-        async with session.begin_nested():
+        async with session.savepoint():
             return await call.tool.run(session, call.arguments)
     except ToolRefusalError as refusal:
         return {"error": str(refusal)}
@@ -240,17 +241,20 @@ async def walk_analyses(graph: AgentGraph, chance: random.Random) -> int:
     return together
 
 
+@pytest.mark.parametrize("walks", WALKS)
 @pytest.mark.parametrize("walk_of", [walk, walk_analyses])
 async def test_calls_that_run_together_do_what_they_do_one_by_one(
-    database: Database, walk_of: Callable[[AgentGraph, random.Random], Awaitable[int]]
+    database: Database,
+    walk_of: Callable[[AgentGraph, random.Random], Awaitable[int]],
+    walks: int,
 ) -> None:
     first, together = first_seed(), 0
-    for seed in range(first, first + WALKS):
+    for seed in range(first, first + walks):
         with repeatable(seed):
             graph = await make_agent_graph(database, f"watcher {seed}")
             await graph.node_type("Region")
             together += await walk_of(graph, random.Random(seed))
-    assert together > 2 * WALKS, "too few answers are written together"
+    assert together > 2 * walks, "too few answers are written together"
 
 
 def nodes_and_edges(graph: AgentGraph, names: Sequence[str]) -> list[tuple[str, Json]]:
@@ -301,7 +305,7 @@ async def test_a_node_that_another_transaction_writes_meanwhile_is_updated(
     [add_node] = [tool for tool in tools if tool.name == "addGraphNode"]
     node_id = ids.node_id(agent_graph.scope.agent_id, "Country", "Ghana")
 
-    async def write_meanwhile(session: InTransaction, arguments: Any) -> Json:
+    async def write_meanwhile(session: Transaction, arguments: Any) -> Json:
         if not others:
             others.append(await agent_graph.node("Ghana"))
         return await add_node.run(session, arguments)
@@ -324,10 +328,10 @@ async def test_a_page_that_is_retracted_meanwhile_supports_nothing(agent_graph: 
     tools = graph_construction(agent_graph.scope, agent_graph.validators)
     [add_node] = [tool for tool in tools if tool.name == "addGraphNode"]
 
-    async def retract_meanwhile(session: InTransaction, arguments: Any) -> Json:
+    async def retract_meanwhile(session: Transaction, arguments: Any) -> Json:
         async with agent_graph.database.transaction() as other:
             for source in await other.scalars(select(Source)):
-                source.retracted_at = source.fetched_at
+                await change(other, source, retracted_at=source.fetched_at)
         return await add_node.run(session, arguments)
 
     calls = calls_of(

@@ -8,8 +8,6 @@ import pytest
 from sqlalchemy import select, update
 
 from shared.database.tables import Agent, GraphNode
-from shared.graph import nodes
-from shared.graph.conclusions import conclusions
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import retractions
@@ -19,7 +17,6 @@ from shared.graph.tools import add_agent_analysis_node
 from shared.graph.verification.verifier import check_page
 from shared.schemas.provenance import CheckedCounts, ElementFault
 from shared.tools import ToolRefusalError
-from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import merge_nodes
 from tests.support.graph.graph_with_evidence import EvidenceGraph
@@ -46,43 +43,16 @@ async def countries(agent_graph: AgentGraph) -> AgentGraph:
 
 
 async def add(graph: AgentGraph, name: str, population: int, url: str) -> UUID:
-    async with graph.database.transaction() as session:
-        added = await nodes.add_node(
-            session,
-            graph.scope,
-            graph.validators,
-            type_name="Country",
-            name=name,
-            properties={"summary": "people", "population": population},
-            evidence=[EvidenceInput(url, PAGES[url][1])],
-        )
-    return added.id
+    properties = {"summary": "people", "population": population}
+    return (await graph.add_node(name, properties, [EvidenceInput(url, PAGES[url][1])])).id
 
 
 async def analyse(graph: AgentGraph, name: str, content: str, summary: str = "So it is.") -> UUID:
-    async with graph.database.transaction() as session:
-        return await conclusions.add_analysis(
-            session,
-            graph.scope,
-            name=name,
-            kind="observation",
-            summary=summary,
-            content=content,
-            **ANALYSIS_TERMS,
-        )
+    return await graph.analysis(content, name, summary=summary)
 
 
 async def advise(graph: AgentGraph, content: str, **terms: Any) -> UUID:
-    async with graph.database.transaction() as session:
-        return await conclusions.add_advice(
-            session,
-            graph.scope,
-            name="Wait",
-            action="HOLD",
-            summary="Wait.",
-            content=content,
-            **ADVICE_TERMS | terms,
-        )
+    return await graph.advice(content, **terms)
 
 
 async def verified(

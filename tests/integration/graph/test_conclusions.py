@@ -5,13 +5,13 @@ from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.api.queries import graph
-from services.api.queries.notifications import list_inbox_items
+from services.api.resources.inbox.model import list_inbox_items
 from shared.database import ids
 from shared.database.tables import Conversation, GraphNode, InboxItem, Message
+from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
+from shared.graph import types
 from shared.graph.conclusions import conclusions, queries
 from shared.graph.conclusions.conclusions import Action
 from shared.graph.context import build_survey
@@ -20,32 +20,11 @@ from shared.schemas.base import ConclusionResponse, PageRequest
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.table_rows import add
 
 
 async def _analysis(agent_graph: AgentGraph, content: str, name: str = "Big") -> UUID:
-    async with agent_graph.database.transaction() as session:
-        return await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name=name,
-            kind="pattern",
-            summary="It\ngrows.",
-            content=content,
-            confidence=0.5,
-        )
-
-
-async def _advice(agent_graph: AgentGraph, content: str, name: str = "Wait") -> UUID:
-    async with agent_graph.database.transaction() as session:
-        return await conclusions.add_advice(
-            session,
-            agent_graph.scope,
-            name=name,
-            action="HOLD",
-            summary="Wait.",
-            content=content,
-            **ADVICE_TERMS,
-        )
+    return await agent_graph.analysis(content, name, summary="It\ngrows.")
 
 
 async def _two_analyses(agent_graph: AgentGraph) -> str:
@@ -55,7 +34,7 @@ async def _two_analyses(agent_graph: AgentGraph) -> str:
     return " ".join(f"[node:{analysis}]" for analysis in analyses)
 
 
-async def _analyses(session: AsyncSession, scope: GraphScope) -> list[ConclusionResponse]:
+async def _analyses(session: Transaction, scope: GraphScope) -> list[ConclusionResponse]:
     return (await queries.list_conclusions(session, scope, ANALYSIS_TYPE, PageRequest())).items
 
 
@@ -81,7 +60,7 @@ async def test_an_analysis_is_stored_with_its_citations(agent_graph: AgentGraph)
 
 async def _type_schema(agent_graph: AgentGraph, name: str) -> dict[str, object]:
     async with agent_graph.database.transaction() as session:
-        node_types = (await graph.types(session, agent_graph.scope)).nodes
+        node_types = await types.list_node_types(session, agent_graph.scope)
     return next(node_type.properties_schema for node_type in node_types if node_type.name == name)
 
 
@@ -116,7 +95,7 @@ async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) ->
     first = await _analysis(agent_graph, f"[node:{ghana}]")
     second = await _analysis(agent_graph, f"[node:{ghana}]", "Bigger")
     cited = f"[node:{first}] [node:{second}]"
-    advice_id = await _advice(agent_graph, f"Nothing changed {cited}.")
+    advice_id = await agent_graph.advice(f"Nothing changed {cited}.")
     async with agent_graph.database.transaction() as session:
         item = await session.get_one(InboxItem, ids.inbox_item_id(advice_id))
         message = await session.get_one(Message, ids.message_id(advice_id))
@@ -147,27 +126,26 @@ async def test_opposed_advice_of_one_run_is_refused_unless_it_replaces_the_other
         cited: list[UUID],
         scope: GraphScope = run,
         replaces: UUID | None = None,
+        subject: UUID | None = None,
     ) -> UUID:
-        async with agent_graph.database.transaction() as session:
-            return await conclusions.add_advice(
-                session,
-                scope,
-                name=name,
-                action=action,
-                summary="Act.",
-                content=" ".join(f"[node:{each}]" for each in cited),
-                replaces=replaces,
-                **ADVICE_TERMS,
-            )
+        content = " ".join(f"[node:{each}]" for each in cited)
+        return await agent_graph.advice(
+            content, name, action, scope=scope, replaces=replaces, subject=subject
+        )
 
     buy = await advise("Ghana is cheap", "BUY", node_cited)
     opposed: tuple[Action, ...] = ("SELL", "HOLD")
     for action in opposed:
         for cited in (node_cited, edge_cited):
             with pytest.raises(ToolRefusalError, match=rf"contradicts BUY .*{buy}.*`replaces`"):
-                await advise("Ghana is dear", action, cited)
+                await advise("Ghana is expensive", action, cited)
     with pytest.raises(ToolRefusalError, match="no advice of this run"):
-        await advise("Ghana is dear", "SELL", node_cited, replaces=uuid4())
+        await advise("Ghana is expensive", "SELL", node_cited, replaces=uuid4())
+    with pytest.raises(ToolRefusalError, match=rf"Set `subject`.*Ghana .*{ghana}.*Togo .*{togo}"):
+        await advise("Both wait", "SELL", edge_cited)
+    with pytest.raises(ToolRefusalError, match=rf"subject: .*Ghana \[node:{ghana}\]"):
+        await advise("Ghana again", "BUY", node_cited, subject=togo)
+    await advise("Ghana trades with Togo", "SELL", edge_cited, subject=togo)
     await advise("Ghana again", "BUY", node_cited)
     await advise("Togo waits", "SELL", edge_cited)
     other_run = replace(agent_graph.scope, iteration_id=uuid4())
@@ -178,23 +156,16 @@ async def test_the_owner_sees_which_advice_was_replaced(agent_graph: AgentGraph)
     cited = await _two_analyses(agent_graph)
     run = replace(agent_graph.scope, iteration_id=uuid4())
     first: UUID | None = None
-    positions: list[tuple[str, Action]] = [("Ghana is cheap", "BUY"), ("Ghana is dear", "SELL")]
+    positions: list[tuple[str, Action]] = [
+        ("Ghana is cheap", "BUY"),
+        ("Ghana is expensive", "SELL"),
+    ]
     for name, action in positions:
-        async with agent_graph.database.transaction() as session:
-            first = await conclusions.add_advice(
-                session,
-                run,
-                name=name,
-                action=action,
-                summary="Act.",
-                content=cited,
-                replaces=first,
-                **ADVICE_TERMS,
-            )
+        first = await agent_graph.advice(cited, name, action, scope=run, replaces=first)
     assert first is not None
     async with agent_graph.database.transaction() as session:
         item = await session.get_one(InboxItem, ids.inbox_item_id(first))
-    assert item.summary == "Act. This replaces “Ghana is cheap”."
+    assert item.summary == "Wait. This replaces “Ghana is cheap”."
     async with agent_graph.database.transaction() as session:
         listed = await queries.list_conclusions(
             session, agent_graph.scope, ADVICE_TYPE, PageRequest()
@@ -203,21 +174,21 @@ async def test_the_owner_sees_which_advice_was_replaced(agent_graph: AgentGraph)
         survey = await build_survey(
             session, agent_graph.scope, StepKind.OBSERVE, token_budget=4_000
         )
-    expected = {"Ghana is cheap": "Ghana is dear", "Ghana is dear": None}
+    expected = {"Ghana is cheap": "Ghana is expensive", "Ghana is expensive": None}
     assert {each.name: each.replaced_by for each in listed.items} == expected
     shown = {each.title.partition(": ")[2]: each.replaced_by for each in inbox.items}
     assert shown == expected
-    assert '"Ghana is cheap": Act. (replaced by "Ghana is dear")' in survey
+    assert '"Ghana is cheap": Wait. (replaced by "Ghana is expensive")' in survey
     assert survey.count("replaced by") == 1
 
 
 async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:
     conversation = Conversation(id=uuid4(), agent_id=agent_graph.scope.agent_id)
     async with agent_graph.database.transaction() as session:
-        session.add(conversation)
+        await add(session, conversation)
     cited = await _two_analyses(agent_graph)
     for name in ("Wait", "Wait more"):
-        await _advice(agent_graph, cited, name)
+        await agent_graph.advice(cited, name)
     async with agent_graph.database.transaction() as session:
         messages = list(await session.scalars(select(Message.conversation_id)))
     assert messages == [conversation.id, conversation.id]
@@ -241,7 +212,7 @@ async def test_advice_citing_anything_but_analyses_is_refused_without_notice(
         (f"[node:{analysis}] [node:x]", "Not citations"),
     ):
         with pytest.raises(ToolRefusalError, match=reason):
-            await _advice(agent_graph, content)
+            await agent_graph.advice(content)
     assert [
         await _count_rows(agent_graph, table) for table in (InboxItem, Conversation, Message)
     ] == [
@@ -265,5 +236,5 @@ async def test_advice_and_its_inbox_item_are_rolled_back_together(agent_graph: A
         )
         await session.rollback()
     assert [await _count_rows(agent_graph, table) for table in (InboxItem, Message)] == [0, 0]
-    await _advice(agent_graph, cited)
+    await agent_graph.advice(cited)
     assert [await _count_rows(agent_graph, table) for table in (InboxItem, Message)] == [1, 1]

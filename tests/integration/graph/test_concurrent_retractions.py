@@ -9,10 +9,11 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select, text
 
-from services.api.queries import provenance
+from services.api.resources.sources import model as provenance
 from shared.database.engine import Database
 from shared.database.tables import RetractedSource, Retraction
 from shared.graph.retraction.propagation import propagate_retractions
+from tests.support.api.access import agent_access
 from tests.support.graph.agent_graph import make_agent_graph
 from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.waiting import wait_until
@@ -60,10 +61,9 @@ async def _is_done(retraction_graph: RetractionGraph) -> bool:
 async def _count_remaining(retraction_graph: RetractionGraph, retraction_id: UUID) -> int:
     scope = retraction_graph.agent_graph.scope
     async with retraction_graph.agent_graph.database.transaction() as session:
-        retraction = await provenance.find_retraction(
-            session, scope.owner_id, scope.agent_id, retraction_id
+        retraction = await provenance.get_retraction(
+            agent_access(session, scope.owner_id, scope.agent_id), retraction_id
         )
-        assert retraction is not None
         return retraction.left
 
 

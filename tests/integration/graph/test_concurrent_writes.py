@@ -1,6 +1,6 @@
 """Sixteen concurrent writers of overlapping companies, in batches and orders of their own: each is stored once.
 
-`VIGIL_TEST_WRITTEN=10000` is the full size; without it the short form runs.
+`VIGIL_TEST_WRITTEN=10000` is the full size; without it 60 companies, or in the slow form 200, are written.
 """
 
 import asyncio
@@ -14,15 +14,15 @@ from sqlalchemy import func, select
 
 from shared.database.engine import Database
 from shared.database.tables import GraphName, GraphNode
-from shared.graph import nodes
+from shared.graph import elements
 from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.provenance.evidence import EvidenceInput
 from tests.support.graph.agent_graph import COUNTRY, PAGE, AgentGraph
 from tests.support.graph.concurrent_writes import resolve_and_reserve, retried
+from tests.support.marks import slow
 
 WRITERS = 16
-SIZE = "VIGIL_TEST_WRITTEN"
-SHORT = 200
+SIZE = int(os.environ.get("VIGIL_TEST_WRITTEN", "0"))
 WRITTEN_BY = 4
 """Number of writers of each company."""
 LARGEST_BATCH = 8
@@ -34,11 +34,6 @@ SPELLINGS = (
     "{} GmbH & Co. KG",
     "{} S.p.A.",
 )
-
-
-@pytest.fixture(scope="session")
-def company_count() -> int:
-    return int(os.environ.get(SIZE, SHORT))
 
 
 def _random_spelling(number: int, chance: random.Random) -> str:
@@ -86,7 +81,7 @@ async def _write(
         by_id = {node.node_id: node for node in resolved}
         created = 0
         for node_id in sorted(by_id):
-            result = await nodes.add_node(
+            result = await elements.add_node(
                 session,
                 agent_graph.scope,
                 agent_graph.validators,
@@ -116,11 +111,13 @@ async def _write_all(
         await database.close()
 
 
+@pytest.mark.parametrize("companies", [60, *slow(200)])
 @pytest.mark.parametrize("largest", [LARGEST_BATCH, 1])
 async def test_each_company_is_stored_once(
-    agent_graph: AgentGraph, database_url: str, company_count: int, seed: int, largest: int
+    agent_graph: AgentGraph, database_url: str, companies: int, seed: int, largest: int
 ) -> None:
     """In batches, and with one company per transaction as the tools do."""
+    company_count = SIZE or companies
     await agent_graph.node_type("Company")
     chance = random.Random(seed)
     work = [_batches(share, chance, largest) for share in _shares(company_count, chance)]

@@ -6,15 +6,18 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from uuid import UUID, uuid4
 
+import pytest
 from sqlalchemy import select
 
+from shared.database.statements import Batch
 from shared.database.tables import Iteration, Step
 from shared.enums import StepKind, StepStatus
 from shared.graph import context
-from shared.graph.conclusions import conclusions
+from shared.graph.elements import add_node
 from shared.graph.prompt_format import byte_length
+from shared.graph.provenance.evidence import EvidenceInput
 from shared.workflow import investigations
-from tests.support.forecast_terms import ADVICE_TERMS
+from shared.workflow.investigations import Answer
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.descriptions import describe_analyses, describe_nodes, resolve_references
 from tests.support.sql_capture import captured_statements
@@ -32,16 +35,7 @@ async def _build(
 
 
 async def _analysis(agent_graph: AgentGraph, name: str, cited: UUID) -> UUID:
-    async with agent_graph.database.transaction() as session:
-        return await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name=name,
-            kind="pattern",
-            summary=f"{name} in short.",
-            content=f"See [node:{cited}].",
-            confidence=0.5,
-        )
+    return await agent_graph.analysis(f"See [node:{cited}].", name, summary=f"{name} in short.")
 
 
 def _section(text: str, title: str) -> list[str]:
@@ -66,16 +60,7 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     await agent_graph.touch(rule, updated_at=LONG_AGO)
     analysis = await _analysis(agent_graph, "Growth", ghana)
     second = await _analysis(agent_graph, "Size", ghana)
-    async with agent_graph.database.transaction() as session:
-        advice = await conclusions.add_advice(
-            session,
-            agent_graph.scope,
-            name="Wait",
-            action="HOLD",
-            summary="Wait.",
-            content=f"[node:{analysis}] [node:{second}]",
-            **ADVICE_TERMS,
-        )
+    advice = await agent_graph.advice(f"[node:{analysis}] [node:{second}]")
     await agent_graph.iteration(1, queries=["What grows?\nWhere?"], missing=["figures of\n2025"])
     text = await _build(agent_graph)
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
@@ -138,7 +123,7 @@ async def test_what_was_not_found_is_shown_with_its_date(agent_graph: AgentGraph
     request = investigations.request_id(agent_graph.scope.agent_id, "figures of 2025")
     async with agent_graph.database.transaction() as session:
         statements = {request: "No page has them."}
-        await investigations.mark_not_found(agent_graph.scope.agent_id, statements).answer(session)
+        await investigations.mark_not_found(agent_graph.scope.agent_id, statements).execute(session)
     for kind in (StepKind.OBSERVE, StepKind.INSIGHT, StepKind.CONVERSE):
         text = await _build(agent_graph, kind=kind)
         (line,) = _section(text, "Not found")
@@ -160,11 +145,10 @@ async def test_what_was_answered_in_part_is_shown_with_its_answer_and_what_is_mi
         assert by is not None
         await investigations.mark_answered(
             agent_graph.scope.agent_id,
-            [request],
+            {request: Answer([node])},
             by=by,
-            nodes=[node],
             not_found={request: "Those of December."},
-        ).answer(session)
+        ).execute(session)
     for kind in (StepKind.OBSERVE, StepKind.INSIGHT):
         shown = await _build(agent_graph, kind=kind)
         (line,) = _section(shown, "Answered in part")
@@ -181,11 +165,12 @@ async def test_an_analyzer_is_shown_what_the_queries_of_its_iteration_wrote(
     iteration, query, insight = uuid4(), uuid4(), uuid4()
     of_agent = {"agent_id": agent_graph.scope.agent_id}
     async with agent_graph.database.transaction() as session:
-        session.add(Iteration(id=iteration, number=1, why="due", deadline_at=LONG_AGO, **of_agent))
-        await session.flush()
+        await session.insert(
+            Iteration, id=iteration, number=1, why="due", deadline_at=LONG_AGO, **of_agent
+        )
         for step_id, kind in ((query, StepKind.QUERY), (insight, StepKind.INSIGHT)):
             values = {"id": step_id, "iteration_id": iteration, "kind": kind, "index": 0}
-            session.add(Step(**values, **of_agent, status=StepStatus.COMPLETED))
+            await session.insert(Step, **values, **of_agent, status=StepStatus.COMPLETED)
     scope = replace(agent_graph.scope, iteration_id=iteration, step_id=query)
     of_query = replace(agent_graph, scope=scope)
     ghana = await of_query.node("Ghana", population=33)
@@ -204,12 +189,52 @@ async def test_an_analyzer_is_shown_what_the_queries_of_its_iteration_wrote(
     assert await agent_graph.database.run(context.written_lines(other)) == ""
 
 
+async def test_an_analyzer_is_shown_all_that_was_written_and_nothing_that_was_superseded(
+    agent_graph: AgentGraph,
+) -> None:
+    iteration, query = uuid4(), uuid4()
+    of_agent = {"agent_id": agent_graph.scope.agent_id}
+    async with agent_graph.database.transaction() as session:
+        await session.insert(
+            Iteration, id=iteration, number=1, why="due", deadline_at=LONG_AGO, **of_agent
+        )
+        values = {"id": query, "iteration_id": iteration, "kind": StepKind.QUERY, "index": 0}
+        await session.insert(Step, **values, **of_agent, status=StepStatus.COMPLETED)
+    scope = replace(agent_graph.scope, iteration_id=iteration, step_id=query)
+    of_query = replace(agent_graph, scope=scope)
+    for number in range(22):
+        await of_query.node(f"Country {number}", capital="x" * 100)
+    await of_query.node("Ghana", population=3)
+    await of_query.node("Ghana", population=4)
+    lines = (await agent_graph.database.run(context.written_lines(scope))).splitlines()
+    assert len(lines) == 23
+    [ghana] = [line for line in lines if '"Ghana"' in line]
+    assert '"population": 4' in ghana
+    assert '"population": 3' not in ghana
+
+
 async def test_the_adviser_is_shown_earlier_analyses_with_their_ids(
     agent_graph: AgentGraph,
 ) -> None:
     analysis = await _analysis(agent_graph, "Growth", await agent_graph.node("Ghana"))
     text = await _build(agent_graph, kind=StepKind.ADVISE)
     assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short.']
+
+
+async def test_the_adviser_is_not_shown_twice_what_its_message_has_in_full(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana = await agent_graph.node("Ghana")
+    earlier, new = [await _analysis(agent_graph, name, ghana) for name in ("Growth", "Decline")]
+    batch = Batch()
+    survey = context.ask_survey(
+        batch, agent_graph.scope, StepKind.ADVISE, token_budget=6_000, shown=[new]
+    )
+    async with agent_graph.database.connection() as connection:
+        await batch.execute(connection)
+    assert _section(survey.value, "Analyses") == [
+        f'- [node:{earlier}] pattern "Growth": Growth in short.'
+    ]
 
 
 async def test_a_node_is_stale_however_fresh_its_type_is(agent_graph: AgentGraph) -> None:
@@ -232,11 +257,22 @@ async def test_a_researcher_sees_types_with_their_properties_names_and_pages(
         "## Node types",
         "## Edge types",
         "## Nodes by type",
-        "## Pages read",
+        f"## {context.PAGES_READ}",
     ]
     [country] = [line for line in _section(text, "Node types") if line.startswith("- Country: ")]
     assert country.endswith(" (capital: string, summary*: string, population: integer)")
-    assert _section(text, "Pages read")
+    assert _section(text, context.PAGES_READ)
+    without = [line for line in text.splitlines() if line.startswith(("## ", '- Country: "'))]
+    assert context.without_types(text).splitlines()[0] == "## Nodes by type"
+    assert set(without[2:]) <= set(context.without_types(text).splitlines())
+
+
+async def test_the_pages_that_were_read_last_come_first(agent_graph: AgentGraph) -> None:
+    for number in (3, 1, 2):
+        page = {"url": f"https://page.example/{number}", "content": f"{number} people."}
+        await agent_graph.store_search_results({"results": [page]})
+    pages = _section(await _build(agent_graph, kind=StepKind.QUERY), context.PAGES_READ)
+    assert pages[:3] == [f"- https://page.example/{number}" for number in (2, 1, 3)]
 
 
 async def test_an_analyzer_sees_conclusions_and_requests(agent_graph: AgentGraph) -> None:
@@ -273,13 +309,44 @@ async def test_nodes_that_a_text_names_are_found(agent_graph: AgentGraph) -> Non
         "The Bank of Ghana lent and côte d'ivoire money. Growth in Ghana; TOGO.\nNo Bank\nof Ghana."
     )
     async with agent_graph.database.transaction() as session:
-        lines = await context.named_nodes(agent_graph.scope, text).answer(session)
+        lines = await context.named_nodes(agent_graph.scope, text).execute(session)
     assert [line.split('"')[1] for line in lines.splitlines()] == [
         "Ghana",
         "Bank of Ghana",
+        "Côte d'Ivoire",
         "Togo",
-    ], "what begins with a small letter is not looked for"
+    ]
     assert lines.splitlines()[0] == '- Country "Ghana" {"summary": "A state.", "has": ["capital"]}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "In 2027 the tariff quota for category 3B falls.",
+        "Of TQ-3B, 51,000 tonnes are left.",
+        "The Quota for 3B is used up.",
+        "## Tariff Quota for Category 3B\nSource: https://a.example/",
+    ],
+)
+async def test_a_node_is_named_by_its_aliases_and_in_any_case(
+    agent_graph: AgentGraph, text: str
+) -> None:
+    quote = "The tariff quota for category 3B, TQ-3B or quota for 3B, has 51 people in Ghana."
+    page = {"url": "https://quota.example/", "title": "Tariff quota for category 3B"}
+    await agent_graph.store_search_results({"results": [{**page, "content": quote}]})
+    async with agent_graph.database.transaction() as session:
+        await add_node(
+            session,
+            agent_graph.scope,
+            agent_graph.validators,
+            type_name="Country",
+            name="Tariff quota for category 3B",
+            properties={"summary": "A quota."},
+            evidence=[EvidenceInput(page["url"], quote)],
+            aliases=["TQ-3B", "quota for 3B"],
+        )
+        lines = await context.named_nodes(agent_graph.scope, text).execute(session)
+    assert lines.startswith('- Country "Tariff quota for category 3B"')
 
 
 async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: AgentGraph) -> None:

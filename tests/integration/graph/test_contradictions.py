@@ -7,14 +7,14 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select, text, update
 
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import EntailmentVerdict, Evidence
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Entailment
 from shared.graph.retraction import doubts
 from shared.graph.tools import analysis_generation
 from shared.graph.verification.verifier import verify_conclusion
-from shared.llm.state_calls import ask_state_calls
+from shared.llm.toolset import prepare_state_calls
 from tests.support.fences import EVERYONE
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
@@ -212,9 +212,9 @@ async def test_a_merge_waits_for_a_conclusion_that_is_being_written(graph: Retra
     }
     tools = analysis_generation(agent_graph.scope)
     calls = calls_of(tools, [("addAgentAnalysisNode", arguments)])
-    unit, trip = UnitOfWork(agent_graph.database, EVERYONE), RoundTrip()
-    run_calls = ask_state_calls(trip, agent_graph.scope.agent_id, calls)
-    async with unit.direct_transaction(trip) as transaction:
+    unit, batch = UnitOfWork(agent_graph.database, EVERYONE), Batch()
+    run_calls = prepare_state_calls(batch, agent_graph.scope.agent_id, calls)
+    async with unit.transaction(batch) as transaction:
         [result] = await run_calls(transaction)
         merging = asyncio.create_task(merge_nodes(graph.agent_graph, twin, ghana))
         await asyncio.wait([merging], timeout=MERGE_SECONDS)

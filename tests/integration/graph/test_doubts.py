@@ -1,33 +1,41 @@
-"""Which conclusions a retraction puts in doubt, and opening and resolving many doubts at once."""
+"""Which conclusions are in doubt, also of merged nodes, and what resolves a doubt."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from functools import partial
 from typing import Final
 from uuid import UUID
 
 import pytest
 from sqlalchemy import func, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import Doubt
+from shared.database.transaction import Transaction
 from shared.enums import ANALYSIS_TYPE
+from shared.graph import entity_resolution
 from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
+from shared.graph.retraction.propagation import resolve_doubts
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.duplicates import merge_nodes, undo_merge
 from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.waiting import wait_until
 
 OLD, NEW, OTHER = (f"https://{name}.example/page" for name in ("old", "new", "other"))
+
 ACCRA: Final = {"capital": "Accra"}
+
 KUMASI: Final = {"capital": "Kumasi"}
+
 LATER: Final = 20_000
 """A day after every retraction of these tests."""
+
 MANY: Final = 16_500
 """With four arguments each, these exceed the parameter limit of one statement."""
+
 _INSERT_CONCLUSIONS: Final = text(
     "with made as (insert into graph_nodes (id, agent_id, type, name, properties)"
     " select gen_random_uuid(), :agent, :type, 'No. ' || number, '{}' from generate_series(1, :many) number"
@@ -102,17 +110,17 @@ async def _count_open_doubts(database: Database) -> int:
         return (await session.scalars(statement)).one()
 
 
-async def _close(element_id: UUID, source_id: UUID, session: AsyncSession) -> None:
+async def _close(element_id: UUID, source_id: UUID, session: Transaction) -> None:
     await doubts.close_doubts(session, [source_id])
 
 
-async def _resolve(element_id: UUID, source_id: UUID, session: AsyncSession) -> None:
+async def _resolve(element_id: UUID, source_id: UUID, session: Transaction) -> None:
     await doubts.resolve_doubts(session, await load_claims(session, NODES, [element_id]))
 
 
 @pytest.mark.parametrize("change", [_close, _resolve])
 async def test_doubts_are_locked_in_id_order(
-    retraction_graph: RetractionGraph, change: Callable[[UUID, UUID, AsyncSession], Awaitable[None]]
+    retraction_graph: RetractionGraph, change: Callable[[UUID, UUID, Transaction], Awaitable[None]]
 ) -> None:
     database = retraction_graph.agent_graph.database
     ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
@@ -132,7 +140,7 @@ async def test_doubts_are_locked_in_id_order(
 
 
 async def _run_in_transaction(
-    database: Database, change: Callable[[AsyncSession], Awaitable[None]]
+    database: Database, change: Callable[[Transaction], Awaitable[None]]
 ) -> None:
     async with database.transaction() as session:
         await change(session)
@@ -150,5 +158,334 @@ async def _insert_doubts_in_reverse(
     for doubt_id in (high, low):
         row = {"conclusion_id": by_id[doubt_id], "element_id": element_id, "source_id": source_id}
         async with database.transaction() as session:
-            session.add(Doubt(id=doubt_id, **row))
+            await session.insert(Doubt, id=doubt_id, **row)
     return low, high
+
+
+async def _open_since(retraction_graph: RetractionGraph) -> list[object]:
+    async with retraction_graph.agent_graph.database.transaction() as session:
+        statement = select(Doubt.since).where(Doubt.resolved_at.is_(None)).order_by(Doubt.id)
+        return list(await session.scalars(statement))
+
+
+async def test_a_merge_while_doubts_are_evaluated_keeps_the_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
+    agent_graph = retraction_graph.agent_graph
+    kept_id = await retraction_graph.node("Ghana", {OTHER: {"population": 3}})
+    merged_id = await retraction_graph.node("The Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{merged_id}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(OTHER, {"population": 3}, node_id=merged_id)
+    async with agent_graph.database.transaction() as session:
+        await entity_resolution.merge_nodes(
+            session,
+            agent_graph.scope,
+            kept_id=kept_id,
+            merged_id=merged_id,
+            reason="One.",
+            made_by=agent_graph.scope.owner_id,
+        )
+        task = asyncio.create_task(retraction_graph.resolve_doubts())
+        await wait_until(
+            partial(has_lock_waiter, agent_graph.database), what="the task to wait for the merge"
+        )
+    await task
+    assert await retraction_graph.doubted() == {analysis}
+    assert len(await retraction_graph.notices()) == 1
+
+
+async def test_a_merge_moves_doubts_and_its_undo_moves_them_back(
+    retraction_graph: RetractionGraph,
+) -> None:
+    kept_id = await retraction_graph.node("Ghana", {OTHER: {"population": 3}})
+    merged_id = await retraction_graph.node("The Ghana", {OLD: ACCRA})
+    togo = await retraction_graph.node("Togo", {OTHER: {}})
+    edge = await retraction_graph.edge(merged_id, togo, OLD)
+    await retraction_graph.analysis("On the node", f"[node:{merged_id}]")
+    await retraction_graph.analysis("On the edge", f"[edge:{edge}]")
+    await retraction_graph.retract(OLD)
+    before, since = await retraction_graph.state(), await _open_since(retraction_graph)
+    merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    await retraction_graph.resolve_doubts()
+    after = await retraction_graph.state()
+    assert {(conclusion, source) for conclusion, _, source in after.doubted} == {
+        (conclusion, source) for conclusion, _, source in before.doubted
+    }
+    assert not {element for _, element, _ in after.doubted} & {merged_id, edge}
+    assert sorted(map(str, await _open_since(retraction_graph))) == sorted(map(str, since))
+    await undo_merge(retraction_graph.agent_graph, merge.id)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.state() == before
+    assert await _open_since(retraction_graph) == since
+    assert len(await retraction_graph.notices()) == 1
+
+
+async def test_evidence_for_the_kept_node_resolves_doubts_of_the_merged_node(
+    retraction_graph: RetractionGraph,
+) -> None:
+    kept_id = await retraction_graph.node("Ghana", {OTHER: {"population": 3}})
+    merged_id = await retraction_graph.node("The Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{merged_id}]")
+    await retraction_graph.retract(OLD)
+    merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    await retraction_graph.says(NEW, ACCRA, node_id=kept_id)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 2
+    # The new evidence stays with the kept node.
+    await undo_merge(retraction_graph.agent_graph, merge.id)
+    await retraction_graph.resolve_doubts()
+    assert {
+        (conclusion, element) for conclusion, element, _ in (await retraction_graph.state()).doubted
+    } == {(analysis, merged_id)}
+
+
+async def test_undoing_a_merge_reopens_the_doubts_that_it_resolved(
+    retraction_graph: RetractionGraph,
+) -> None:
+    kept_id = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    merged_id = await retraction_graph.node("The Ghana", {NEW: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{kept_id}]")
+    await retraction_graph.retract(OLD)
+    before = await retraction_graph.state()
+    merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    await undo_merge(retraction_graph.agent_graph, merge.id)
+    assert await retraction_graph.state() == before
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.state() == before
+
+
+async def test_doubts_of_edges_that_became_one_return_to_the_cited_one(
+    retraction_graph: RetractionGraph,
+) -> None:
+    kept_id = await retraction_graph.node("Ghana", {OTHER: {"population": 3}})
+    merged_id = await retraction_graph.node("The Ghana", {NEW: {"population": 3}})
+    edges = [
+        await retraction_graph.edge(merged_id, kept_id, OLD),
+        await retraction_graph.edge(kept_id, merged_id, OLD),
+    ]
+    early = [
+        await retraction_graph.analysis(f"On the {which}", f"[edge:{edge}]")
+        for which, edge in zip(("one", "other"), edges, strict=True)
+    ]
+    merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    await retraction_graph.ask_retract(OLD)
+    late = [
+        await retraction_graph.analysis(f"On the {which} again", f"[edge:{edge}]")
+        for which, edge in zip(("one", "other"), edges, strict=True)
+    ]
+    await retraction_graph.work_off()
+    merged = await retraction_graph.state()
+    assert len({element for _, element, _ in merged.doubted}) == 1
+    assert await retraction_graph.doubted() == {*early, *late}
+    await undo_merge(retraction_graph.agent_graph, merge.id)
+    undone = await retraction_graph.state()
+    assert {(conclusion, element) for conclusion, element, _ in undone.doubted} == {
+        *zip(early, edges, strict=True),
+        *zip(late, edges, strict=True),
+    }
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.state() == undone
+
+
+@pytest.fixture
+async def other_replica(database_url: str) -> AsyncIterator[Database]:
+    """The database as used by another replica."""
+    replica = Database(database_url, name="another")
+    yield replica
+    await replica.close()
+
+
+async def _notice_titles(retraction_graph: RetractionGraph) -> list[str]:
+    return sorted(notice.title for notice in await retraction_graph.notices())
+
+
+async def test_renewed_support_resolves_doubts_and_notifies_the_owner_once(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    advice = await retraction_graph.advice("Wait", analysis)
+    await retraction_graph.retract(OLD)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis, advice}
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana, day=LATER)
+    for _ in range(2):
+        await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    assert await _notice_titles(retraction_graph) == [
+        "In doubt: 1 analysis and 1 piece of advice of watcher",
+        "No longer in doubt: 1 analysis and 1 piece of advice of watcher",
+    ]
+    resolved = next(
+        notice for notice in await retraction_graph.notices() if "No longer" in notice.title
+    )
+    outdated = next(
+        notice for notice in await retraction_graph.notices() if "No longer" not in notice.title
+    )
+    # What the earlier notice says is no longer so.
+    assert outdated.resolved_at is not None
+    assert outdated.read_at is not None
+    assert resolved.resolved_at is None
+    assert resolved.read_at is None
+    for word in (f"[node:{analysis}]", f"[node:{advice}]"):
+        assert word in resolved.summary
+
+
+async def test_renewed_support_of_an_edge_resolves_doubts(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {NEW: ACCRA})
+    togo = await retraction_graph.node("Togo", {NEW: {}})
+    border = await retraction_graph.edge(ghana, togo, OLD)
+    analysis = await retraction_graph.analysis("On it", f"[edge:{border}]")
+    await retraction_graph.retract(OLD)
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.says(OTHER, {}, edge_id=border)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+
+
+async def test_a_contradicting_page_does_not_resolve_the_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
+    """The analysis relied on Accra, which no other page supports."""
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    assert (await retraction_graph.get_node(ghana)).properties == {"capital": "Kumasi"}
+    # Another retraction causes a full evaluation; the doubt remains.
+    await retraction_graph.says(OTHER, {"population": 3}, node_id=ghana)
+    await retraction_graph.retract(OTHER)
+    assert await retraction_graph.doubted() == {analysis}
+
+
+async def test_a_value_superseded_before_the_retraction_opens_no_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=1)
+    await retraction_graph.retract(OLD)
+    assert await retraction_graph.doubted() == set()
+
+
+async def test_an_evaluated_doubt_is_not_evaluated_again(retraction_graph: RetractionGraph) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.resolve_doubts()
+    assert await _evaluation_times(retraction_graph) == [None]
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
+    await retraction_graph.resolve_doubts()
+    (first,) = await _evaluation_times(retraction_graph)
+    await retraction_graph.resolve_doubts()
+    assert first is not None
+    assert await _evaluation_times(retraction_graph) == [first]
+
+
+async def _evaluation_times(retraction_graph: RetractionGraph) -> list[object]:
+    async with retraction_graph.agent_graph.database.transaction() as session:
+        return list((await session.scalars(select(Doubt.evaluated_at))).all())
+
+
+async def test_the_owner_is_notified_when_the_last_of_two_doubts_is_resolved(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana, togo = [
+        await retraction_graph.node(name, {OLD: {"name": name}}) for name in ("Ghana", "Togo")
+    ]
+    analysis = await retraction_graph.analysis("On both", f"[node:{ghana}]", f"[node:{togo}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, {"name": "Ghana"}, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    assert len(await retraction_graph.notices()) == 1
+    await retraction_graph.says(NEW, {"name": "Togo"}, node_id=togo)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 2
+
+
+async def test_a_conclusion_made_after_the_retraction_is_not_doubted(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    earlier = await retraction_graph.analysis("Earlier", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, {"capital": "Kumasi"}, node_id=ghana, day=LATER)
+    await retraction_graph.analysis("Since", f"[node:{ghana}]")
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {earlier}
+
+
+async def test_restoring_after_the_doubts_are_resolved_changes_no_state(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    retraction_id = await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana, day=LATER)
+    await retraction_graph.resolve_doubts()
+    between = await retraction_graph.state()
+    await retraction_graph.restore(retraction_id)
+    assert (await retraction_graph.state()).doubted == between.doubted == frozenset()
+    assert (await retraction_graph.state()).seals == between.seals
+    assert len(await retraction_graph.notices()) == 2
+
+
+async def test_retracting_the_supporting_page_reopens_the_doubt(
+    retraction_graph: RetractionGraph,
+) -> None:
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    await retraction_graph.retract(OLD)
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    retraction_id = await retraction_graph.retract(NEW)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.restore(retraction_id)
+    assert await retraction_graph.doubted() == set()
+    assert await _notice_titles(retraction_graph) == [
+        *["In doubt: 1 analysis of watcher"] * 2,
+        "No longer in doubt: 1 analysis of watcher",
+    ]
+
+
+async def test_a_pending_retraction_is_propagated_before_doubts_are_resolved(
+    retraction_graph: RetractionGraph,
+) -> None:
+    """The owner has not been notified of the doubt yet."""
+    ghana = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    analysis = await retraction_graph.analysis("On it", f"[node:{ghana}]")
+    retraction_id = await retraction_graph.retract(OLD)
+    await retraction_graph.ask_restore(retraction_id)
+    await retraction_graph.says(NEW, ACCRA, node_id=ghana)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == {analysis}
+    await retraction_graph.work_off()
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 1
+
+
+async def test_only_one_of_two_replicas_sends_the_notice(
+    retraction_graph: RetractionGraph, other_replica: Database
+) -> None:
+    nodes = [await retraction_graph.node(f"Node {number}", {OLD: ACCRA}) for number in range(6)]
+    await retraction_graph.analysis("On them", *(f"[node:{node}]" for node in nodes))
+    await retraction_graph.retract(OLD)
+    for node in nodes:
+        await retraction_graph.says(NEW, ACCRA, node_id=node)
+    await asyncio.gather(
+        retraction_graph.resolve_doubts(at_once=2), resolve_doubts(other_replica, at_once=2)
+    )
+    assert await retraction_graph.doubted() == set()
+    assert len(await retraction_graph.notices()) == 2

@@ -10,30 +10,35 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import select
 
-from services.api.queries import graph, iterations, provenance, usage
-from services.api.queries.graph import DrawingFilter, EdgeFilter
+from services.api.resources.graph import model as graph
+from services.api.resources.graph.model import DrawingFilter
+from services.api.resources.iterations import model as iterations
+from services.api.resources.iterations import model as usage
+from services.api.resources.sources import model as provenance
 from services.observer.history import ask_history
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import GraphEdge, GraphNode, Iteration
 from shared.enums import ANALYSIS_TYPE, StepKind
-from shared.graph import context, edges
+from shared.graph import context
 from shared.graph.conclusions import citation_index
 from shared.graph.conclusions.citations import Citation, Kind
 from shared.graph.context import survey
-from shared.graph.entity_resolution.merge import EDGES
 from shared.graph.entity_resolution.redirects import current_ids
+from shared.graph.projection import EDGES as EDGE_KIND
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.retrieval import query, traversal
+from shared.graph.retrieval import query
 from shared.graph.transfer.graphml import NAMESPACE, export_graphml
 from shared.graph.transfer.prov import export_prov
 from shared.graph.verification.verifier import verify_conclusion
 from shared.schemas.base import PageRequest
 from shared.schemas.provenance import ElementFault
 from shared.tools import ToolRefusalError
+from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import IterationRow
+from tests.support.api.access import agent_access
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.descriptions import describe_nodes
-from tests.support.graph.duplicates import assert_sealed, load_rows, merge_nodes, undo_merge
+from tests.support.graph.duplicates import EDGES, assert_sealed, load_rows, merge_nodes, undo_merge
 from tests.support.graph.graph_with_evidence import EvidenceGraph
 from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.transfer import exported, imported
@@ -92,17 +97,8 @@ async def make_neighbours(agent_graph: AgentGraph, ends: Sequence[tuple[str, str
     for number, (source, target) in enumerate(ends, 1):
         url, quote = f"https://{number}.example", f"{source} borders on {target}: {number} km."
         await agent_graph.store_search_results({"results": [{"url": url, "content": quote}]})
-        async with agent_graph.database.transaction() as session:
-            edge = await edges.add_edge(
-                session,
-                agent_graph.scope,
-                agent_graph.validators,
-                type_name="borders",
-                source_id=node_ids[source],
-                target_id=node_ids[target],
-                properties={"km": number},
-                evidence=[EvidenceInput(url, quote)],
-            )
+        one, other = node_ids[source], node_ids[target]
+        edge = await agent_graph.add_edge(one, other, {"km": number}, [EvidenceInput(url, quote)])
         urls.append(url)
         edge_ids.append(edge.id)
     cited = [f"[edge:{edge_id}]" for edge_id in edge_ids]
@@ -255,10 +251,10 @@ async def test_prompts_and_tools_do_not_show_it(agent_graph: AgentGraph) -> None
             await context.build_survey(session, scope, StepKind.CONVERSE),
             await describe_nodes(session, scope, [kept_id]),
         ]
-        [busiest, _] = await survey.best_connected(scope, 2).answer(session)
+        [busiest, _] = await survey.best_connected(scope, 2).execute(session)
         shown = [
-            await traversal.incident_edges(session, scope, [kept_id], 9),
-            await traversal.edges_between(session, scope, [kept_id, ghana], [kept_id, ghana], 9),
+            await query.incident_edges(session, scope, [kept_id], 9),
+            await query.edges_between(session, scope, [kept_id, ghana], [kept_id, ghana], 9),
         ]
         answers = [
             await query.query_graph(session, scope, ids=[kept_id, ghana]),
@@ -281,7 +277,7 @@ async def test_a_node_without_other_edges_is_not_connected(agent_graph: AgentGra
     neighbours = await make_neighbours(agent_graph, [TO_KEPT])
     await neighbours.merge()
     async with agent_graph.database.transaction() as session:
-        assert await survey.best_connected(agent_graph.scope, 9).answer(session) == []
+        assert await survey.best_connected(agent_graph.scope, 9).execute(session) == []
 
 
 async def test_lists_counts_and_pictures_do_not_show_it(agent_graph: AgentGraph) -> None:
@@ -289,51 +285,47 @@ async def test_lists_counts_and_pictures_do_not_show_it(agent_graph: AgentGraph)
     scope, kept_id = agent_graph.scope, neighbours.kept_id
     iteration_id = neighbours.agent_graph.scope.iteration_id
     assert iteration_id is not None
-    filters = [
-        EdgeFilter(),
-        EdgeFilter("borders"),
-        EdgeFilter(source_id=kept_id),
-        EdgeFilter(target_id=ghana),
-        EdgeFilter(node_id=kept_id),
+    filters: list[dict[str, Any]] = [
+        {},
+        {"type_name": "borders"},
+        {"source_id": kept_id},
+        {"target_id": ghana},
+        {"node_id": kept_id},
     ]
     async with agent_graph.database.transaction() as session:
         listed: list[Sequence[Any]] = [
-            (await graph.list_edges(session, scope, PageRequest(), each)).items for each in filters
+            (await graph.list_edges(agent_access(session, scope), PageRequest(), **each)).items
+            for each in filters
         ]
-        at_kept = EdgeFilter(target_id=kept_id)
-        into = (await graph.list_edges(session, scope, PageRequest(), at_kept)).items
-        node = await graph.find_node(session, scope, kept_id)
-        around = await graph.neighbourhood(session, scope, kept_id, depth=2, limit=9)
-        assert node is not None
-        assert around is not None
+        access = agent_access(session, scope)
+        into = (await graph.list_edges(access, PageRequest(), target_id=kept_id)).items
+        node = await graph.get_node(agent_access(session, scope), kept_id)
+        around = await graph.load_neighbourhood(
+            agent_access(session, scope), kept_id, depth=2, limit=9
+        )
         listed += [
             node.edges.items,
             around.edges,
-            await graph.newest_edges(session, scope),
+            await graph.newest_edges(agent_access(session, scope)),
             [
                 each
                 for each in await iterations.written_in_iteration(session, iteration_id)
                 if each.kind == "edge"
             ],
         ]
-        counts = await graph.count_by_type(session, scope)
+        counts = await graph.count_by_type(agent_access(session, scope))
         sums = await usage.sum_iterations(session, [iteration_id])
         everything = DrawingFilter()
         pictures = [
-            await graph.draw_newest(session, scope, everything, 9),
-            await graph.draw_best_connected(session, scope, everything, 9),
-            await graph.draw_search(session, scope, KEPT, everything),
-            await graph.draw_neighbourhood(session, scope, kept_id, depth=1, limit=9),
+            await graph.draw_newest(agent_access(session, scope), everything, 9),
+            await graph.draw_best_connected(agent_access(session, scope), everything, 9),
+            await graph.draw_search(agent_access(session, scope), KEPT, everything),
+            await graph.draw_neighbourhood(agent_access(session, scope), kept_id, depth=1, limit=9),
         ]
     assert [[edge.id for edge in each] for each in listed] == [[to_ghana]] * len(listed)
     assert into == []
     assert (counts.edges["borders"], sums[iteration_id].gained.edges) == (1, 1)
-    drawn = [
-        (edge.source_id, edge.target_id)
-        for picture in pictures
-        if picture is not None
-        for edge in picture.edges
-    ]
+    drawn = [(edge.source_id, edge.target_id) for picture in pictures for edge in picture.edges]
     assert set(drawn) == {(kept_id, ghana)}
 
 
@@ -341,9 +333,10 @@ async def test_it_is_found_by_its_id_and_exported_as_provenance(agent_graph: Age
     neighbours, _, to_ghana = await _merged_among_others(agent_graph)
     scope, history = agent_graph.scope, await neighbours.current_edge()
     async with agent_graph.database.transaction() as session:
-        edge = await graph.find_edge(session, scope, history)
-        evidence = await provenance.list_evidence_of_edge(session, scope, history, PageRequest())
-    assert edge is not None
+        edge = await graph.get_edge(agent_access(session, scope), history)
+        evidence = await provenance.list_evidence(
+            agent_access(session, scope), EDGE_KIND, history, PageRequest()
+        )
     assert [each.id for each in edge.cited_by] == [neighbours.analysis_id]
     assert {each.url for each in evidence.items} == set(neighbours.urls)
     evidence_graph = EvidenceGraph(agent_graph)
@@ -366,9 +359,10 @@ async def test_an_analysis_of_it_covers_no_node(agent_graph: AgentGraph) -> None
         iteration = (await session.scalars(select(Iteration))).one()
         scope = replace(agent_graph.scope, iteration_id=iteration.id)
         row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
-        trip = RoundTrip()
-        load = ask_history(trip, scope)
-        await trip.make(session)
-        covered = {each.name: each.cited for each in (await load(session, row)).analyses}
+        batch = Batch()
+        load = ask_history(batch, scope)
+        clock = AgentClock(iteration.started_at)
+        await batch.execute(session)
+        covered = {each.name: each.cited for each in (await load(session, row, clock)).analyses}
     assert covered["Once two"] == frozenset()
     assert neighbours.kept_id in covered["Borders"]

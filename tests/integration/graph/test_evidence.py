@@ -1,5 +1,6 @@
 """Writes need a quote as evidence, and refusals say how to correct the call."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -8,7 +9,6 @@ from sqlalchemy import func, select, update
 
 from shared.database.tables import Agent, Evidence, GraphEdge, GraphNode, Source
 from shared.errors import TransientError
-from shared.graph import edges, nodes
 from shared.graph.provenance import evidence as evidence_module
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
@@ -16,7 +16,7 @@ from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.scope import GraphScope
 from shared.graph.upsert import UpsertResult
-from shared.tools import Json, ToolRefusalError
+from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, AgentGraph
 
 URL = "https://press.example/ghana"
@@ -52,17 +52,8 @@ async def ghana(agent_graph: AgentGraph) -> AgentGraph:
 async def add(
     agent_graph: AgentGraph, *evidence: EvidenceInput, scope: GraphScope | None = None, **more: Any
 ) -> UpsertResult:
-    properties: Json = {**COUNTRY, **more}
-    async with agent_graph.database.transaction() as session:
-        return await nodes.add_node(
-            session,
-            scope or agent_graph.scope,
-            agent_graph.validators,
-            type_name="Country",
-            name="Ghana",
-            properties=properties,
-            evidence=evidence,
-        )
+    graph = replace(agent_graph, scope=scope or agent_graph.scope)
+    return await graph.add_node("Ghana", {**COUNTRY, **more}, evidence)
 
 
 async def load_evidence(agent_graph: AgentGraph, element: UpsertResult) -> list[Evidence]:
@@ -178,59 +169,60 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
     assert (capital.claims, cocoa.claims) == ({"capital": "Accra"}, {})
 
 
-@pytest.mark.parametrize(
-    ("evidence", "reason"),
-    [
-        ([], "evidence: 0 entries; give 1 to 10"),
-        ([EvidenceInput(URL, PEOPLE)] * 11, "evidence: 11 entries"),
-        ([EvidenceInput(URL, CAPITAL, ("capital",))], "No evidence for summary: add an entry"),
-        (
-            [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, CAPITAL, ("area",))],
-            "area, which is not in `properties`",
-        ),
-        ([EvidenceInput(URL, "cocoa")], r"evidence\[0\].quote: 5 characters; quote 8 to 1000"),
-        ([EvidenceInput(URL, "x" * 1_001)], "1001 characters"),
-        ([EvidenceInput(URL, " " * 20)], "0 characters"),
-        ([EvidenceInput(URL, "a\x00bcdefgh")], r"evidence\[0\]\[1\]: contains U\+0000"),
-        (
-            [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, "Cocoa output rose")],
-            r"evidence\[1\].quote: it is not in",
-        ),
-        (
-            [EvidenceInput(URL, "its capital is accra")],
-            "The nearest sentence is: 'Its capital is Accra; the cedi",
-        ),
-        (
-            [EvidenceInput(URL, "Cocoa output fell to 350,000 tonnes in 2024.")],
-            "fell to 530,000 tonnes",
-        ),
-        (
-            [EvidenceInput(URL, "Zebras zigzag, quizzically")],
-            "Nothing there is similar. Quote a sentence",
-        ),
-        (
-            [EvidenceInput("https://press.example/togo", PEOPLE)],
-            f"no page was read at .*\n{URL}\nhttps://atlas",
-        ),
-        (
-            [
-                EvidenceInput(
-                    URL,
-                    PEOPLE,
-                    valid_from=datetime(2024, 1, 1, tzinfo=UTC),
-                    valid_to=datetime(2023, 1, 1, tzinfo=UTC),
-                )
-            ],
-            "validTo is not after validFrom",
-        ),
-    ],
-)
+INVALID_EVIDENCE: list[tuple[list[EvidenceInput], str]] = [
+    ([], "evidence: 0 entries; give 1 to 10"),
+    ([EvidenceInput(URL, PEOPLE)] * 11, "evidence: 11 entries"),
+    ([EvidenceInput(URL, CAPITAL, ("capital",))], "No evidence for summary: add an entry"),
+    (
+        [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, CAPITAL, ("area",))],
+        "area, which is not in `properties`",
+    ),
+    ([EvidenceInput(URL, "cocoa")], r"evidence\[0\].quote: 5 characters; quote 8 to 1000"),
+    ([EvidenceInput(URL, "x" * 1_001)], "1001 characters"),
+    ([EvidenceInput(URL, " " * 20)], "0 characters"),
+    ([EvidenceInput(URL, "a\x00bcdefgh")], r"evidence\[0\]\[1\]: contains U\+0000"),
+    (
+        [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, "Cocoa output rose")],
+        r"evidence\[1\].quote: it is not in",
+    ),
+    (
+        [EvidenceInput(URL, "its capital is accra")],
+        "The nearest sentence is: 'Its capital is Accra; the cedi",
+    ),
+    (
+        [EvidenceInput(URL, "Cocoa output fell to 350,000 tonnes in 2024.")],
+        "fell to 530,000 tonnes",
+    ),
+    (
+        [EvidenceInput(URL, "Zebras zigzag, quizzically")],
+        "Nothing there is similar. Quote a sentence",
+    ),
+    (
+        [EvidenceInput("https://press.example/togo", PEOPLE)],
+        f"no page was read at .*\n{URL}\nhttps://atlas",
+    ),
+    (
+        [
+            EvidenceInput(
+                URL,
+                PEOPLE,
+                valid_from=datetime(2024, 1, 1, tzinfo=UTC),
+                valid_to=datetime(2023, 1, 1, tzinfo=UTC),
+            )
+        ],
+        "validTo is not after validFrom",
+    ),
+]
+
+
 async def test_writes_without_valid_evidence_are_refused_and_store_nothing(
-    ghana: AgentGraph, evidence: list[EvidenceInput], reason: str
+    ghana: AgentGraph, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(ToolRefusalError, match=reason):
-        await add(ghana, *evidence, capital="Accra")
-    assert await count_rows(ghana) == (0, 0, 0)
+    for evidence, reason in INVALID_EVIDENCE:
+        with subtests.test(reason):
+            with pytest.raises(ToolRefusalError, match=reason):
+                await add(ghana, *evidence, capital="Accra")
+            assert await count_rows(ghana) == (0, 0, 0)
 
 
 async def test_evidence_from_a_retracted_page_is_refused(ghana: AgentGraph) -> None:
@@ -310,17 +302,7 @@ async def test_a_schema_violation_is_refused_with_its_evidence(ghana: AgentGraph
 async def connect(
     agent_graph: AgentGraph, *ends: Any, evidence: Any = EVIDENCE_INPUTS, **properties: Any
 ) -> UpsertResult:
-    async with agent_graph.database.transaction() as session:
-        return await edges.add_edge(
-            session,
-            agent_graph.scope,
-            agent_graph.validators,
-            type_name="borders",
-            source_id=ends[0],
-            target_id=ends[1],
-            properties=properties,
-            evidence=evidence,
-        )
+    return await agent_graph.add_edge(ends[0], ends[1], properties, evidence)
 
 
 async def test_an_edge_needs_evidence_too(ghana: AgentGraph) -> None:

@@ -7,20 +7,19 @@ from uuid import UUID
 import pytest
 from sqlalchemy import update
 
-from services.api.queries import notifications
+from services.api.resources.inbox import model as notifications
 from shared.database.tables import Agent, GraphNode, GraphNodeType
 from shared.enums import ADVICE_TYPE
 from shared.graph import system_types
-from shared.graph.conclusions import conclusions, queries
+from shared.graph.conclusions import queries
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.types import get_node_type
 from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
-from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.page_evidence import said
 from tests.support.graph.retraction_graph import RetractionGraph
-from tests.support.second_analysis import add_second_analysis
 
 ATLAS: Final = "atlas.example"
 """The site of the page of `AgentGraph`."""
@@ -28,27 +27,7 @@ ATLAS: Final = "atlas.example"
 
 @pytest.fixture
 async def agent_graph_with_advice(agent_graph: AgentGraph) -> AgentGraph:
-    ghana = await agent_graph.node("Ghana")
-    async with agent_graph.database.transaction() as session:
-        analysis = await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name="Big",
-            kind="pattern",
-            summary="It grows.",
-            content=f"[node:{ghana}]",
-            **ANALYSIS_TERMS,
-        )
-        second = await add_second_analysis(session, agent_graph.scope, ghana)
-        await conclusions.add_advice(
-            session,
-            agent_graph.scope,
-            name="Wait",
-            action="HOLD",
-            summary="Wait.",
-            content=f"[node:{analysis}] [node:{second}]",
-            **ADVICE_TERMS | {"horizon": "10 days"},
-        )
+    await agent_graph.advice_on(await agent_graph.node("Ghana"), horizon="10 days")
     return agent_graph
 
 
@@ -104,17 +83,8 @@ async def test_advice_without_valid_forecast_terms_is_still_readable(
 
 
 async def test_a_past_horizon_is_refused_by_the_database_date(agent_graph: AgentGraph) -> None:
-    async with agent_graph.database.transaction() as session:
-        with pytest.raises(ToolRefusalError, match="2020-01-01 is not in the future"):
-            await conclusions.add_advice(
-                session,
-                agent_graph.scope,
-                name="Wait",
-                action="HOLD",
-                summary="Wait.",
-                content="Wait.",
-                **ADVICE_TERMS | {"horizon": "2020-01-01"},
-            )
+    with pytest.raises(ToolRefusalError, match="2020-01-01 is not in the future"):
+        await agent_graph.advice("Wait.", horizon="2020-01-01")
 
 
 async def test_outdated_system_types_are_updated(agent_graph: AgentGraph) -> None:
@@ -131,18 +101,14 @@ async def test_outdated_system_types_are_updated(agent_graph: AgentGraph) -> Non
 
 async def _confidence(agent_graph: AgentGraph, name: str, *cited: UUID) -> float:
     """What is kept of a confidence of 0.9 in an analysis that cites these nodes."""
+    content = " ".join(f"[node:{node}]" for node in cited)
+    return await _stored(agent_graph, await agent_graph.analysis(content, name, confidence=0.9))
+
+
+async def _stored(agent_graph: AgentGraph, conclusion_id: UUID) -> float:
     async with agent_graph.database.transaction() as session:
-        analysis_id = await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name=name,
-            kind="pattern",
-            summary="It grows.",
-            content=" ".join(f"[node:{node}]" for node in cited),
-            confidence=0.9,
-        )
-        confidence: float = (await session.get_one(GraphNode, analysis_id)).properties["confidence"]
-        return confidence
+        node = await session.get_one(GraphNode, conclusion_id)
+    return float(node.properties["confidence"])
 
 
 async def test_pages_of_one_site_allow_a_limited_confidence(agent_graph: AgentGraph) -> None:
@@ -185,24 +151,12 @@ async def test_advice_rests_on_the_sites_of_its_analyses(agent_graph: AgentGraph
     ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
 
     async def advise(name: str) -> float:
-        async with agent_graph.database.transaction() as session:
-            analyses = [
-                await add_second_analysis(session, agent_graph.scope, node, f"{name} {which}")
-                for node, which in ((ghana, "here"), (togo, "there"))
-            ]
-            advice_id = await conclusions.add_advice(
-                session,
-                agent_graph.scope,
-                name=name,
-                action="HOLD",
-                summary="Wait.",
-                content=" ".join(f"[node:{analysis}]" for analysis in analyses),
-                **ADVICE_TERMS | {"confidence": 0.8},
-            )
-            confidence: float = (await session.get_one(GraphNode, advice_id)).properties[
-                "confidence"
-            ]
-            return confidence
+        analyses = [
+            await agent_graph.analysis(f"It is so [node:{node}].", f"{name} {which}")
+            for node, which in ((ghana, "here"), (togo, "there"))
+        ]
+        content = " ".join(f"[node:{analysis}]" for analysis in analyses)
+        return await _stored(agent_graph, await agent_graph.advice(content, name, confidence=0.8))
 
     assert await advise("Wait") == MAX_CONFIDENCE_OF_ONE_SITE
     await said(agent_graph, "https://press.example/x", "Togo is small.", node=togo)

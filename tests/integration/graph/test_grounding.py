@@ -9,11 +9,11 @@ from sqlalchemy import select, update
 
 from shared.database import ids
 from shared.database.tables import Evidence, GraphNode, Source
-from shared.graph import edges, nodes, tools
-from shared.graph.grounding.evidence import RULES
+from shared.graph import elements, tools
+from shared.graph.grounding.check import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.provenance.quotes import Span
+from shared.graph.provenance.page_reading import Span
 from shared.graph.upsert import UpsertResult
 from shared.graph.verification.verifier import check_page
 from shared.schemas.provenance import CheckedCounts, ElementFault
@@ -54,17 +54,7 @@ async def add(
     evidence = [
         quote if isinstance(quote, EvidenceInput) else EvidenceInput(URL, quote) for quote in quotes
     ]
-    async with graph.database.transaction() as session:
-        return await nodes.add_node(
-            session,
-            graph.scope,
-            graph.validators,
-            type_name="Country",
-            name=name,
-            properties={"summary": "rain", **properties},
-            evidence=evidence,
-            aliases=aliases,
-        )
+    return await graph.add_node(name, {"summary": "rain", **properties}, evidence, aliases=aliases)
 
 
 async def claims_of(graph: AgentGraph, element: UpsertResult) -> dict[str, Any]:
@@ -169,7 +159,7 @@ async def test_both_ends_of_an_edge_must_be_named(islands: AgentGraph) -> None:
     await islands.edge_type("borders")
     async with islands.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match="'Lemuria' is named neither"):
-            await edges.add_edge(
+            await elements.add_edge(
                 session,
                 islands.scope,
                 islands.validators,
@@ -214,7 +204,7 @@ async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> No
         content = integrity.canonical_json([claims, None, None])
         evidence_id = ids.evidence_id(added.id, source_id, row.first_byte, row.end_byte, content)
         seal = integrity.evidence_seal(evidence_id=evidence_id, element_id=added.id, **columns)
-        session.add(Evidence(id=evidence_id, node_id=added.id, seal=seal, **columns))
+        await session.insert(Evidence, id=evidence_id, node_id=added.id, seal=seal, **columns)
         properties = {"summary": "rain", **claims}
         await session.execute(
             update(GraphNode).values(

@@ -6,12 +6,10 @@ from random import Random
 from typing import Final
 
 import pytest
-from alembic import command
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import create_engine, delete, select, text, update
+from sqlalchemy import delete, select, text, update
 
-from shared.database import migrate
-from shared.database.engine import Database, driver_url
+from shared.database.engine import Database
 from shared.database.signing import JournalSigner
 from shared.database.tables import GraphHead, GraphJournal
 from shared.errors import PermanentError
@@ -262,23 +260,3 @@ def test_keys_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
             JournalSigner.load(path)
     with pytest.raises(PermanentError, match="cannot be read"):
         JournalSigner.load(tmp_path / "missing.pem")
-
-
-async def test_a_graph_holds_after_a_downgrade_and_an_upgrade(
-    agent_graph: AgentGraph, database_url: str, seed: int
-) -> None:
-    """Rows that were written between the two, by the version before, count as they are."""
-    with repeatable(seed):
-        walk = Walk(agent_graph, Random(seed))
-        await walk.begin()
-        for _ in range(STEPS):
-            await walk.step()
-    engine = create_engine(driver_url(database_url))
-    with engine.begin() as connection:
-        command.downgrade(migrate.config_for(connection), "0006")
-        connection.execute(text("update graph_nodes set updated_at = now()"))
-    engine.dispose()
-    migrate.upgrade(database_url)
-    assert await check(agent_graph, is_history_only=True) == []
-    await agent_graph.node("Ghana", capital="Accra")
-    assert await check(agent_graph, is_history_only=True) == []

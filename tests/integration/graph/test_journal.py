@@ -86,7 +86,7 @@ async def roll_back(graph: AgentGraph, chance: Random) -> None:
                 await session.execute(change, params)
                 raise UndoneError
             with suppress(UndoneError):
-                async with session.begin_nested():
+                async with session.savepoint():
                     await session.execute(change, params)
                     raise UndoneError
 

@@ -20,7 +20,8 @@ async def plan(agent_graph: AgentGraph, *objectives: str) -> ResolvedPlan:
         PlannedQuery(objective=objective, reasoning="", search_hints=[], answers=[])
         for objective in objectives
     ]
-    past = PlanHistory((), (), {}, datetime.now(UTC))
+    now = datetime.now(UTC)
+    past = PlanHistory((), (), {}, now, now)
     async with agent_graph.database.transaction() as session:
         return await resolve_plan(
             session, agent_graph.scope, past, ObserverPlan(queries=queries, insights=[])
@@ -35,7 +36,8 @@ async def test_an_insight_keeps_the_names_of_what_has_no_node_yet(agent_graph: A
         synthesis_direction="What does it mean?",
         relevant_node_ids=["Ghana", "Carrick Fibre", "Torvald Basalt", unknown, "[n17]", " "],
     )
-    past = PlanHistory((), (), {}, datetime.now(UTC))
+    now = datetime.now(UTC)
+    past = PlanHistory((), (), {}, now, now)
     async with agent_graph.database.transaction() as session:
         resolved = await resolve_plan(
             session, agent_graph.scope, past, ObserverPlan(queries=[], insights=[insight])

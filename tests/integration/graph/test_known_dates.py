@@ -30,7 +30,7 @@ async def _found_by_feed(graph: AgentGraph, published: datetime | None, url: str
 async def _store(graph: AgentGraph, page: NumberedPage) -> None:
     async with graph.database.transaction() as session:
         for query in await page_storing(session, graph.scope, [page]):
-            await query.answer(session)
+            await query.execute(session)
 
 
 async def _stored(graph: AgentGraph) -> list[datetime | None]:
@@ -71,6 +71,16 @@ async def test_a_feed_without_a_possible_date_gives_none(
 ) -> None:
     await _found_by_feed(agent_graph, published)
     assert await _known(agent_graph, URL) is None
+
+
+def test_a_page_that_is_read_has_the_date_that_the_search_gave() -> None:
+    run = RunPages("fire")
+    found = {"url": URL, "content": "A fire stopped furnace 3.", "published_date": "2026-11-22"}
+    run.show_passages({"results": [found]})
+    page = {"url": URL, "content": "A fire stopped furnace 3 at Larne.", "published_date": None}
+    shown = run.show_reads({"results": [page]}).result
+    assert shown is not None
+    assert shown["results"][0]["published_date"] == "2026-11-22"
 
 
 @pytest.mark.parametrize("own", [None, "2026-11-22"])

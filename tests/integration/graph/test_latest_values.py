@@ -2,23 +2,13 @@
 
 from uuid import UUID
 
-from services.api.queries import conclusions as latest
-from shared.graph.conclusions import conclusions
-from tests.support.forecast_terms import ADVICE_TERMS
+from services.api.resources.conclusions import model as latest
+from tests.support.api.access import agent_access
 from tests.support.graph.agent_graph import AgentGraph
 
 
 async def _analysis(agent_graph: AgentGraph, name: str, node: UUID) -> UUID:
-    async with agent_graph.database.transaction() as session:
-        return await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name=name,
-            kind="pattern",
-            summary=f"{name} grows.",
-            content=f"It grows [node:{node}].",
-            confidence=0.5,
-        )
+    return await agent_graph.analysis(f"It grows [node:{node}].", name, summary=f"{name} grows.")
 
 
 async def test_advice_and_analyses_are_listed_newest_first(agent_graph: AgentGraph) -> None:
@@ -27,19 +17,10 @@ async def test_advice_and_analyses_are_listed_newest_first(agent_graph: AgentGra
         await _analysis(agent_graph, "First", ghana),
         await _analysis(agent_graph, "Second", ghana),
     )
-    async with agent_graph.database.transaction() as session:
-        advice = await conclusions.add_advice(
-            session,
-            agent_graph.scope,
-            name="Wait",
-            action="HOLD",
-            summary="Wait.",
-            content=f"As [node:{first}] and [node:{second}] say.",
-            **ADVICE_TERMS,
-        )
+    advice = await agent_graph.advice(f"As [node:{first}] and [node:{second}] say.")
     third = await _analysis(agent_graph, "Third", ghana)
     async with agent_graph.database.transaction() as session:
-        newest = await latest.newest_conclusions(session, agent_graph.scope, 3)
+        newest = await latest.newest_conclusions(agent_access(session, agent_graph.scope), 3)
     assert [conclusion.id for conclusion in newest] == [third, advice, second]
     assert [conclusion.word for conclusion in newest] == ["pattern", "HOLD", "pattern"]
     assert (newest[0].name, newest[0].summary) == ("Third", "Third grows.")
@@ -48,4 +29,4 @@ async def test_advice_and_analyses_are_listed_newest_first(agent_graph: AgentGra
 
 async def test_an_agent_without_conclusions_has_an_empty_list(agent_graph: AgentGraph) -> None:
     async with agent_graph.database.transaction() as session:
-        assert await latest.newest_conclusions(session, agent_graph.scope, 3) == []
+        assert await latest.newest_conclusions(agent_access(session, agent_graph.scope), 3) == []

@@ -7,11 +7,12 @@ from uuid import UUID, uuid4
 import pytest
 from sqlalchemy import update
 
-from services.api.queries import graph
-from services.api.queries.graph import DrawingFilter
+from services.api.resources.graph import model as graph
+from services.api.resources.graph.model import DrawingFilter
 from shared.database.engine import Database
 from shared.database.tables import Source
 from shared.schemas.graph import GraphLayout
+from tests.support.api.access import agent_access, is_missing
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.graph.page_evidence import said
 
@@ -37,11 +38,15 @@ async def test_the_newest_nodes_are_drawn_with_only_the_edges_between_them(
     agent_graph = await make_agent_graph(database)
     ids = await chain(agent_graph, "Aland", "Borland", "Corland")
     async with database.transaction() as session:
-        two = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 2)
-        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 3)
+        two = await graph.draw_newest(agent_access(session, agent_graph.scope), DrawingFilter(), 2)
+        every = await graph.draw_newest(
+            agent_access(session, agent_graph.scope), DrawingFilter(), 3
+        )
         recent = DrawingFilter(("Country",), datetime(2026, 1, 3, tzinfo=UTC))
-        late = await graph.draw_newest(session, agent_graph.scope, recent, 3)
-        others = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(("Nothing",)), 3)
+        late = await graph.draw_newest(agent_access(session, agent_graph.scope), recent, 3)
+        others = await graph.draw_newest(
+            agent_access(session, agent_graph.scope), DrawingFilter(("Nothing",)), 3
+        )
     assert (names(two), two.cut) == (["Corland", "Borland"], True)
     assert [(edge.source_id, edge.target_id) for edge in two.edges] == [(ids[1], ids[2])]
     assert (len(every.edges), every.cut) == (2, False)
@@ -58,8 +63,12 @@ async def test_the_edges_of_a_hub_to_drawn_nodes_are_found(
     for leaf in leaves:
         await agent_graph.edge(hub, leaf)
     async with database.transaction() as session:
-        newest = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
-        best = await graph.draw_best_connected(session, agent_graph.scope, DrawingFilter(), 10)
+        newest = await graph.draw_newest(
+            agent_access(session, agent_graph.scope), DrawingFilter(), 10
+        )
+        best = await graph.draw_best_connected(
+            agent_access(session, agent_graph.scope), DrawingFilter(), 10
+        )
     assert {edge.target_id for edge in newest.edges} == set(leaves)
     assert {node.id for node in best.nodes} == {hub, *leaves}
     assert len(best.edges) == len(leaves)
@@ -69,30 +78,30 @@ async def test_search_results_and_neighbourhoods_are_drawn(database: Database) -
     agent_graph = await make_agent_graph(database)
     aland, borland, _ = await chain(agent_graph, "Aland", "Borland", "Corland")
     async with database.transaction() as session:
-        matches = await graph.draw_search(session, agent_graph.scope, "aland", DrawingFilter())
+        matches = await graph.draw_search(
+            agent_access(session, agent_graph.scope), "aland", DrawingFilter()
+        )
         neighbourhood = await graph.draw_neighbourhood(
-            session, agent_graph.scope, aland, depth=1, limit=10
+            agent_access(session, agent_graph.scope), aland, depth=1, limit=10
         )
-        missing = await graph.draw_neighbourhood(
-            session, agent_graph.scope, uuid4(), depth=1, limit=10
-        )
+        access = agent_access(session, agent_graph.scope)
+        assert await is_missing(graph.draw_neighbourhood(access, uuid4(), depth=1, limit=10))
     assert (names(matches), matches.edges) == (["Aland"], [])
-    assert neighbourhood is not None
     assert {node.id for node in neighbourhood.nodes} == {aland, borland}
-    assert missing is None
 
 
 async def test_the_graph_of_another_agent_is_not_drawn(database: Database) -> None:
     agent_graph, other = await make_agent_graph(database), await make_agent_graph(database, "other")
     aland, _ = await chain(agent_graph, "Aland", "Borland")
     async with database.transaction() as session:
-        assert (await graph.draw_newest(session, other.scope, DrawingFilter(), 10)).nodes == []
         assert (
-            await graph.draw_best_connected(session, other.scope, DrawingFilter(), 10)
+            await graph.draw_newest(agent_access(session, other.scope), DrawingFilter(), 10)
         ).nodes == []
         assert (
-            await graph.draw_neighbourhood(session, other.scope, aland, depth=1, limit=10) is None
-        )
+            await graph.draw_best_connected(agent_access(session, other.scope), DrawingFilter(), 10)
+        ).nodes == []
+        access = agent_access(session, other.scope)
+        assert await is_missing(graph.draw_neighbourhood(access, aland, depth=1, limit=10))
 
 
 async def test_paths_are_drawn_with_their_nodes_and_edges(database: Database) -> None:
@@ -100,8 +109,8 @@ async def test_paths_are_drawn_with_their_nodes_and_edges(database: Database) ->
     aland, borland, corland = await chain(agent_graph, "Aland", "Borland", "Corland")
     volta = await agent_graph.node("Volta")
     async with database.transaction() as session:
-        drawn = await graph.draw_paths(session, agent_graph.scope, corland, aland)
-        unconnected = await graph.draw_paths(session, agent_graph.scope, aland, volta)
+        drawn = await graph.draw_paths(agent_access(session, agent_graph.scope), corland, aland)
+        unconnected = await graph.draw_paths(agent_access(session, agent_graph.scope), aland, volta)
     assert drawn.paths == [[corland, borland, aland]]
     assert {node.id for node in drawn.layout.nodes} == {aland, borland, corland}
     assert len(drawn.layout.edges) == 2
@@ -114,9 +123,8 @@ async def test_a_neighbourhood_of_three_steps_is_drawn(database: Database) -> No
     ids = await chain(agent_graph, "Aland", "Borland", "Corland", "Togoland", "Volta")
     async with database.transaction() as session:
         layout = await graph.draw_neighbourhood(
-            session, agent_graph.scope, ids[0], depth=graph.MAX_FOCUS_DEPTH, limit=10
+            agent_access(session, agent_graph.scope), ids[0], depth=graph.MAX_FOCUS_DEPTH, limit=10
         )
-    assert layout is not None
     assert {node.id for node in layout.nodes} == set(ids[:4])
 
 
@@ -125,12 +133,17 @@ async def test_an_edge_is_found_by_its_type_and_ends(database: Database) -> None
     other = await make_agent_graph(database, "other")
     aland, borland = await chain(agent_graph, "Aland", "Borland")
     async with database.transaction() as session:
-        found = await graph.find_edge_id(session, agent_graph.scope, "borders", aland, borland)
-        backwards = await graph.find_edge_id(session, agent_graph.scope, "borders", borland, aland)
-        foreign = await graph.find_edge_id(session, other.scope, "borders", aland, borland)
+        found = await graph.find_edge_id(
+            agent_access(session, agent_graph.scope), "borders", aland, borland
+        )
+        backwards = await graph.find_edge_id(
+            agent_access(session, agent_graph.scope), "borders", borland, aland
+        )
+        foreign = await graph.find_edge_id(
+            agent_access(session, other.scope), "borders", aland, borland
+        )
         assert found is not None
-        edge = await graph.find_edge(session, agent_graph.scope, found)
-    assert edge is not None
+        edge = await graph.get_edge(agent_access(session, agent_graph.scope), found)
     assert (edge.source_id, edge.target_id) == (aland, borland)
     assert (backwards, foreign) == (None, None)
 
@@ -139,7 +152,9 @@ async def _borders_with_sites(agent_graph: AgentGraph) -> tuple[UUID, UUID]:
     """An edge that pages of three sites support besides the site of every edge, and its source node."""
     aland, borland, _ = await chain(agent_graph, "Aland", "Borland", "Corland")
     async with agent_graph.database.transaction() as session:
-        edge_id = await graph.find_edge_id(session, agent_graph.scope, "borders", aland, borland)
+        edge_id = await graph.find_edge_id(
+            agent_access(session, agent_graph.scope), "borders", aland, borland
+        )
     assert edge_id is not None
     for url in ("https://a.example/1", "https://a.example/2", "https://b.example", "https://c.io"):
         await said(agent_graph, url, f"Aland borders on Borland, says {url}", edge=edge_id)
@@ -150,9 +165,12 @@ async def test_the_sites_that_support_each_edge_are_counted(database: Database) 
     agent_graph = await make_agent_graph(database)
     _, aland = await _borders_with_sites(agent_graph)
     async with database.transaction() as session:
-        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
-        near = await graph.draw_neighbourhood(session, agent_graph.scope, aland, depth=1, limit=10)
-    assert near is not None
+        every = await graph.draw_newest(
+            agent_access(session, agent_graph.scope), DrawingFilter(), 10
+        )
+        near = await graph.draw_neighbourhood(
+            agent_access(session, agent_graph.scope), aland, depth=1, limit=10
+        )
     assert {edge.source_id == aland: edge.sites for edge in every.edges} == {True: 4, False: 1}
     assert [edge.sites for edge in near.edges] == [4]
 
@@ -163,7 +181,9 @@ async def test_retracted_pages_do_not_count_as_sites(database: Database) -> None
     async with database.transaction() as session:
         retracted = update(Source).values(retracted_at=datetime(2026, 2, 1, tzinfo=UTC))
         await session.execute(retracted.where(Source.url == "https://b.example"))
-        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
+        every = await graph.draw_newest(
+            agent_access(session, agent_graph.scope), DrawingFilter(), 10
+        )
     assert [edge.sites for edge in every.edges if edge.source_id == aland] == [3]
 
 
@@ -174,7 +194,9 @@ async def test_sites_are_not_counted_for_many_edges(
     agent_graph = await make_agent_graph(database)
     await _borders_with_sites(agent_graph)
     async with database.transaction() as session:
-        every = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 10)
-        two = await graph.draw_newest(session, agent_graph.scope, DrawingFilter(), 2)
+        every = await graph.draw_newest(
+            agent_access(session, agent_graph.scope), DrawingFilter(), 10
+        )
+        two = await graph.draw_newest(agent_access(session, agent_graph.scope), DrawingFilter(), 2)
     assert [edge.sites for edge in every.edges] == [0, 0]
     assert [edge.sites for edge in two.edges] == [1]

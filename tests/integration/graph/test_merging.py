@@ -12,7 +12,6 @@ from shared.graph import entity_resolution
 from shared.graph.conclusions import citation_index, conclusions
 from shared.graph.conclusions.citations import Citation, Kind
 from shared.graph.entity_resolution import MergeRefusedError, aliases
-from shared.graph.entity_resolution.merge import EDGES, NODES
 from shared.graph.entity_resolution.redirects import current_ids
 from shared.graph.retrieval import query
 from shared.tools import ToolRefusalError
@@ -24,6 +23,8 @@ from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.concurrent_writes import resolve_and_reserve
 from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.graph.duplicates import (
+    EDGES,
+    NODES,
     Duplicates,
     assert_sealed,
     load_rows,
@@ -136,16 +137,7 @@ async def test_invalid_merges_are_refused(agent_graph: AgentGraph, stranger: Age
     await agent_graph.node_type("River")
     ghana, volta = await agent_graph.node("Ghana"), await agent_graph.node("Volta", "River")
     foreign_node = await stranger.node("Togo")
-    async with agent_graph.database.transaction() as session:
-        analysis = await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name="A",
-            kind="observation",
-            summary="s",
-            content=f"[node:{ghana}]",
-            **ANALYSIS_TERMS,
-        )
+    analysis = await agent_graph.analysis(f"[node:{ghana}]", "A")
     for kept_id, merged_id, message in (
         (ghana, ghana, "both ids refer to 'Ghana'"),
         (ghana, volta, "'Ghana' is a Country and 'Volta' a River"),

@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import func, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Evidence, GraphName, GraphNode
-from shared.graph import nodes
+from shared.database.transaction import Transaction
+from shared.graph import elements
 from shared.graph.entity_resolution import aliases
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
@@ -28,9 +28,9 @@ async def companies(agent_graph: AgentGraph) -> AgentGraph:
 
 
 async def _add(
-    agent_graph: AgentGraph, session: AsyncSession, name: str, **options: Any
+    agent_graph: AgentGraph, session: Transaction, name: str, **options: Any
 ) -> UpsertResult:
-    return await nodes.add_node(
+    return await elements.add_node(
         session,
         agent_graph.scope,
         agent_graph.validators,
@@ -70,7 +70,7 @@ async def _count_waiting(agent_graph: AgentGraph) -> int:
 @asynccontextmanager
 async def _add_behind_a_claim(
     agent_graph: AgentGraph, first: str, *, name: str, **options: Any
-) -> AsyncIterator[tuple[AsyncSession, "asyncio.Task[UpsertResult]"]]:
+) -> AsyncIterator[tuple[Transaction, "asyncio.Task[UpsertResult]"]]:
     """Yield a session that claimed `first` without committing, and a task that waits for it to add `name`."""
     async with agent_graph.database.transaction() as session:
         await resolve_and_reserve(

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import delete, func, select
 
 from shared.database.tables import GraphName, GraphNode
-from shared.graph import nodes, tools
+from shared.graph import elements, tools
 from shared.graph.entity_resolution import aliases, candidates
 from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
@@ -21,18 +21,7 @@ EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
 @retried
 async def _add(agent_graph: AgentGraph, name: str, **options: Any) -> UUID:
-    async with agent_graph.database.transaction() as session:
-        result = await nodes.add_node(
-            session,
-            agent_graph.scope,
-            agent_graph.validators,
-            type_name=options.pop("type_name", "Company"),
-            name=name,
-            properties=COUNTRY,
-            evidence=EVIDENCE_INPUTS,
-            **options,
-        )
-    return result.id
+    return (await agent_graph.add_node(name, **{"type_name": "Company", **options})).id
 
 
 async def _list_names(agent_graph: AgentGraph, node_id: UUID) -> list[str]:
@@ -95,7 +84,7 @@ async def test_aliases_are_names_and_aliases_of_other_nodes_are_refused(
 async def test_a_node_refused_by_its_schema_claims_no_name(companies: AgentGraph) -> None:
     async with companies.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match="required"):
-            await nodes.add_node(
+            await elements.add_node(
                 session,
                 companies.scope,
                 companies.validators,
@@ -181,7 +170,7 @@ async def test_at_most_five_candidates_are_listed_most_similar_first(companies: 
     name, threshold = "Halden Batterien", DUPLICATE_THRESHOLD - 0.1
     async with companies.database.transaction() as session:
         request = aliases.request_keys(NameRequest("Company", name, duplicate_threshold=threshold))
-        lookup = await aliases.names_query(companies.scope, [request]).answer(session)
+        lookup = await aliases.names_query(companies.scope, [request]).execute(session)
         matches = await candidates.rank_candidates(
             session, companies.scope, request.main[1], lookup.neighbours[request.main], threshold
         )

@@ -6,14 +6,14 @@ from typing import Any, Final
 from uuid import UUID
 
 import pytest
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, select
 
 from services.scheduler import pruning_sql
 from services.scheduler.scheduler import Ticker
 from shared.database.locks import shared_write_lock
 from shared.database.tables import Agent, Evidence, Source, Step
 from shared.enums import RetentionKind, StepKind, StepStatus
-from shared.graph import entity_resolution, nodes
+from shared.graph import elements, entity_resolution
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import retractions
 from shared.workflow import iterations
@@ -21,6 +21,7 @@ from tests.support.graph.agent_graph import COUNTRY, PAGE, AgentGraph
 from tests.support.graph.verification import breaks
 from tests.support.retention.history import History
 from tests.support.retention.pruning import prune_after
+from tests.support.table_rows import change
 
 URL: Final = "https://other.example/ghana"
 WORDS: Final = "Ghana is a state in Africa. Its people number 3."
@@ -45,7 +46,7 @@ async def prune(agent_graph: AgentGraph, days: float = 31) -> int:
 
 async def cite(agent_graph: AgentGraph, url: str, name: str = "Ghana") -> UUID:
     async with agent_graph.database.transaction() as session:
-        added = await nodes.add_node(
+        added = await elements.add_node(
             session,
             agent_graph.scope,
             agent_graph.validators,
@@ -109,7 +110,7 @@ async def test_a_page_is_kept_that_is_cited_again_when_a_merge_is_undone(
         RetentionKind.PAGES: 1
     }
     async with agent_graph.database.transaction() as session:
-        await session.execute(insert(Evidence), [dict(row) for row in rows])
+        await session.insert_all(Evidence, [dict(row) for row in rows])
     async with agent_graph.database.transaction() as session:
         await entity_resolution.undo_merge(session, agent_graph.scope, merge.id)
     async with agent_graph.database.snapshot() as session:
@@ -124,7 +125,7 @@ async def run_iteration(history: History) -> None:
 async def wait_for_an_answer(history: History) -> None:
     step_id = await history.converse(1)
     async with history.database.transaction() as session:
-        (await session.get_one(Step, step_id)).status = StepStatus.PENDING
+        await session.update(Step, step_id, status=StepStatus.PENDING)
 
 
 async def fail_a_query(history: History) -> None:
@@ -139,8 +140,12 @@ async def retry_a_query(history: History) -> None:
                 select(Step).where(Step.iteration_id == iteration.id, Step.kind == StepKind.QUERY)
             )
         ).one()
-        step.status = StepStatus.FAILED
-        step.retry_requested_at = step.ended_at + timedelta(seconds=1) if step.ended_at else None
+        step = await change(session, step, status=StepStatus.FAILED)
+        step = await change(
+            session,
+            step,
+            retry_requested_at=step.ended_at + timedelta(seconds=1) if step.ended_at else None,
+        )
 
 
 @pytest.mark.parametrize("work", [run_iteration, wait_for_an_answer, fail_a_query, retry_a_query])
@@ -166,7 +171,7 @@ async def test_no_iteration_starts_while_pages_are_deleted(agent_graph: AgentGra
     database = agent_graph.database
     async with database.transaction() as session:
         row = await session.get_one(Agent, agent_graph.scope.agent_id)
-        row.run_requested_at = await iterations.database_time(session)
+        row = await change(session, row, run_requested_at=await iterations.database_time(session))
     ticker = Ticker(database, 60)
     async with database.transaction() as session:
         await session.execute(pruning_sql.STOP_AGENT, {"agent": agent_graph.scope.agent_id})

@@ -5,22 +5,23 @@ from typing import Any
 
 import psycopg
 import pytest
+from sqlalchemy import select
 
 from bench.graph.filling import FilledGraph, fill
 from bench.graph.measuring import Timing, measure
-from services.api.queries import graph
+from services.api.resources.graph import model as graph
 from shared.database.engine import Database
 from shared.enums import StepKind
 from shared.graph import context
 from shared.graph.retrieval import query
 from tests.conftest import cloned
+from tests.support.api.access import agent_access
 from tests.support.engines import Postgres
 from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.sql_capture import Statements, captured_statements, explain
 
 NODES = 20_000
 FEW_NODES = 1_000
-SMALL_BY_NATURE = ("agents", "graph_node_types", "graph_edge_types", "iterations", "steps")
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +53,19 @@ def _generic_plan(url: str, statement: str) -> str:
 async def _statements_of(full: tuple[str, FilledGraph], **conditions: Any) -> Statements:
     url, filled = full
     database = Database(url, name="test")
-    await database.ping()  # connecting sends statements of its own
+    await _connect(database)
     with captured_statements() as statements:
         async with database.transaction() as session:
             await query.query_graph(session, filled.scope, **conditions)
     await database.close()
     return _without_explain(statements)
+
+
+async def _connect(database: Database) -> None:
+    """Connects in advance, since that sends statements of its own."""
+    async with database.transaction() as session:
+        await session.scalar(select(1))
+    await database.ping()
 
 
 def _without_explain(statements: Statements) -> Statements:
@@ -130,13 +138,13 @@ async def test_generic_plans_use_indexes_too(small: tuple[str, FilledGraph], loo
 async def test_the_context_uses_no_sequential_scan(full: tuple[str, FilledGraph]) -> None:
     url, filled = full
     database = Database(url, name="test")
-    await database.ping()  # connecting sends statements of its own
+    await _connect(database)
     with captured_statements() as statements:
         async with database.transaction() as session:
             for kind in (StepKind.OBSERVE, StepKind.QUERY, StepKind.INSIGHT, StepKind.ADVISE):
                 await context.build_survey(session, filled.scope, kind)
-            await context.named_nodes(filled.scope, ". ".join(filled.names[:50])).answer(session)
-            await graph.count_by_type(session, filled.scope)
+            await context.named_nodes(filled.scope, ". ".join(filled.names[:50])).execute(session)
+            await graph.count_by_type(agent_access(session, filled.scope))
             await resolve_references(session, filled.scope, filled.names[:3])
             await describe_nodes(session, filled.scope, [filled.hub])
     await database.close()

@@ -8,7 +8,7 @@ import pytest
 from bench.graph.filling import fill
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery
-from shared.graph import edges, nodes
+from shared.graph import elements
 from shared.graph.context import recent
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.aliases import NameRequest
@@ -41,8 +41,8 @@ async def test_rows_are_found_by_their_id_or_key(
     queries: dict[str, BoundQuery[Any]] = {
         "nodes by id": recent.nodes_by_ids(scope, ids),
         "edges by id": recent.edges_by_ids(scope, ids),
-        "existing nodes": nodes.existing_ids(scope, ids),
-        "ends of edges": edges.ends_query(scope, [("type_1", ids[0], ids[1])] * 2),
+        "existing nodes": elements.existing_ids(scope, ids),
+        "ends of edges": elements.ends_query(scope, [("type_1", ids[0], ids[1])] * 2),
         "names": aliases.names_query(scope, [request, other]),
     }
     plans = {name: await _plan(database, query) for name, query in queries.items()}

@@ -210,7 +210,7 @@ async def test_the_id_of_an_inbox_item_stands_for_its_advice(
         advice = await session.scalar(
             select(InboxItem.id).where(InboxItem.node_id == evidence_graph.nodes["Wait"])
         )
-        session.add(InboxItem(id=notice, kind=InboxKind.NOTICE, **texts))
+        await session.insert(InboxItem, id=notice, kind=InboxKind.NOTICE, **texts)
     for reference in (advice, str(advice)[:8]):
         result = await vigil(api, "verify", reference)
         assert result.exit_code == 0, result.output

@@ -11,7 +11,7 @@ from sqlalchemy import update
 from shared.database.tables import GraphEdge, Source
 from shared.graph.prompt_format import format_utc
 from shared.graph.retrieval import query
-from shared.graph.retrieval.traversal import MIN_EDGES_PER_NODE
+from shared.graph.retrieval.query import MIN_EDGES_PER_NODE
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import Duplicates, merge_nodes

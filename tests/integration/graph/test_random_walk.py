@@ -12,15 +12,18 @@ from tests.support.graph.graph_with_evidence import EvidenceGraph
 from tests.support.graph.transfer import exported, imported
 from tests.support.graph.verification import breaks
 from tests.support.graph.walking import Walk
+from tests.support.marks import slow
 from tests.support.seeds import repeatable, seed_count
 
-WALKS: Final = seed_count() or 3
-STEPS: Final = [40, pytest.param(200, marks=pytest.mark.slow)]
+WALKS: Final = [
+    (0, 40),
+    *slow((1, 40), (2, 40), *((number, 200) for number in range(seed_count() or 3))),
+]
+"""The number of each, and its steps."""
 BETWEEN_EXPORTS: Final = 10
 
 
-@pytest.mark.parametrize("steps", STEPS)
-@pytest.mark.parametrize("number", range(WALKS))
+@pytest.mark.parametrize(("number", "steps"), WALKS)
 async def test_every_step_leaves_an_intact_graph(
     agent_graph: AgentGraph, seed: int, number: int, steps: int
 ) -> None:

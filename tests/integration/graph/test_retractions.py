@@ -56,18 +56,6 @@ async def test_elements_without_other_support_are_flagged_and_left_out(
     assert "Togo" in description
 
 
-async def test_elements_with_other_support_keep_the_remaining_claims(
-    retraction_graph: RetractionGraph,
-) -> None:
-    claims_by_url = {OLD: {"capital": "Accra", "summary": "A state."}, NEW: {"capital": "Kumasi"}}
-    ghana = await retraction_graph.node("Ghana", claims_by_url)
-    assert (await retraction_graph.get_node(ghana)).properties["capital"] == "Kumasi"
-    await retraction_graph.retract(NEW)
-    node = await retraction_graph.get_node(ghana)
-    assert node.properties == {"capital": "Accra", "summary": "A state."}
-    assert node.unsupported_since is None
-
-
 async def test_elements_fully_supported_by_other_pages_are_not_updated(
     retraction_graph: RetractionGraph,
 ) -> None:
@@ -96,29 +84,6 @@ async def _count_statements(retraction_graph: RetractionGraph, url: str) -> int:
     with captured_statements() as statements:
         await retraction_graph.work_off()
     return len(statements)
-
-
-async def test_restoring_a_page_restores_the_previous_state(
-    retraction_graph: RetractionGraph,
-) -> None:
-    claims_by_url: dict[str, Json] = {
-        OLD: {"capital": "Accra"},
-        NEW: {"capital": "Kumasi", "population": 3},
-    }
-    ghana = await retraction_graph.node("Ghana", claims_by_url)
-    togo = await retraction_graph.node("Togo", {NEW: {"capital": "Lomé"}})
-    border = await retraction_graph.edge(ghana, togo, NEW, OTHER)
-    analysis = await retraction_graph.analysis("Both", f"[node:{ghana}]", f"[edge:{border}]")
-    await retraction_graph.advice("Wait", analysis)
-    before = await retraction_graph.state()
-    retraction = await retraction_graph.retract(NEW)
-    between = await retraction_graph.state()
-    assert between.canonical != before.canonical
-    assert between.seals != before.seals
-    assert between.unsupported
-    assert between.doubted
-    await retraction_graph.restore(retraction)
-    assert await retraction_graph.state() == before
 
 
 async def test_only_conclusions_on_changed_elements_are_in_doubt(

@@ -8,22 +8,23 @@ from typing import Any
 
 import pytest
 from sqlalchemy import delete, func, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.api.queries import transcripts
+from services.api.resources.iterations import transcripts
 from shared.agents.contexts import StepGroup, UnreadableContextError, load_texts
 from shared.database.engine import Database
 from shared.database.pipelined import PipelinedConnection
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import Agent, Context, Interaction, Iteration, Step
+from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Phase, StepKind
 from shared.errors import RetrySoonError, TransientError
 from shared.graph.context import PinnedSurveys, Survey
-from shared.graph.context import pinned as pinned_module
+from shared.graph.context import survey as pinned_module
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
 from shared.llm.phase_run_store import NewInteraction
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
@@ -31,10 +32,12 @@ from shared.workflow import iterations
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
+from tests.support.api.access import owner_access
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
+from tests.support.table_rows import remove
 
 PHASES = {
     StepKind.QUERY: Phase.KNOWLEDGE_ACQUISITION,
@@ -53,7 +56,7 @@ class CountingBuilder:
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(
-        self, session: AsyncSession, scope: GraphScope, kind: StepKind, *, token_budget: int
+        self, session: Transaction, scope: GraphScope, kind: StepKind, *, token_budget: int
     ) -> str:
         self.built += 1
         number = self.built
@@ -125,9 +128,7 @@ class Plan:
         connection: PipelinedConnection,
     ) -> Survey:
         scope = replace(self.scope, step_id=step.id)
-        return await surveys.load(
-            database, connection, scope, step, RoundTrip(), token_budget=1_000
-        )
+        return await surveys.load(database, connection, scope, step, Batch(), token_budget=1_000)
 
     async def start_run(
         self, surveys: PinnedSurveys, step: StepRow, database: Database | None = None
@@ -181,7 +182,7 @@ async def plan(database: Database, sandbox_settings: Settings) -> Plan:
             iteration,
             queries=[step_input, step_input, step_input, step_input | {"round": 1}],
             insights=[step_input],
-        ).answer(session)
+        ).execute(session)
         await session.execute(text("update steps set status = 'pending' where status = 'planned'"))
         ids = list(await session.scalars(select(Step.id).where(Step.kind != StepKind.OBSERVE)))
     steps = {}
@@ -306,7 +307,7 @@ async def test_another_owner_does_not_get_the_survey(plan: Plan, builder: Counti
     scope = replace(plan.scope, owner_id=other.scope.owner_id)
     async with plan.database.connection() as connection:
         survey = await PinnedSurveys().load(
-            plan.database, connection, scope, plan.queries[1], RoundTrip(), token_budget=1_000
+            plan.database, connection, scope, plan.queries[1], Batch(), token_budget=1_000
         )
     assert survey.text == "survey 2"
 
@@ -362,18 +363,18 @@ async def test_transcripts_contain_the_survey(plan: Plan, builder: CountingBuild
     async with plan.database.transaction() as session:
         stored = await session.scalars(select(Interaction.request).order_by(Interaction.created_at))
         assert ["survey 1" in str(request) for request in stored] == [False, False, False]
-        order = {step.id: step.index for step in plan.steps.values()}
-        iteration_runs = await transcripts.interactions_of_iteration(
-            session, plan.iteration.id, order
+        steps = sorted(plan.steps.values(), key=lambda step: step.index)
+        iteration_runs = await transcripts.list_interactions(
+            session, "iteration_id", plan.iteration.id, [step.id for step in steps]
         )
-        step_runs = await transcripts.list_phase_runs_of_step(session, query.id)
+        step_runs = await transcripts.list_interactions(session, "step_id", query.id)
         single_runs = [
-            await transcripts.find_phase_run(session, plan.agent.owner_id, run.id)
+            await transcripts.find_phase_run(owner_access(session, plan.agent.owner_id), run.id)
             for run in iteration_runs
         ]
     contents = [run.request["messages"][0]["content"] for run in iteration_runs]
     assert contents == ["Before survey 1 after", "As it was", "Then survey 1"]
-    assert [run.request for run in single_runs if run] == [run.request for run in iteration_runs]
+    assert [run.request for run in single_runs] == [run.request for run in iteration_runs]
     assert [run.request for run in step_runs] == [
         iteration_runs[0].request,
         iteration_runs[2].request,
@@ -383,7 +384,7 @@ async def test_transcripts_contain_the_survey(plan: Plan, builder: CountingBuild
 async def test_surveys_are_deleted_with_their_agent(plan: Plan, builder: CountingBuilder) -> None:
     await plan.start_run(PinnedSurveys(), plan.queries[0])
     async with plan.database.transaction() as session:
-        await session.delete(await session.get_one(Agent, plan.agent.id))
+        await remove(session, await session.get_one(Agent, plan.agent.id))
     async with plan.database.transaction() as session:
         assert await session.scalar(select(func.count()).select_from(Context)) == 0
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import select, update
 
-from services.api.queries.provenance import list_pages
+from services.api.resources.sources.model import list_pages
 from shared.database.tables import Source
-from shared.graph import nodes
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.numbered_pages import NumberedPage
@@ -23,6 +22,7 @@ from shared.graph.provenance.sources import (
 )
 from shared.graph.scope import GraphScope
 from shared.tools import Json
+from tests.support.api.access import agent_access
 from tests.support.graph.agent_graph import PAGE, AgentGraph
 from tests.support.graph.verification import breaks
 from tests.support.sql_capture import captured_statements
@@ -206,7 +206,7 @@ WHOLE = f"# Orran\n{FIRST} It was a record. {SECOND}"
 async def store_run(agent_graph: AgentGraph, *pages: NumberedPage) -> None:
     async with agent_graph.database.transaction() as session:
         for query in await page_storing(session, agent_graph.scope, pages):
-            await query.answer(session)
+            await query.execute(session)
 
 
 def found(*passages: str) -> NumberedPage:
@@ -235,7 +235,9 @@ async def test_a_later_passage_adds_to_the_page_only_what_is_new(agent_graph: Ag
     assert await stored(agent_graph) == [(FIRST, True), (SECOND, True)]
     async with agent_graph.database.transaction() as session:
         (listed,) = [
-            each for each in await list_pages(session, agent_graph.scope) if each.url == URL
+            each
+            for each in await list_pages(agent_access(session, agent_graph.scope))
+            if each.url == URL
         ]
     assert (listed.versions, listed.retracted) == (1, 0)
 
@@ -251,7 +253,7 @@ async def test_passages_of_a_page_that_was_read_are_not_stored(agent_graph: Agen
     await store_run(agent_graph, changed)
     assert [has_passages for _, has_passages in await stored(agent_graph)].count(False) == 2
     async with agent_graph.database.transaction() as session:
-        pages = await list_pages(session, agent_graph.scope)
+        pages = await list_pages(agent_access(session, agent_graph.scope))
     assert [each.versions for each in pages if each.url == URL] == [2]
 
 
@@ -273,18 +275,11 @@ async def test_sentences_of_one_address_are_read_together(agent_graph: AgentGrap
     for quote in quotes:
         await store_run(agent_graph, NumberedPage(URL, passages=[quote]))
     assert len(await load_sources(agent_graph)) == 2
-    async with agent_graph.database.transaction() as session:
-        await nodes.add_node(
-            session,
-            agent_graph.scope,
-            agent_graph.validators,
-            type_name="Country",
-            name="Ghana",
-            properties={"summary": "The people number 375.", "population": 375},
-            evidence=[
-                EvidenceInput(URL, quotes[0], ("summary",)),
-                EvidenceInput(URL, quotes[1], ("summary", "population")),
-            ],
-        )
+    evidence = [
+        EvidenceInput(URL, quotes[0], ("summary",)),
+        EvidenceInput(URL, quotes[1], ("summary", "population")),
+    ]
+    properties = {"summary": "The people number 375.", "population": 375}
+    await agent_graph.add_node("Ghana", properties, evidence)
     async with agent_graph.database.transaction() as session:
         assert await breaks(session, agent_graph.scope) == []

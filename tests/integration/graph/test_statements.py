@@ -7,11 +7,11 @@ from typing import Final
 import psycopg
 import pytest
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from bench.graph.filling import FilledGraph, fill
 from bench.graph.measuring import quote_about, store_page, write_edge, write_node
 from shared.database.engine import Database
+from shared.database.transaction import Transaction
 from shared.graph.validation import Validators
 from tests.conftest import cloned
 from tests.support.engines import Postgres
@@ -30,7 +30,7 @@ class LargeGraph:
     database: Database
     filled: FilledGraph
 
-    async def node(self, session: AsyncSession, name: str) -> None:
+    async def node(self, session: Transaction, name: str) -> None:
         await write_node(
             session,
             self.filled.scope,
@@ -41,7 +41,7 @@ class LargeGraph:
             quote=quote_about(name),
         )
 
-    async def edge(self, session: AsyncSession, number: int, type_name: str) -> None:
+    async def edge(self, session: Transaction, number: int, type_name: str) -> None:
         source_id, target_id = self.filled.ids[number], self.filled.hub
         await write_edge(
             session,

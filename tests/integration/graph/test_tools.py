@@ -10,7 +10,6 @@ from shared.tools import StateTool, ToolRefusalError, declaration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, AgentGraph
 from tests.support.graph.tooling import EVIDENCE, call, find_tool
-from tests.support.second_analysis import add_second_analysis
 
 
 async def test_each_phase_gets_exactly_its_tools(agent_graph: AgentGraph) -> None:
@@ -227,8 +226,7 @@ async def test_from_node_to_analysis_to_advice(agent_graph: AgentGraph) -> None:
         targetId=str(ghana),
     )
     assert edge["created"]
-    async with agent_graph.database.transaction() as session:
-        second = await add_second_analysis(session, agent_graph.scope, ghana)
+    second = await agent_graph.analysis(f"It is so [node:{ghana}].", "And so it is")
     advice = await call(
         agent_graph,
         find_tool(tools.advice_generation(agent_graph.scope), "addAgentAdviceNode"),
@@ -258,3 +256,22 @@ async def test_unknown_and_invalid_arguments_are_reported(agent_graph: AgentGrap
         tools.query_graph(agent_graph.scope).arguments.model_validate({"colour": "red"})
     with pytest.raises(ValidationError, match="limit"):
         tools.query_graph(agent_graph.scope).arguments.model_validate({"limit": 51})
+
+
+@pytest.mark.parametrize(
+    ("since", "names"), [("2020", ["Ghana"]), ("2020-01-31", ["Ghana"]), ("2999-01-01", [])]
+)
+async def test_a_query_accepts_plain_dates(
+    agent_graph: AgentGraph, since: str, names: list[str]
+) -> None:
+    await agent_graph.node("Ghana")
+    tool = tools.query_graph(agent_graph.scope)
+    graph = await call(agent_graph, tool, updatedSince=since)
+    assert [node["name"] for node in graph["nodes"]] == names
+    with pytest.raises(ToolRefusalError, match="updatedSince: 'lately' is not a date; write YYYY"):
+        await call(agent_graph, tool, updatedSince="lately")
+
+
+async def test_a_query_promises_no_earlier_values(agent_graph: AgentGraph) -> None:
+    with pytest.raises(ValidationError, match="asOf"):
+        tools.query_graph(agent_graph.scope).arguments.model_validate({"asOf": "2026-10-30"})

@@ -10,12 +10,13 @@ from sqlalchemy import func, select
 
 from shared.database.tables import Evidence, GraphEdge, GraphNode
 from shared.graph import tools
-from shared.graph.conclusions import conclusions
 from shared.graph.provenance import integrity
 from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
-from tests.support.forecast_terms import ANALYSIS_TERMS
+from tests.support.case_files import read_cases
 from tests.support.graph.agent_graph import COUNTRY, AgentGraph
 from tests.support.graph.tooling import EVIDENCE, call, find_tool
+
+CASES = read_cases(__file__)
 
 
 async def _add(agent_graph: AgentGraph, evidence: list[dict[str, Any]], **properties: Any) -> Json:
@@ -47,22 +48,12 @@ async def test_evidence_has_a_validity_and_answers_report_superseded_values(
     assert ends == {None, datetime(2023, 1, 1, tzinfo=UTC)}
 
 
-@pytest.mark.parametrize(
-    ("entry", "reason"),
-    [
-        ({"validFrom": "lately"}, r"evidence\[0\].validFrom: 'lately' is not a date; write YYYY"),
-        ({"validTo": "9999"}, r"evidence\[0\].validTo: '9999' is not a date"),
-        ({"validFrom": "2024", "validTo": "2023"}, "validTo is not after validFrom"),
-        ({"validTo": "0001-01-01T00:00:00Z"}, r"evidence\[0\].validTo: 1 is neither in the quotes"),
-        ({"properties": ["area"]}, "area, which is not in `properties`"),
-        ({"quote": "That is not there."}, "it is not in"),
-    ],
-)
 async def test_invalid_evidence_is_refused(
-    agent_graph: AgentGraph, entry: dict[str, Any], reason: str
+    agent_graph: AgentGraph, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(ToolRefusalError, match=reason):
-        await _add(agent_graph, [EVIDENCE[0] | entry])
+    for entry, reason in CASES["invalid_evidence_is_refused"]:
+        with subtests.test(str(entry)), pytest.raises(ToolRefusalError, match=reason):
+            await _add(agent_graph, [EVIDENCE[0] | entry])
 
 
 async def test_a_wrapped_value_is_unwrapped(agent_graph: AgentGraph) -> None:
@@ -168,16 +159,7 @@ async def test_an_analyzer_links_only_analyses(agent_graph: AgentGraph) -> None:
 
 async def test_graph_construction_cannot_add_edges_to_conclusions(agent_graph: AgentGraph) -> None:
     ghana = await agent_graph.node("Ghana")
-    async with agent_graph.database.transaction() as session:
-        analysis = await conclusions.add_analysis(
-            session,
-            agent_graph.scope,
-            name="Growth",
-            kind="pattern",
-            summary="It grows.",
-            content=f"It grows [node:{ghana}].",
-            **ANALYSIS_TERMS,
-        )
+    analysis = await agent_graph.analysis(f"It grows [node:{ghana}].", "Growth")
     connect = find_tool(tools.graph_construction(agent_graph.scope), "addGraphEdge")
     with pytest.raises(ToolRefusalError, match="An end is an AgentAnalysis"):
         await call(

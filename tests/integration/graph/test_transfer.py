@@ -1,7 +1,8 @@
 """A graph is exported and imported into a new agent unchanged, or refused without leaving any data."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date
 from io import BytesIO
 from random import Random
 from typing import Any
@@ -21,6 +22,7 @@ from shared.graph.transfer.importer import import_graph
 from shared.graph.verification.verifier import verify_conclusion
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, graph_fingerprint
+from tests.support.case_files import read_cases
 from tests.support.factories import MISSION
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.graph_with_evidence import EvidenceGraph, prove
@@ -29,6 +31,9 @@ from tests.support.graph.transfer import exported, imported, reseal
 from tests.support.graph.verification import breaks, grow
 from tests.support.hostile import JSON, STRINGS
 from tests.support.seeds import repeatable
+from tests.support.table_rows import change
+
+CASES = read_cases(__file__)
 
 
 @pytest.fixture
@@ -73,30 +78,35 @@ async def test_an_imported_graph_equals_the_original_with_its_evidence(
         assert agent.observer_system_prompt == "You plan for the agent."
 
 
-async def test_an_import_takes_over_the_domains_and_the_corpus(
+async def test_an_import_takes_over_the_domains_the_corpus_and_the_archive_date(
     evidence_graph: EvidenceGraph,
 ) -> None:
     """What rests on a page that is barred by now is imported too."""
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, evidence_graph.scope.agent_id)
-        agent.preferred_domains, agent.barred_domains = ["reuters.com"], ["b.example"]
-        agent.corpus = "reports-1234abcd"
+        agent = await change(
+            session, agent, preferred_domains=["reuters.com"], barred_domains=["b.example"]
+        )
+        agent = await change(
+            session, agent, corpus="reports-1234abcd", archive_date=date(2024, 3, 1)
+        )
     file = await exported(evidence_graph)
     scope = await imported(evidence_graph, file)
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, scope.agent_id)
         assert (agent.preferred_domains, agent.barred_domains) == (["reuters.com"], ["b.example"])
-        assert agent.corpus == "reports-1234abcd"
+        assert (agent.corpus, agent.archive_date) == ("reports-1234abcd", date(2024, 3, 1))
         assert await canonical(session, scope) == await canonical(session, evidence_graph.scope)
     without = (
         b',"preferred_domains":["reuters.com"],"barred_domains":["b.example"]'
-        b',"corpus":"reports-1234abcd"'
+        b',"corpus":"reports-1234abcd","archive_date":"2024-03-01"'
     )
     assert file.count(without) == 1
     scope = await imported(evidence_graph, reseal(file.replace(without, b"").splitlines(True)))
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, scope.agent_id)
-        assert (agent.preferred_domains, agent.barred_domains, agent.corpus) == ([], [], None)
+        assert (agent.preferred_domains, agent.barred_domains) == ([], [])
+        assert (agent.corpus, agent.archive_date) == (None, None)
 
 
 async def test_an_imported_graph_can_be_exported_again(evidence_graph: EvidenceGraph) -> None:
@@ -128,47 +138,53 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize(
-    ("corrupt", "message"),
-    [
-        (lambda lines: b"".join(lines[:-1]), "lacks its last line: export it again"),
-        (lambda lines: b"".join(lines)[:-40], "and is incomplete: export it again"),
-        (lambda lines: b"", "lacks its last line: export it again"),
-        (lambda lines: b"{}\n", "was not written by"),
-        (lambda lines: b"".join(lines).replace(b"Accra", b"Accrb"), "changed outside Vigil"),
-        (lambda lines: b"".join(lines).replace(b"A Country of", b"A country of"), "SHA-256"),
-        (
-            lambda lines: b"".join(line for line in lines if b"/unused" not in line),
-            "counts in the last line do not match",
-        ),
-        (lambda lines: b"".join([*lines, b"{}\n"]), "more data after line"),
-        (lambda lines: b"".join([lines[0], b"[]\n", *lines[1:]]), "has an unknown kind"),
-        (lambda lines: b"".join([lines[0], *lines[5:7], *lines[1:]]), "must come before"),
-    ],
+CORRUPTIONS: Sequence[tuple[Callable[[list[bytes]], bytes], str]] = (
+    (lambda lines: b"".join(lines[:-1]), "lacks its last line: export it again"),
+    (lambda lines: b"".join(lines)[:-40], "and is incomplete: export it again"),
+    (lambda lines: b"", "lacks its last line: export it again"),
+    (lambda lines: b"{}\n", "was not written by"),
+    (lambda lines: b"".join(lines).replace(b"Accra", b"Accrb"), "changed outside Vigil"),
+    (lambda lines: b"".join(lines).replace(b"A Country of", b"A country of"), "SHA-256"),
+    (
+        lambda lines: b"".join(line for line in lines if b"/unused" not in line),
+        "counts in the last line do not match",
+    ),
+    (lambda lines: b"".join([*lines, b"{}\n"]), "more data after line"),
+    (lambda lines: b"".join([lines[0], b"[]\n", *lines[1:]]), "has an unknown kind"),
+    (lambda lines: b"".join([lines[0], *lines[5:7], *lines[1:]]), "must come before"),
 )
+
+
 async def test_a_corrupt_file_is_refused_and_leaves_no_data(
-    evidence_graph: EvidenceGraph, corrupt: Callable[[list[bytes]], bytes], message: str
+    evidence_graph: EvidenceGraph, subtests: pytest.Subtests
 ) -> None:
     lines = (await exported(evidence_graph)).splitlines(keepends=True)
     before = await count_rows(evidence_graph)
-    with pytest.raises(BadFileError, match=message):
-        await imported(evidence_graph, corrupt(lines))
-    assert await count_rows(evidence_graph) == before
+    for corrupt, message in CORRUPTIONS:
+        with subtests.test(message):
+            with pytest.raises(BadFileError, match=message):
+                await imported(evidence_graph, corrupt(lines))
+            assert await count_rows(evidence_graph) == before
 
 
-@pytest.mark.parametrize("kind", ["source", "node", "edge"])
 async def test_a_changed_row_is_refused_even_with_a_valid_file_hash(
-    evidence_graph: EvidenceGraph, kind: str
+    evidence_graph: EvidenceGraph, subtests: pytest.Subtests
 ) -> None:
     lines = (await exported(evidence_graph)).splitlines(keepends=True)
     before = await count_rows(evidence_graph)
-    originals = {"source": b'"title":"About', "node": b'"name":"Ghana', "edge": b'"lengths":['}
-    replacements = {"source": b'"title":"about', "node": b'"name":"ghana', "edge": b'"lengths":[7,'}
-    index = next(number for number, line in enumerate(lines) if originals[kind] in line)
-    lines[index] = lines[index].replace(originals[kind], replacements[kind])
-    with pytest.raises(BadFileError, match=f"line {index + 1}: "):
-        await imported(evidence_graph, reseal(lines))
-    assert await count_rows(evidence_graph) == before
+    for original, replacement in (
+        (b'"title":"About', b'"title":"about'),
+        (b'"name":"Ghana', b'"name":"ghana'),
+        (b'"lengths":[', b'"lengths":[7,'),
+    ):
+        with subtests.test(str(original)):
+            index = next(number for number, line in enumerate(lines) if original in line)
+            changed = lines[index].replace(original, replacement)
+            with pytest.raises(BadFileError, match=f"line {index + 1}: "):
+                await imported(
+                    evidence_graph, reseal([*lines[:index], changed, *lines[index + 1 :]])
+                )
+            assert await count_rows(evidence_graph) == before
 
 
 async def test_references_to_missing_rows_are_refused(evidence_graph: EvidenceGraph) -> None:
@@ -183,100 +199,23 @@ async def test_references_to_missing_rows_are_refused(evidence_graph: EvidenceGr
         await imported(evidence_graph, reseal([*lines[:index], duplicate, *lines[index:]]))
 
 
-TOO_LONG = b"x" * 5_000_000
+TOO_LONG = "x" * 5_000_000
 
 
-@pytest.mark.parametrize(
-    ("original", "corrupted", "message"),
-    [
-        (b'"mission":"', b'"mission":"","was":"', r"line 1: |was not written by"),
-        (b'"mission":"%s"', b'"mission":""', "line 1: agent.mission: a mission has 10 to 4000"),
-        (
-            b'"mission":"%s"',
-            b'"mission":" \\n\\t          "',
-            "line 1: agent.mission: .* this one has 0:",
-        ),
-        (
-            b'"mission":"%s"',
-            b'"mission":"%s"' % TOO_LONG,
-            "line 1: agent.mission: .* this one has 5000000:",
-        ),
-        (b'"interval_seconds":3600', b'"interval_seconds":1', "line 1: agent.interval_seconds"),
-        (
-            b'"interval_seconds":3600',
-            b'"interval_seconds":36000000000000',
-            "line 1: agent.interval",
-        ),
-        (b'"prompts":{', b'"prompts":{"dreaming":"You dream.",', "line 1: agent.prompts.dreaming"),
-        (
-            b'"prompts":{',
-            b'"prompts":{"configuration":"You make.",',
-            "line 1: agent.prompts.config",
-        ),
-        (
-            b'"observer":"You plan for the agent."',
-            b'"observer":" "',
-            "line 1: agent.prompts.observer: a system prompt",
-        ),
-        (b'"models":{', b'"models":{"dreaming":"a"', "line 1: agent.models.dreaming"),
-        (
-            b'"models":{',
-            b'"models":{"observer":"%s"' % (b"m" * 201),
-            "line 1: agent.models.observer",
-        ),
-        (
-            b'"barred_domains":[]',
-            b'"barred_domains":["co.uk"]',
-            r"line 1: agent.barred_domains.0: .*'co.uk' is a public suffix",
-        ),
-        (
-            b'"preferred_domains":[],"barred_domains":[]',
-            b'"preferred_domains":["a.com"],"barred_domains":["a.com"]',
-            "line 1: agent.barred_domains: a.com is both preferred and barred",
-        ),
-        (
-            b'"name":"watcher"',
-            b'"name":"%s"' % (b"n" * 81),
-            "line 1: agent.name: a name has 1 to 80",
-        ),
-        (b'"description":"A Country of', rb'"description":"\u0000', r"line \d+: description"),
-        (b'"description":"A Country of', b'"description":"%s' % TOO_LONG, r"line \d+: description"),
-        (b'"example_properties":{', rb'"example_properties":{"\u0000":1,', r"line \d+: a key of"),
-        (
-            b'"name":"Country"',
-            b'"name":"country"',
-            r"line \d+: name: 'country' is not a valid name for a type",
-        ),
-        (b'"name":"Country"', b'"name":"C%s"' % (b"o" * 64), r"line \d+: name: "),
-        (
-            b'"summary":{"type":"string"',
-            b'"summary":{"pattern":"(a+)+$","type":"string"',
-            "pattern",
-        ),
-        (b'"summary":{"type":"string"', b'"summary":{"$ref":"#","type":"string"', r"\$ref is not"),
-        (
-            b'"summary":{"type":"string"',
-            b'"summary":{"multipleOf":0,"type":"string"',
-            "not a valid JSON Schema",
-        ),
-        (b'{"node":{', b'{"node":{"age":7,', r"line \d+: age: Extra inputs"),
-        (b'"type":"Country"', b'"type":"Planet"', r"line \d+: the file has no node type 'Planet'"),
-        (b'"type":"borders"', b'"type":"orbits"', r"line \d+: the file has no edge type 'orbits'"),
-    ],
-)
 async def test_values_that_the_api_would_refuse_are_refused_with_the_line(
-    evidence_graph: EvidenceGraph, original: bytes, corrupted: bytes, message: str
+    evidence_graph: EvidenceGraph, subtests: pytest.Subtests
 ) -> None:
-    file = await exported(evidence_graph)
-    original = original.replace(b"%s", MISSION.encode())
-    assert original in file
+    file = (await exported(evidence_graph)).decode()
     before = await count_rows(evidence_graph)
-    with pytest.raises(BadFileError, match=message) as error:
-        await imported(
-            evidence_graph, reseal(file.replace(original, corrupted, 1).splitlines(keepends=True))
-        )
-    assert len(str(error.value)) < 1_000
-    assert await count_rows(evidence_graph) == before
+    for case, corrupted, message in CASES["refused_values"]:
+        original = case.replace("%s", MISSION)
+        with subtests.test(corrupted):
+            assert original in file
+            changed = file.replace(original, corrupted.replace("TOO_LONG", TOO_LONG), 1)
+            with pytest.raises(BadFileError, match=message) as error:
+                await imported(evidence_graph, reseal(changed.encode().splitlines(keepends=True)))
+            assert len(str(error.value)) < 1_000
+            assert await count_rows(evidence_graph) == before
 
 
 HOSTILE_MOMENTS = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-01-01T00:00:00")

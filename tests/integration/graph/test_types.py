@@ -9,8 +9,11 @@ from sqlalchemy import func, select, update
 from shared.database.tables import GraphNodeType
 from shared.graph import system_types, types
 from shared.tools import ToolRefusalError
+from tests.support.case_files import read_cases
 from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, AgentGraph
 from tests.support.sql_capture import captured_statements
+
+CASES = read_cases(__file__)
 
 
 async def _create_type(
@@ -131,29 +134,12 @@ async def test_concurrent_creation_of_one_type_in_any_case_creates_one(
         assert await session.scalar(count) == 1
 
 
-@pytest.mark.parametrize(
-    ("name", "other", "reason"),
-    [
-        ("country", {}, "'country' is not a valid name for a type; it must be a capital letter"),
-        ("Trade deal", {}, "is not a valid name for a type"),
-        ("Côte", {}, "is not a valid name for a type"),
-        ("X" * 65, {}, "at most 64 characters"),
-        ("AgentAdvice", {}, "AgentAdvice is reserved"),
-        ("Agentanalysis", {}, "Agentanalysis is reserved"),
-        ("River", {"description": " "}, "description: 0 characters"),
-        ("River", {"schema": {"type": "array"}}, '"type": "array"'),
-        (
-            "River",
-            {"example": {}},
-            r"River \(exampleProperties\).*'summary' is a required property",
-        ),
-    ],
-)
 async def test_invalid_node_types_are_refused_with_the_reason(
-    agent_graph: AgentGraph, name: str, other: dict[str, Any], reason: str
+    agent_graph: AgentGraph, subtests: pytest.Subtests
 ) -> None:
-    with pytest.raises(ToolRefusalError, match=reason):
-        await _create_type(agent_graph, name, **other)
+    for name, other, reason in CASES["invalid_node_types_are_refused_with_the_reason"]:
+        with subtests.test(reason), pytest.raises(ToolRefusalError, match=reason):
+            await _create_type(agent_graph, name, **other)
 
 
 async def test_an_existing_edge_type_stays_unchanged(agent_graph: AgentGraph) -> None:

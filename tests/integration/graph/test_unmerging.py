@@ -9,11 +9,11 @@ from sqlalchemy import delete, update
 from shared.database import ids
 from shared.database.tables import GraphMerge, GraphMove
 from shared.graph.entity_resolution import MergeRefusedError
-from shared.graph.entity_resolution.journal import MergeJournal
-from shared.graph.entity_resolution.merge import EDGES
+from shared.graph.entity_resolution.merge import MergeJournal
 from shared.graph.entity_resolution.redirects import current_ids
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import (
+    EDGES,
     Duplicates,
     assert_sealed,
     load_rows,

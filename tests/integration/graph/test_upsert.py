@@ -6,13 +6,14 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import func, select
 
-from services.api.queries import graph
+from services.api.resources.graph import model as graph
 from shared.database.tables import GraphEdge, GraphNode
-from shared.graph import edges, nodes
+from shared.graph import elements
 from shared.graph.projection import EDGES, NODES, ElementKind
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.upsert import Element
 from shared.tools import ToolRefusalError
+from tests.support.api.access import agent_access
 from tests.support.graph.agent_graph import EVIDENCE_INPUTS, AgentGraph
 from tests.support.graph.concurrent_writes import retried
 
@@ -21,16 +22,7 @@ WRITERS = 16
 
 @retried
 async def _add(agent_graph: AgentGraph, name: str, **properties: object) -> tuple[object, bool]:
-    async with agent_graph.database.transaction() as session:
-        result = await nodes.add_node(
-            session,
-            agent_graph.scope,
-            agent_graph.validators,
-            type_name="Country",
-            name=name,
-            properties=dict(properties),
-            evidence=EVIDENCE_INPUTS,
-        )
+    result = await agent_graph.add_node(name, properties)
     return result.id, result.created
 
 
@@ -77,7 +69,7 @@ async def test_a_refused_update_leaves_node_and_transaction_unchanged(
     await _add(agent_graph, "Ghana", summary="A state.")
     async with agent_graph.database.transaction() as session:
         with pytest.raises(ToolRefusalError, match=r"population: 'many' is not of type 'integer'"):
-            await nodes.add_node(
+            await elements.add_node(
                 session,
                 agent_graph.scope,
                 agent_graph.validators,
@@ -86,7 +78,7 @@ async def test_a_refused_update_leaves_node_and_transaction_unchanged(
                 properties={"population": "many"},
                 evidence=EVIDENCE_INPUTS,
             )
-        await nodes.add_node(
+        await elements.add_node(
             session,
             agent_graph.scope,
             agent_graph.validators,
@@ -99,36 +91,39 @@ async def test_a_refused_update_leaves_node_and_transaction_unchanged(
     assert await _properties(agent_graph, "Togo") == {"summary": "Another."}
 
 
-@pytest.mark.parametrize(
-    ("type_name", "name", "properties", "reason"),
-    [
-        ("Country", "Ghana", {}, "'summary' is a required property"),
-        ("Country", "Ghana", {"summary": "a", "colour": "red"}, "'colour' was unexpected"),
-        ("Country", "  ", {"summary": "a"}, "give 1 to 200"),
-        ("Country", "x" * 201, {"summary": "a"}, "201 characters"),
-        ("Country", "Gh\x00ana", {"summary": "a"}, r"name: contains U\+0000"),
-        ("Country", "Ghana", {"summary": "\ud800"}, r"properties.summary: contains U\+D800"),
-        ("Country", "Ghana", {"summary": "a" * 20_000}, "bytes, more than the limit of 20000"),
-        ("country", "Ghana", {"summary": "a"}, r"no node type 'country'.* mean Country\?"),
-        ("AgentAnalysis", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
-        ("AgentAdvice", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
-    ],
-)
+INVALID_NODES: list[tuple[str, str, dict[str, str], str]] = [
+    ("Country", "Ghana", {}, "'summary' is a required property"),
+    ("Country", "Ghana", {"summary": "a", "colour": "red"}, "'colour' was unexpected"),
+    ("Country", "  ", {"summary": "a"}, "give 1 to 200"),
+    ("Country", "x" * 201, {"summary": "a"}, "201 characters"),
+    ("Country", "Gh\x00ana", {"summary": "a"}, r"name: contains U\+0000"),
+    ("Country", "Ghana", {"summary": "\ud800"}, r"properties.summary: contains U\+D800"),
+    ("Country", "Ghana", {"summary": "a" * 20_000}, "bytes, more than the limit of 20000"),
+    ("country", "Ghana", {"summary": "a"}, r"no node type 'country'.* mean Country\?"),
+    ("AgentAnalysis", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
+    ("AgentAdvice", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
+]
+
+
 async def test_invalid_nodes_are_refused_with_the_reason(
-    agent_graph: AgentGraph, type_name: str, name: str, properties: dict[str, object], reason: str
+    agent_graph: AgentGraph, subtests: pytest.Subtests
 ) -> None:
-    async with agent_graph.database.transaction() as session:
-        with pytest.raises(ToolRefusalError, match=reason):
-            await nodes.add_node(
-                session,
-                agent_graph.scope,
-                agent_graph.validators,
-                type_name=type_name,
-                name=name,
-                properties=properties,
-                evidence=EVIDENCE_INPUTS,
-            )
-        assert (await graph.counts(session, agent_graph.scope)).nodes == 0
+    for type_name, name, properties, reason in INVALID_NODES:
+        with subtests.test(reason):
+            async with agent_graph.database.transaction() as session:
+                with pytest.raises(ToolRefusalError, match=reason):
+                    await elements.add_node(
+                        session,
+                        agent_graph.scope,
+                        agent_graph.validators,
+                        type_name=type_name,
+                        name=name,
+                        properties=properties,
+                        evidence=EVIDENCE_INPUTS,
+                    )
+                assert (
+                    await graph.count_by_type(agent_access(session, agent_graph.scope))
+                ).totals.nodes == 0
 
 
 async def test_concurrent_writers_store_overlapping_nodes_once(agent_graph: AgentGraph) -> None:
@@ -149,16 +144,7 @@ async def test_concurrent_writers_store_overlapping_nodes_once(agent_graph: Agen
 async def test_concurrent_updates_of_one_node_lose_nothing(agent_graph: AgentGraph) -> None:
     @retried
     async def write(writer: int) -> None:
-        async with agent_graph.database.transaction() as session:
-            await nodes.add_node(
-                session,
-                agent_graph.scope,
-                agent_graph.validators,
-                type_name="Country",
-                name="Ghana",
-                properties={"summary": "A state.", **property_of(writer)},
-                evidence=EVIDENCE_INPUTS,
-            )
+        await agent_graph.add_node("Ghana", {"summary": "A state.", **property_of(writer)})
 
     def property_of(writer: int) -> dict[str, object]:
         return {"population": 7} if writer % 2 else {"capital": "Accra"}
@@ -189,7 +175,7 @@ async def test_an_edge_is_updated_with_new_properties(agent_graph: AgentGraph) -
 
     async def add(**properties: object) -> tuple[object, bool]:
         async with agent_graph.database.transaction() as session:
-            result = await edges.add_edge(
+            result = await elements.add_edge(
                 session,
                 agent_graph.scope,
                 agent_graph.validators,

@@ -4,9 +4,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import update
 
-from shared.database.tables import Evidence, GraphNode, Source
+from shared.database.tables import GraphNode, Source
 from shared.enums import ANALYSIS_TYPE
 from shared.graph.verification.verifier import check_page, verify_conclusion
 from shared.schemas.provenance import CheckedCounts, ElementFault, VerificationResponse
@@ -174,20 +174,6 @@ async def test_a_node_without_evidence_is_unproven(evidence_graph: EvidenceGraph
     assert {"no page supports it", "no page supports its summary"} < messages
 
 
-async def test_deleted_evidence_is_detected(evidence_graph: EvidenceGraph) -> None:
-    async with evidence_graph.agent_graph.database.transaction() as session:
-        await session.execute(
-            delete(Evidence).where(
-                Evidence.source_id == evidence_graph.sources["https://b.example/census"]
-            )
-        )
-    _, breaks = await check_all(evidence_graph)
-    assert {(fault.link, fault.name, fault.broken) for fault in breaks} == {
-        ("node", "Ghana", "seal"),
-        ("node", "Ghana", "property"),
-    }
-
-
 async def test_citations_must_be_valid(evidence_graph: EvidenceGraph) -> None:
     properties = {"summary": "So.", "content": "See [node:what].", "type": "pattern"}
     await update_row(
@@ -204,6 +190,7 @@ async def test_citations_must_be_valid(evidence_graph: EvidenceGraph) -> None:
     assert [fault.broken for fault in advice.breaks] == ["seal", "citation", "citation"]
 
 
+@pytest.mark.slow
 async def test_conclusions_can_cite_more_than_one_statement_has_parameters(
     agent_graph: AgentGraph,
 ) -> None:

@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
+from shared.billing import reservations
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.llm.answers import parse_usage
-from shared.llm.context_limit import LimitedProvider
-from shared.llm.cut_prompts import CONTEXT_CUT
+from shared.llm.context_limit import CONTEXT_CUT, LimitedProvider
+from shared.llm.ledgered_model import Model, read_answer
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message, encode_json
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import OnDelta
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
@@ -36,7 +37,7 @@ class CountingProvider:
 
     text: str
     usages: list[Any]
-    """Of each answer: how many tokens of each one sent are reported, or fields of the usage."""
+    """Tokens reported per token sent, or fields of the usage, for each answer."""
     sent: list[ChatRequest] = field(default_factory=list)
 
     async def complete(
@@ -97,7 +98,7 @@ async def ask(case: Case, provider: Any, text: str, tokens: list[int]) -> None:
     run = PhaseRun(model, case.lease, case.agent, Phase.OBSERVER, message(text, tokens[0]))
     request = await run.begin()
     for number in range(len(tokens)):
-        _, answer = await run.request_answer(request, is_last=lambda _: False)
+        answer = (await run.model.answer(request, read_answer)).answer
         if number + 1 < len(tokens):
             following = {"role": "user", "content": message(text, tokens[number + 1])}
             request = request.following(answer.message, following)
@@ -166,6 +167,7 @@ async def test_an_answer_to_less_than_half_of_a_request_is_not_used(
     assert "VIGIL_MODEL_CONTEXT_TOKENS" in str(caught.value)
     assert len(provider.sent) == len(usages), "those before were used"
     async with case.database.transaction() as session:
+        await reservations.release_hold(case.lease.step_id).execute(session)
         calls = list(await session.scalars(select(Call).order_by(Call.started_at)))
         days = list(await session.scalars(select(BudgetDay)))
     assert calls[-1].answer is None

@@ -16,8 +16,9 @@ from shared.database.tables import Agent, BudgetDay, Call, ProviderLimit
 from shared.enums import Phase
 from shared.errors import PermanentError, RetrySoonError, TransientError, UnavailableError
 from shared.llm.context_limit import BYTES_PER_TOKEN
-from shared.llm.model_router import ModelRouter
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model, read_last_answer
+from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import ModelRouter
 from shared.provider_limits import state as limit_states
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.state import Limits, ProviderState
@@ -31,6 +32,7 @@ from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.providers.stand_in import StandIn
 from tests.support.sandbox.server import running_app
+from tests.support.table_rows import change, replaced
 from tests.support.waiting import wait_until
 
 FIRST, SECOND = "gpt-x", "second/llama"
@@ -64,8 +66,14 @@ class Case:
     async def answer(self, run: PhaseRun | None = None) -> str:
         run = run or self.run()
         request = await run.begin()
-        _, answer = await run.request_answer(request, is_last=lambda _: True)
+        answer = (await run.model.answer(request, read_last_answer)).answer
         return answer.text
+
+    async def days(self) -> list[BudgetDay]:
+        """The budgets, once the step holds nothing for its next calls."""
+        async with self.database.transaction() as session:
+            await reservations.release_hold(self.lease.step_id).execute(session)
+            return list(await session.scalars(select(BudgetDay)))
 
     async def takeover(self) -> None:
         """Another worker claims the step."""
@@ -92,7 +100,9 @@ async def case(
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
         agent = await session.get_one(Agent, agent.id)
-        agent.models = {Phase.OBSERVER.value: f"{FIRST}, then {SECOND}"}
+        agent = await change(
+            session, agent, models={Phase.OBSERVER.value: f"{FIRST}, then {SECOND}"}
+        )
     async with database.transaction() as session:
         claim = await claims.claim(session, started.observe.id, "test")
     assert isinstance(claim, Claimed)
@@ -127,7 +137,7 @@ async def test_the_second_model_answers_during_an_outage_at_its_price(case: Case
     assert calls[SECOND].cost_usd == Decimal("0.012")
     assert case.second.models == {"llama": 1}
     async with case.database.transaction() as session:
-        await reservations.step_write_off(case.lease.step_id).answer(session)
+        await steps.end(session, case.lease, {})
         days = list(await session.scalars(select(BudgetDay)))
     assert {day.spent_usd for day in days} == {Decimal("0.012")}, "a 503 is not billed"
 
@@ -159,7 +169,7 @@ async def test_the_second_model_answers_if_the_first_is_unknown_or_over_its_quot
     case.first.status = status
     run = case.run()
     assert await case.answer(run) == "Yes."
-    assert run.answered_model == SECOND
+    assert run.model.answered_by == SECOND
 
 
 async def test_a_single_error_changes_no_model(case: Case) -> None:
@@ -218,7 +228,7 @@ async def test_an_error_names_the_setting_of_its_provider(case: Case) -> None:
 
 @pytest.mark.parametrize("reason", ["cancelled", "PostgreSQL is away"])
 async def test_a_call_that_was_never_sent_costs_nothing(case: Case, reason: str) -> None:
-    case.agent.models = {Phase.OBSERVER.value: FIRST}
+    case.agent = replaced(case.agent, models={Phase.OBSERVER.value: FIRST})
     case.settings = case.settings.model_copy(update={"model_concurrency": 1})
     run = case.run()
     gate = case.first_gate
@@ -242,14 +252,10 @@ async def test_a_call_that_was_never_sent_costs_nothing(case: Case, reason: str)
             patch.setattr(gate._store, "write", refuse)
             with pytest.raises(RetrySoonError):
                 await case.answer(run)
-    async with case.database.transaction() as session:
-        days = list(await session.scalars(select(BudgetDay)))
-    assert {(day.spent_calls, day.reserved_usd) for day in days} == {(0, Decimal(0))}
+    assert {(day.spent_calls, day.reserved_usd) for day in await case.days()} == {(0, Decimal(0))}
     await case.takeover()
     await case.answer()
-    async with case.database.transaction() as session:
-        days = list(await session.scalars(select(BudgetDay)))
-    assert ({day.spent_calls for day in days}, len(case.first.accepted)) == ({1}, 1)
+    assert ({day.spent_calls for day in await case.days()}, len(case.first.accepted)) == ({1}, 1)
 
 
 async def test_a_provider_gets_only_what_fits_into_its_context(case: Case) -> None:
@@ -288,7 +294,7 @@ async def test_a_request_over_the_limit_of_a_minute_names_the_setting_of_its_pro
 
 async def test_an_unknown_provider_is_named(case: Case) -> None:
     case.first.status = 404
-    case.agent.models = {Phase.OBSERVER.value: "secnod/llama"}
+    case.agent = replaced(case.agent, models={Phase.OBSERVER.value: "secnod/llama"})
     with pytest.raises(PermanentError, match="'secnod' is meant as a provider") as caught:
         await case.answer()
     assert caught.value.unbilled
@@ -313,7 +319,7 @@ async def test_a_call_with_unknown_outcome_stays_reserved_when_another_model_ans
     assert calls[FIRST].reserved_usd is not None
     assert calls[SECOND].answered_at is not None
     async with case.database.transaction() as session:
-        await reservations.step_write_off(case.lease.step_id).answer(session)
+        await steps.end(session, case.lease, {})
         days = list(await session.scalars(select(BudgetDay)))
     assert all(day.spent_usd > Decimal("0.012") for day in days), "written off as spent"
     assert {day.reserved_usd for day in days} == {Decimal(0)}

@@ -7,15 +7,19 @@ import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import select, text
 
-from services.api.queries import transcripts
+from services.api.resources.iterations import transcripts
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
-from shared.database.statements import CompiledStatement, InTransaction
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, Call, Interaction
+from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
 from shared.llm.pricing import read_prices
-from shared.llm.tool_loop import MAX_CALLS_AT_ONCE, MAX_TOOL_ROUNDS, ToolLoop
+from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
+from shared.llm.toolset import MAX_CALLS_AT_ONCE
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.schemas import base
@@ -24,6 +28,7 @@ from shared.telemetry import tracing
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
 from shared.workflow.leases import Lease
 from tests.support import claims
+from tests.support.api.access import owner_access
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.observability.spans import kept_spans
@@ -82,7 +87,8 @@ async def list_calls(database: Database) -> list[Call]:
 
 async def list_events(database: Database) -> list[Json]:
     async with database.transaction() as session:
-        return (await session.scalars(select(Interaction))).one().events
+        run: Interaction = (await session.scalars(select(Interaction))).one()
+    return run.events
 
 
 async def test_a_structured_response_is_parsed_and_recorded_with_its_tokens(
@@ -150,9 +156,8 @@ async def test_a_repair_is_listed_among_the_events_of_its_run(
         run.add_event({"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
     async with database.transaction() as session:
         events = await transcripts.list_events(
-            session, agent.owner_id, run.interaction.id, base.PageRequest(limit=9)
+            owner_access(session, agent.owner_id), base.PageRequest(limit=9), run.interaction.id
         )
-    assert events is not None
     assert [event.type for event in events.items] == ["answer", "repair"]
     assert events.items[1] == RepairEvent(subject="plan", repairs=["One query dropped."])
 
@@ -196,13 +201,13 @@ class Bench:
             StateTool("writeDown", "Writes.", Params, self._apply),
         ]
 
-    async def _pay(self, params: Params) -> Json:
+    async def _pay(self, params: Params, _: ResumableCall) -> Json:
         self.paid.append(params.value)
         if params.value < 0:
             raise ToolRefusalError("value must not be below zero")
         return {"paid": params.value}
 
-    async def _apply(self, session: InTransaction, params: Params) -> Json:
+    async def _apply(self, session: Transaction, params: Params) -> Json:
         if params.value == self.break_at:
             raise TransientError("broke in the middle")
         await CompiledStatement("insert into written (value) values (:value)").run(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy import select, update
 
 from shared.billing.resumable_call import ResumableCall
@@ -13,10 +14,12 @@ from shared.database.tables import Agent, Call, Interaction, Iteration
 from shared.enums import IterationStatus, Phase
 from shared.errors import PermanentError, TransientError, unbilled
 from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.ledgered_model import read_last_answer
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import OnDelta
+from shared.llm.structured_output import request_structured_answer, response_format
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
@@ -34,12 +37,19 @@ class Search(Arguments):
     query: str
 
 
+class Said(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    words: str
+
+
 @dataclass
 class FilteringProvider:
     """A model that searches so many times and answers; its provider refuses requests that contain one of the texts."""
 
     refused_texts: list[str]
     searches: int = 1
+    text: str = "Done."
     withholds: bool = False
     """Whether the refusals have the status of an answer."""
     fails_after: int | None = None
@@ -54,9 +64,7 @@ class FilteringProvider:
             if any(text in json.dumps(request.body) for text in self.refused_texts):
                 self.refused.append(request)
                 if self.withholds:
-                    withheld = AnswerError(WORDS, kind=FailureKind.NO_ANSWER)
-                    withheld.is_filtered = True
-                    raise withheld
+                    raise AnswerError(WORDS, kind=FailureKind.NO_ANSWER, is_filtered=True)
                 raise unbilled(PermanentError(REFUSED_CONTENT, WORDS))
             if self.fails_after is not None and len(self.answered) >= self.fails_after:
                 raise unbilled(TransientError("killed"))
@@ -69,7 +77,9 @@ class FilteringProvider:
                         f"call-{results}", "search", json.dumps({"query": f"number {results}"})
                     )
                 ]
-            return ChatAnswer(assistant_message(None if calls else "Done.", calls), "stop", 10, 10)
+            return ChatAnswer(
+                assistant_message(None if calls else self.text, calls), "stop", 10, 10
+            )
 
     async def close(self) -> None:
         return
@@ -90,10 +100,10 @@ class Case:
     result: Json = field(default_factory=dict)
     """The part of the step's result that the last run has."""
 
-    async def ask(self, provider: FilteringProvider) -> tuple[str, ToolLoop]:
+    async def ask(self, provider: FilteringProvider) -> tuple[str, PhaseRun]:
         """Begins the phase, or resumes it as another process."""
 
-        async def search(_: Search) -> Json:
+        async def search(_: Search, __: ResumableCall) -> Json:
             self.searched += 1
             return {"results": self.pages}
 
@@ -102,7 +112,7 @@ class Case:
         loop = ToolLoop(run, [PaidTool("search", "Searches.", Search, search, "search")])
         text = await loop.run()
         self.result = run.repair_summary
-        return text, loop
+        return text, run
 
     async def begin_step(self) -> None:
         async with self.database.transaction() as session:
@@ -153,10 +163,10 @@ async def test_the_refused_pages_are_left_out_and_named(
     case: Case, refused: list[int], most_probes: int, *, withholds: bool
 ) -> None:
     provider = FilteringProvider([f"number-{number}-" for number in refused], withholds=withholds)
-    text, loop = await case.ask(provider)
+    text, run = await case.ask(provider)
     assert text == "Done."
     left_out = {f"https://{number}.example/" for number in refused}
-    assert set(loop.left_out) == left_out
+    assert set(run.left_out) == left_out
     last = json.dumps(provider.answered[-1].body)
     for each in range(8):
         assert (f"number-{each}-" in last) == (each not in refused)
@@ -168,6 +178,32 @@ async def test_the_refused_pages_are_left_out_and_named(
     assert all(WORDS in note for note in notes)
     assert provider.probes <= most_probes
     assert case.searched == 1
+
+
+@pytest.mark.parametrize("withholds", [False, True])
+@pytest.mark.parametrize("is_structured", [False, True])
+async def test_a_page_of_a_document_is_left_out_of_every_call(
+    case: Case, *, is_structured: bool, withholds: bool
+) -> None:
+    """Also of calls without tools, such as structured answers and those of conversations."""
+    document = "\n\n".join(
+        f"## {each['title']}\nSource: {each['url']}\n\n{each['content']}" for each in case.pages
+    )
+    provider = FilteringProvider(["number-3-"], withholds=withholds, text='{"words": "Done."}')
+    model = create_model(case.settings, case.database, provider)
+    run = PhaseRun(model, case.lease, case.agent, Phase.OBSERVER, f"<pages>\n{document}\n</pages>")
+    if is_structured:
+        request = await run.begin(response_format=response_format(Said, "said"))
+        said, _ = await request_structured_answer(run, request, Said, name="said")
+        assert said.words == "Done."
+    else:
+        answer = (await run.model.answer(await run.begin(), read_last_answer)).answer
+        assert answer.text == provider.text
+    assert list(run.left_out) == ["https://3.example/"]
+    last = json.dumps(provider.answered[-1].body)
+    assert [number for number in range(8) if f"number-{number}-" not in last] == [3]
+    assert "https://3.example/" in last
+    assert len(run.notes) == 1
 
 
 async def test_the_recorded_request_is_the_one_that_was_sent(case: Case) -> None:
@@ -199,10 +235,10 @@ async def test_a_resumed_run_repeats_no_answer(case: Case, answers: int) -> None
         await case.ask(killed)
     await case.takeover()
     again = FilteringProvider(["number-3-"], searches=2)
-    text, loop = await case.ask(again)
+    text, run = await case.ask(again)
     assert text == "Done."
     assert len(case.result["notes"]) == 1
-    assert list(loop.left_out) == ["https://3.example/"]
+    assert list(run.left_out) == ["https://3.example/"]
     repeated = {each.as_call().hash for each in killed.answered}
     assert not repeated & {each.as_call().hash for each in again.answered}
     assert case.searched == 2
@@ -214,9 +250,9 @@ async def test_the_next_step_looks_for_no_page_that_is_known(case: Case) -> None
     assert first.probes > 0
     await case.begin_step()
     second = FilteringProvider(["number-3-"])
-    text, loop = await case.ask(second)
+    text, run = await case.ask(second)
     assert (text, second.probes) == ("Done.", 0)
-    assert list(loop.left_out) == ["https://3.example/"]
+    assert list(run.left_out) == ["https://3.example/"]
     assert len(second.refused) == 1
 
 

@@ -12,7 +12,8 @@ import pytest
 from sqlalchemy import select
 
 from services.aggregator import deadlines as deadlines_module
-from services.api.queries import agents, iterations
+from services.api.resources.agents import model as agents
+from services.api.resources.iterations import model as iterations
 from services.observer import app as observer_app
 from shared.billing import call_ledger
 from shared.billing.resumable_call import ResumableCall
@@ -26,6 +27,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.schemas.base import RunningCall
 from shared.web_search.client import SearchClient
+from tests.support.api.access import owner_access
 from tests.support.factories import make_agent
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox.server import running_app
@@ -91,8 +93,9 @@ async def running_call(database: Database) -> RunningCall | None:
     async with database.transaction() as session:
         agent = (await session.scalars(select(Agent))).one()
         iteration = (await session.scalars(select(Iteration))).one()
-        details = await iterations.find_iteration(session, agent.owner_id, iteration.id)
-    assert details is not None
+        details = await iterations.get_iteration(
+            owner_access(session, agent.owner_id), iteration.id
+        )
     return details.running_calls[0] if details.running_calls else None
 
 
@@ -131,6 +134,7 @@ async def test_an_iteration_with_a_slow_server_completes_pays_once_and_shows_pro
             update={
                 "openai_base_url": f"{url}/v1",
                 "llm_timeout_seconds": IMPATIENCE_SECONDS,
+                "model_tool_choice": "never",
                 "iteration_deadline_seconds": IMPATIENCE_SECONDS,
                 "max_attempts": 1,
             }

@@ -11,21 +11,22 @@ import pytest
 from sqlalchemy import func, select
 
 from services.observer.handler import Observe
-from services.researcher.acquisition import Acquired, Sentence, acquire
+from services.researcher.acquisition import Acquired, QueryContext, Sentence, acquire
 from services.researcher.construction import construct
 from services.researcher.handler import Research
 from services.researcher.prompts import construction_message
-from services.researcher.query_context import QueryContext
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Evidence, GraphNode, Interaction, Step
 from shared.enums import Phase, StepKind
 from shared.errors import TransientError
 from shared.events.models import Query
+from shared.graph.provenance.numbered_pages import NumberedPage, NumberedSentence
 from shared.graph.tools import graph_construction
 from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import OnDelta, Provider
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.llm.tool_loop import (
@@ -54,7 +55,12 @@ SENTENCE = "Ghana signed a lithium lease with Atlantic Lithium in October 2023."
 TITLE = f"Ewoyaa: Mine of Ghana Lithium, {', '.join(f'Togo {n}' for n in range(MAX_TOOL_ROUNDS))}"
 """It has the names that are written."""
 PAGE = HostilePage("found", "en", "none", TITLE, SENTENCE, ())
-ACQUIRED = Acquired(SENTENCE, f"- {PAGE.url}", sentences=[Sentence(1, 1, SENTENCE)])
+ACQUIRED = Acquired(
+    SENTENCE,
+    f"- {PAGE.url}",
+    sentences=[Sentence(1, 1, SENTENCE)],
+    pages=[NumberedPage(PAGE.url, TITLE, shown=[NumberedSentence(SENTENCE, 0)])],
+)
 QUERY = Query(
     objective="Who digs lithium in Ghana",
     reasoning="Unknown.",
@@ -133,14 +139,17 @@ class ModelCase:
         return [(event["subject"], each) for event in events for each in event["repairs"]]
 
 
-@pytest.fixture
+@pytest.fixture(params=["auto"])
 async def case(
-    sandbox_settings: Settings, database: Database, sandbox: str
+    sandbox_settings: Settings, database: Database, sandbox: str, request: pytest.FixtureRequest
 ) -> AsyncIterator[ModelCase]:
+    """With `model_tool_choice` as the parameter."""
     web = Web()
     web.serves(PAGE)
     async with running_app(web.app()) as url:
-        settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
+        settings = sandbox_settings.model_copy(
+            update={"tavily_base_url": url, "model_tool_choice": request.param}
+        )
         model, search = create_model(settings, database), create_search_client(settings, database)
         recording = Recording(model.provider)
         recorded = replace(model, provider=recording)
@@ -169,6 +178,7 @@ def _adds(name: str = "Togo", **changed: Any) -> dict[str, Any]:
     return {"name": "addGraphNode", "arguments": arguments}
 
 
+@pytest.mark.parametrize("case", ["never"], indirect=True)
 async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(
     case: ModelCase,
 ) -> None:
@@ -194,8 +204,9 @@ async def test_a_document_without_a_search_is_searched_for_and_asked_for_again(
     assert len(case.recording.asked) == 2
 
 
+@pytest.mark.parametrize("case", ["never"], indirect=True)
 async def test_pages_speak_for_themselves_where_nothing_is_written_of_them(case: ModelCase) -> None:
-    case.sandbox_control.script(_acquires(content=ECHO), _acquires(content=ECHO))
+    case.sandbox_control.script(*[_acquires(content=ECHO)] * 2)
     acquired = await acquire(case.model, case.search, await case.situation())
     assert f"Source: {PAGE.url}" in acquired.document
     assert SENTENCE in acquired.document
@@ -233,7 +244,7 @@ async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number
     case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
-        _builds(content="Nothing to add."),
+        *[_builds(content="Nothing to add.")] * 2,
         _lists((1, "Ghana Lithium", "country")),
     )
     situation = await case.situation()
@@ -258,14 +269,20 @@ async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number
     assert len(case.recording.asked) == asked, "a resumed run asks nothing again"
 
 
-async def test_facts_of_unknown_sentences_are_left_out_and_unknown_types_replaced(
+async def test_facts_of_unknown_sentences_or_types_are_left_out(
     case: ModelCase,
 ) -> None:
     case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
-        _builds(content="Nothing to add."),
-        _lists((0, "None", "Country"), (99, "None", "Country"), (1, " ", "x"), (1, "Mine", "x")),
+        *[_builds(content="Nothing to add.")] * 2,
+        _lists(
+            (0, "None", "Country"),
+            (99, "None", "Country"),
+            (1, " ", "Country"),
+            (1, "Lithium", "Factory"),
+            (1, "Mine", "country"),
+        ),
     )
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
@@ -277,7 +294,7 @@ async def test_facts_of_unknown_sentences_are_left_out_and_unknown_types_replace
 
 async def test_construction_without_usable_facts_writes_nothing(case: ModelCase) -> None:
     case.sandbox_control.script(
-        _builds(content="Nothing to add."), {"content": "No.", "times": None}
+        *[_builds(content="Nothing to add.")] * 2, {"content": "No.", "times": None}
     )
     written = await case.construct(await case.situation())
     assert (written.nodes, written.edges) == ([], [])
@@ -298,9 +315,11 @@ async def test_a_call_that_is_refused_again_is_told_so(case: ModelCase) -> None:
         {"content": "Done."},
     )
     assert await case.final_text() == "Done."
-    told = [each["content"] for each in case.recording.asked[-1].messages if each["role"] == "tool"]
-    assert ["was refused before" in each for each in told] == [False, True, False]
-    assert all("add it first with addGraphNode" in each for each in told)
+    answers = [
+        each["content"] for each in case.recording.asked[-1].messages if each["role"] == "tool"
+    ]
+    assert ["was refused before" in each for each in answers] == [False, True, False]
+    assert all("add it first with addGraphNode" in each for each in answers)
 
 
 FINISH: dict[str, Any] = {"name": "finish", "arguments": {}}
@@ -390,7 +409,7 @@ async def test_sentences_that_do_not_exist_are_refused(
         _acquires(SEARCH),
         _acquires(content="[1.1]"),
         _builds({"name": "addGraphNode", "arguments": arguments}, FINISH),
-        _builds(content="Nothing to add."),
+        *[_builds(content="Nothing to add.")] * 2,
         _lists(),
     )
     situation = await case.situation()
@@ -558,9 +577,9 @@ async def _observed(model: Model, database: Database) -> tuple[StepResult, list[
     outcome = await Observe(model, 4_000)(claim.lease, claim.step)
     async with leases.leased_transaction(database, claim.lease) as session:
         assert outcome.plan is not None
-        await outcome.plan.answer(session)
+        await outcome.plan.execute(session)
         for query in outcome.queries:
-            await query.answer(session)
+            await query.execute(session)
     async with database.transaction() as session:
         queries = await session.scalars(select(Step.input).where(Step.kind == StepKind.QUERY))
         return outcome, [each["objective"] for each in queries]
@@ -664,16 +683,16 @@ async def test_an_unnamed_page_does_not_keep_the_others_of_its_list_from_being_r
     acquired = await acquire(case.model, case.search, await case.situation())
     assert case.web.read == [PAGE.url]
     assert SENTENCE in acquired.document
-    told = [
+    answers = [
         json.loads(m["content"]) for m in case.recording.asked[-1].messages if m["role"] == "tool"
     ]
-    assert ["evil.example/?q=secret" in each.get("refused", "") for each in told] == [
+    assert ["evil.example/?q=secret" in each.get("refused", "") for each in answers] == [
         False,
         True,
         True,
     ]
-    assert SENTENCE in told[1]["results"][0]["content"]
-    assert "made before" in told[2]["note"]
+    assert SENTENCE in answers[1]["results"][0]["content"]
+    assert "made before" in answers[2]["note"]
 
 
 async def test_the_sources_of_a_research_are_read_if_no_page_was(case: ModelCase) -> None:

@@ -28,6 +28,7 @@ from tests.support.notifier.rows import (
 from tests.support.observability.scraping import Counting
 from tests.support.running_services import running_services
 from tests.support.smtp_server import run_smtp_server
+from tests.support.table_rows import add, change
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import WebhookReceiver
 
@@ -103,11 +104,13 @@ async def test_messages_have_names_in_place_of_ids(
     (item,) = await make_items(database, agent)
     async with database.transaction() as session:
         row = await session.get_one(InboxItem, item)
-        row.summary = text
+        row = await change(session, row, summary=text)
         advice = await session.get_one(GraphNode, row.node_id)
-        advice.properties = {**advice.properties, "content": text, "invalidation": text}
+        advice = await change(
+            session, advice, properties={**advice.properties, "content": text, "invalidation": text}
+        )
         values = {"id": cited, "type": ANALYSIS_TYPE, "name": "Lithium in Chile", "properties": {}}
-        session.add(GraphNode(agent_id=agent.id, **values))
+        await session.insert(GraphNode, agent_id=agent.id, **values)
     async with run_smtp_server() as box:
         smtp = {"smtp_url": f"smtp://{box.address}", "mail_from": "vigil@example.org"}
         settings = Settings.model_validate({**notifier.model_dump(), **smtp})
@@ -157,8 +160,7 @@ async def test_items_of_others_older_items_and_items_while_stopped_are_not_deliv
     async with database.transaction() as session:
         await destinations.set_active(session, stopped_id, active=False)
         stranger = User(id=late_id, name="stranger")
-        session.add(stranger)
-        await session.flush()
+        await add(session, stranger)
         await session.execute(
             update(Destination).where(Destination.id == strangers_id).values(owner_id=stranger.id)
         )

@@ -16,10 +16,13 @@ from shared.database.tables import Agent
 from shared.fetch.addresses import Address
 from shared.fetch.transport import CheckedTransport, RefusedAddressError, Resolve, resolver
 from shared.runtime.settings import Settings
+from tests.support.case_files import read_cases
 from tests.support.certificates import authority, sign
 from tests.support.notifier.rows import make_items, make_webhook, wait_for_attempts
 from tests.support.running_services import running_services
 from tests.support.webhook_server import WebhookReceiver, answer, open_receiver
+
+CASES = read_cases(__file__)
 
 
 class Names:
@@ -41,37 +44,23 @@ async def post(url: str, resolve: Resolve, *, private: bool) -> httpx.Response:
         return await client.post(url, content=b"{}")
 
 
-@pytest.mark.parametrize(
-    "host",
-    [
-        "127.0.0.1",
-        "localhost",
-        "127.1",
-        "2130706433",
-        "0x7f000001",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
-    ],
-)
-async def test_loopback_is_refused_in_every_notation(receiver: WebhookReceiver, host: str) -> None:
-    with pytest.raises((RefusedAddressError, httpx.ConnectError)):
-        await post(receiver.url(host=host), resolver(1), private=False)
-    assert receiver.hits == []
+async def test_loopback_is_refused_in_every_notation(
+    receiver: WebhookReceiver, subtests: pytest.Subtests
+) -> None:
+    for host in CASES["loopback_is_refused_in_every_notation"]:
+        with subtests.test(str(host)):
+            with pytest.raises((RefusedAddressError, httpx.ConnectError)):
+                await post(receiver.url(host=host), resolver(1), private=False)
+            assert receiver.hits == []
 
 
-@pytest.mark.parametrize(
-    "addresses",
-    [
-        ["127.0.0.1"],
-        ["10.0.0.1", "192.168.1.1"],
-        ["169.254.169.254"],
-        ["::ffff:127.0.0.1"],
-        [],
-    ],
-)
-async def test_a_name_without_a_public_address_is_refused(addresses: list[str]) -> None:
-    with pytest.raises(RefusedAddressError, match="VIGIL_WEBHOOK_PRIVATE"):
-        await post("http://hook.example/", Names(addresses), private=False)
+async def test_a_name_without_a_public_address_is_refused(subtests: pytest.Subtests) -> None:
+    for addresses in CASES["a_name_without_a_public_address_is_refused"]:
+        with (
+            subtests.test(str(addresses)),
+            pytest.raises(RefusedAddressError, match="VIGIL_WEBHOOK_PRIVATE"),
+        ):
+            await post("http://hook.example/", Names(addresses), private=False)
 
 
 async def test_metadata_is_refused_even_where_private_networks_are_allowed() -> None:

@@ -30,6 +30,7 @@ from sqlalchemy import delete, update
 from cli.local.nats import EmbeddedNats
 from cli.local.ports import free_port
 from services.observer import app as observer
+from services.researcher.router import create_router
 from services.scheduler import app as scheduler
 from services.scheduler import installation_metrics
 from shared.billing import budgets
@@ -187,11 +188,9 @@ class StuckConsumer:
     def build(self) -> MessageConsumer:
         return MessageConsumer(
             "researcher",
-            handlers={QueryRequested: self._wait},
+            create_router(self._wait),
             bus=create_bus(self._settings, "researcher"),
             database=create_database(self._settings, "researcher"),
-            concurrency=1,
-            drain_seconds=0.1,
         )
 
     async def _wait(self, _: Event) -> Sequence[Event]:

@@ -21,11 +21,13 @@ from shared.provider_limits.state import ProviderState
 from shared.provider_limits.store import StateStore, provider_key
 from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
-from tests.support.api.away import UNREACHABLE_DATABASE_URL
+from tests.support.case_files import read_cases
 from tests.support.observability import installation_rows as rows
 from tests.support.observability.scraping import scrape, value
 from tests.support.seeds import repeatable
 from tests.support.waiting import wait_until
+
+CASES = read_cases(__file__)
 
 WALKS = 25
 PROMPT_COLUMNS = ", ".join(rows.PROMPTS)
@@ -184,15 +186,7 @@ async def test_a_random_walk_agrees_with_the_rows(
 
 @pytest.mark.parametrize(
     ("usd", "calls", "spent", "reserved", "spent_calls", "left", "ratio"),
-    [
-        ("10", None, "7.99", "0", 5, 2.01, 0.799),
-        ("10", None, "8", "1.5", 5, 0.5, 0.8),
-        ("10", None, "11", "0", 5, 0.0, 1.1),
-        ("10", 100, "1", "0", 90, 9.0, 0.9),
-        ("0", None, "0", "0", 0, 0.0, None),
-        (None, 100, "3", "0", 25, None, 0.25),
-        (None, None, "3", "0", 25, None, None),
-    ],
+    CASES["the_installations_budget"],
 )
 async def test_the_installations_budget(
     scheduler: MessageConsumer,
@@ -263,8 +257,10 @@ async def test_the_disk_of_the_data_directory(database_url: str, tmp_path: Path)
         await service.database.close()
 
 
-async def test_without_postgres_a_scrape_still_answers_and_the_values_grow_old() -> None:
-    service = app.build(Settings(database_url=UNREACHABLE_DATABASE_URL))
+async def test_without_postgres_a_scrape_still_answers_and_the_values_grow_old(
+    unreachable_database_url: str,
+) -> None:
+    service = app.build(Settings(database_url=unreachable_database_url))
     began = time.monotonic()
     samples = await scrape(service)
     assert time.monotonic() - began < 8

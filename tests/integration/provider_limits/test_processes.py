@@ -82,7 +82,7 @@ async def has_refused(stand_in: StandIn) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("processes", "seconds"), [(3, 12.0), pytest.param(8, 180.0, marks=pytest.mark.slow)]
+    ("processes", "seconds"), [(3, 5.0), pytest.param(8, 180.0, marks=pytest.mark.slow)]
 )
 async def test_no_minute_has_more_requests_than_the_settings_allow(
     database_url: str, processes: int, seconds: float
@@ -104,15 +104,14 @@ async def test_no_minute_has_more_requests_than_the_settings_allow(
 async def test_no_more_calls_are_in_progress_than_the_settings_allow(database_url: str) -> None:
     stand_in = StandIn(answer_seconds=0.2)
     async with running_app(stand_in.app) as url:
-        reports = await call_from(4, database_url, url, "--concurrency", 3, seconds=8)
+        reports = await call_from(4, database_url, url, "--concurrency", 3, seconds=3)
     assert_nothing_failed(reports)
     assert stand_in.max_running == 3
     assert all(report.answered > 3 for report in reports), "each process gets its share"
 
 
-@pytest.mark.parametrize(
-    ("processes", "seconds"), [(3, 50.0), pytest.param(8, 240.0, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("processes", "seconds"), [(3, 50.0), (8, 240.0)])
 async def test_a_storm_of_429s_ends_and_the_permitted_rate_is_used(
     database_url: str, processes: int, seconds: float
 ) -> None:
@@ -137,6 +136,7 @@ async def test_nothing_is_asked_while_no_limit_is_set(database_url: str) -> None
     assert report.statements <= 4, "a look every two seconds"
 
 
+@pytest.mark.slow
 async def test_a_retry_after_of_one_process_pauses_all(database_url: str) -> None:
     stand_in = StandIn()
     async with (
@@ -157,6 +157,7 @@ async def test_a_retry_after_of_one_process_pauses_all(database_url: str) -> Non
     assert len([at for at in after if at < after[0] + 0.2]) <= 3 * 2, "no stampede"
 
 
+@pytest.mark.slow
 async def test_an_outage_is_logged_once_and_ends_for_all(
     database_url: str, database: Database
 ) -> None:

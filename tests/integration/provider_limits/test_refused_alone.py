@@ -15,7 +15,7 @@ from shared.llm.messages import ChatRequest
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.provider import ChatProvider
 from shared.provider_limits import state as limit_states
-from shared.provider_limits.gate import ProviderGate, waited_seconds
+from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.state import ProviderState
 from shared.provider_limits.store import StateStore
 from tests.support.model_server import Connection, completion, make_resumable_call, model_server
@@ -133,10 +133,9 @@ async def test_an_overloaded_server_gets_time_before_the_request_is_at_fault(
         provider_of(database, stand_in.url) as provider,
     ):
         for waited, counts in ((0.0, False), (1000.0, True)):
-            token = waited_seconds.set(waited)
+            call = replace(make_resumable_call(), waited_seconds=waited)
             with pytest.raises(TransientError, match=WORDS) as caught:
-                await provider.complete(request(POISON), make_resumable_call())
-            waited_seconds.reset(token)
+                await provider.complete(request(POISON), call)
             assert caught.value.counts == counts
 
 

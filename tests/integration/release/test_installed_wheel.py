@@ -81,6 +81,7 @@ def test_commands_run_and_import_no_decoy(installed: Installed) -> None:
     assert installed.imported_decoys() == []
 
 
+@pytest.mark.slow
 def test_doctor_finds_the_engines_and_the_corpus(installed: Installed) -> None:
     result = installed.run("vigil", "doctor", "--json")
     assert result.returncode == 0, result.stdout + result.stderr
@@ -134,6 +135,7 @@ def _built_version() -> str:
     return str(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"])
 
 
+@pytest.mark.slow
 def test_an_editable_install_runs_the_files_of_the_repository(tmp_path: Path) -> None:
     run_module("hatchling", "build", "-d", str(tmp_path / "dist"), "-t", "wheel:editable")
     (wheel,) = (tmp_path / "dist").glob("*.whl")

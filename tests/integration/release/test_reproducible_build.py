@@ -20,6 +20,8 @@ SOURCES: Final = (
     *("CHANGELOG.md", "LICENSE", "README.md", "SECURITY.md", "pyproject.toml"),
     *("package.json", "package-lock.json", "requirements.lock"),
 )
+pytestmark = pytest.mark.slow
+
 COMMITTED: Final = "2024-05-06T07:08:09+00:00"
 
 

@@ -45,9 +45,9 @@ async def test_postgres_is_up_if_it_answers_whatever_the_state_of_the_installati
 ) -> None:
     monkeypatch.setattr(database_probe, "PROBE_SECONDS", 1.0)
     await database.ping()  # a first connection may take long
-    await database_probe.probe(database, [further])
+    await database_probe.probe([database], [further])
     assert database_up() == is_up
     assert math.isnan(clock_skew()) != is_up
-    await database_probe.probe(database)
+    await database_probe.probe([database])
     assert database_up() == 1
     assert abs(clock_skew()) < 1

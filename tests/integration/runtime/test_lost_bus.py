@@ -102,7 +102,12 @@ async def watch(
     for number in range(AGENTS):
         await make_agent(database, name=f"Watch {number}")
     settings = sandbox_settings.model_copy(
-        update={"resend_after_seconds": 0.5, "concurrency": 2, "drain_seconds": 10.0}
+        update={
+            "resend_after_seconds": 0.5,
+            "concurrency": 2,
+            "drain_seconds": 10.0,
+            "model_tool_choice": "never",
+        }
     )
     return Watch(settings, database, bus, sandbox_control)
 

@@ -19,6 +19,7 @@ from shared.runtime import consumer as service_module
 from shared.runtime.consumer import ConsumerLostError, MessageConsumer
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
+from tests.support.marks import slow
 from tests.support.processes import nothing, ready
 from tests.support.steps import observer, running_service
 from tests.support.waiting import wait_until
@@ -70,7 +71,7 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bus_module, "PUBLISH_TIMEOUT_SECONDS", 1.0)
 
 
-@pytest.mark.parametrize("how", ["NATS is restarted", "NATS reloads its users"])
+@pytest.mark.parametrize("how", ["NATS reloads its users", *slow("NATS is restarted")])
 async def test_a_service_whose_password_is_revoked_reports_it_and_exits(
     settings: Settings, authenticated_nats: AuthenticatedNats, how: str
 ) -> None:

@@ -2,78 +2,41 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
-from services.researcher.acquisition import Acquired, acquire
-from services.researcher.query_context import QueryContext
-from shared.agents import agents
 from shared.database.engine import Database
-from shared.database.tables import Agent, Call, Source
+from shared.database.tables import Agent
 from shared.domains import DomainPreferences
-from shared.enums import Phase, StepKind
-from shared.events.models import Query
+from shared.enums import Phase
 from shared.graph.tools import graph_construction
 from shared.graph.validation import Validators
-from shared.llm.phase_run import Model
-from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.tools import Json, ToolRefusalError
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import TavilyExtract, TavilySearch, knowledge_acquisition
-from tests.support.injection.corpus import HostilePage
-from tests.support.injection.victim import Victim, make_victim
 from tests.support.injection.web import Web
+from tests.support.model_server import make_resumable_call
+from tests.support.researching import (
+    PAGE,
+    Researcher,
+    query_that_reads,
+    reading,
+    researching,
+    searching,
+)
 from tests.support.sandbox.server import running_app
-from tests.support.sandbox_control import Sandbox
-from tests.support.surveys import EMPTY_SURVEY, NOW
 
-PAGE = HostilePage("found", "en", "none", "Found", "Lithium is mined in Ewoyaa, Ghana.", ())
 BARRED, BELOW, PREFERRED = (
     "https://barred.example/1",
     "https://www.Barred.example./2",
     "https://good.example/1",
 )
-QUERY = Query(objective="Lithium", reasoning="Unknown.", search_hints=[f"read {BARRED} too"])
+QUERY = query_that_reads(BARRED)
 DOMAINS: Final = DomainPreferences(("good.example",), ("barred.example",))
-SEARCH_CALL = {"name": "tavilySearch", "arguments": {"query": "lithium"}}
-
-
-@dataclass(frozen=True)
-class Researcher:
-    victim: Victim
-    web: Web
-    sandbox_control: Sandbox
-    model: Model
-    search: SearchClient
-
-    async def acquire(self) -> Acquired:
-        lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
-        async with self.model.database.connection() as connection:
-            agent = await agents.agent_query(self.victim.agent.id).answer(connection)
-        context = QueryContext(lease, agent, self.victim.scope, QUERY, EMPTY_SURVEY, NOW)
-        return await acquire(self.model, self.search, context)
-
-    async def prefer(self, domains: DomainPreferences) -> None:
-        async with self.model.database.transaction() as session:
-            await session.execute(
-                update(Agent).values(
-                    preferred_domains=list(domains.preferred), barred_domains=list(domains.barred)
-                )
-            )
-
-    async def stored_urls(self) -> set[str]:
-        async with self.model.database.transaction() as session:
-            return set(await session.scalars(select(Source.url)))
-
-    async def answers(self) -> list[Json]:
-        """What the search service answered, as it is recorded."""
-        async with self.model.database.transaction() as session:
-            calls = select(Call.answer).where(Call.kind != "llm").order_by(Call.sent_at)
-            return [answer for answer in await session.scalars(calls) if answer is not None]
 
 
 @pytest.fixture
@@ -87,30 +50,22 @@ async def web() -> Web:
 async def researcher(
     sandbox_settings: Settings, database: Database, sandbox: str, web: Web
 ) -> AsyncIterator[Researcher]:
-    async with running_app(web.app()) as url:
-        settings = sandbox_settings.model_copy(update={"tavily_base_url": url})
-        model, search = create_model(settings, database), create_search_client(settings, database)
-        yield Researcher(await make_victim(database), web, Sandbox(sandbox), model, search)
-        await model.provider.close()
-        await search.close()
+    async with researching(sandbox_settings, database, sandbox, web, QUERY) as researcher:
+        yield researcher
 
 
-def _scripted(*calls: Json, content: str = "") -> Json:
-    return {"phase": Phase.KNOWLEDGE_ACQUISITION, "tool_calls": list(calls), "content": content}
-
-
-def _extract_call(*urls: str) -> Json:
-    return {"name": "tavilyExtract", "arguments": {"urls": list(urls)}}
+async def prefer(researcher: Researcher, domains: DomainPreferences) -> None:
+    async with researcher.database.transaction() as session:
+        await session.execute(
+            update(Agent).values(
+                preferred_domains=list(domains.preferred), barred_domains=list(domains.barred)
+            )
+        )
 
 
 async def test_barred_pages_are_neither_found_nor_read_nor_stored(researcher: Researcher) -> None:
-    await researcher.prefer(DOMAINS)
-    researcher.sandbox_control.script(
-        _scripted(SEARCH_CALL),
-        _scripted(_extract_call(BARRED), _extract_call(PAGE.url, BARRED)),
-        _scripted(content=f"Lithium: [1.1] {PAGE.url}"),
-    )
-    acquired = await researcher.acquire()
+    await prefer(researcher, DOMAINS)
+    acquired = await researcher.run([searching()], [reading(BARRED), reading(PAGE.url, BARRED)])
     assert researcher.web.excluded == [["barred.example"]]
     assert researcher.web.read == [PAGE.url]
     assert await researcher.stored_urls() == {PREFERRED, PAGE.url}
@@ -129,20 +84,14 @@ async def test_barred_pages_are_neither_found_nor_read_nor_stored(researcher: Re
 
 
 async def test_sources_of_a_research_that_are_barred_are_not_read(researcher: Researcher) -> None:
-    await researcher.prefer(DOMAINS)
+    await prefer(researcher, DOMAINS)
     question = {"name": "tavilyResearch", "arguments": {"input": "Who mines lithium, and where?"}}
-    researcher.sandbox_control.script(
-        _scripted(question), _scripted(content="Lithium."), _scripted(content="Lithium.")
-    )
-    await researcher.acquire()
+    await researcher.run([question], document="Lithium.")
     assert researcher.web.read == [PREFERRED, PAGE.url]
 
 
 async def test_without_preferences_all_is_as_the_service_answers(researcher: Researcher) -> None:
-    researcher.sandbox_control.script(
-        _scripted(SEARCH_CALL), _scripted(_extract_call(BARRED)), _scripted(content="Lithium.")
-    )
-    acquired = await researcher.acquire()
+    acquired = await researcher.run([searching()], [reading(BARRED)], document="Lithium.")
     assert [page.url for page in acquired.pages] == [BARRED, BELOW, PREFERRED, PAGE.url]
     assert researcher.web.read == [BARRED]
     assert researcher.web.excluded == [None]
@@ -151,9 +100,8 @@ async def test_without_preferences_all_is_as_the_service_answers(researcher: Res
 async def test_a_page_that_was_found_before_its_domain_was_barred_cannot_be_cited(
     researcher: Researcher,
 ) -> None:
-    researcher.sandbox_control.script(_scripted(SEARCH_CALL), _scripted(content="Lithium."))
-    acquired = await researcher.acquire()
-    await researcher.prefer(DOMAINS)
+    acquired = await researcher.run([searching()], document="Lithium.")
+    await prefer(researcher, DOMAINS)
     scope = researcher.victim.scope
     [add_node] = [
         tool
@@ -168,7 +116,7 @@ async def test_a_page_that_was_found_before_its_domain_was_barred_cannot_be_cite
             "properties": {"summary": "Lithium is mined."},
             "evidence": [{"page": page, "sentences": [1]}],
         }
-        async with researcher.model.database.transaction() as session:
+        async with researcher.database.transaction() as session:
             return await add_node.run(session, add_node.arguments.model_validate(arguments))
 
     for page in (1, 2):
@@ -191,11 +139,13 @@ async def test_a_search_that_finds_barred_pages_only_says_that_it_found_none(web
     domains = DomainPreferences(barred=("barred.example", "found.example", "good.example"))
     async with _client(web) as client:
         search, extract, _ = knowledge_acquisition(client, domains=domains)
-        answer = await search.call(TavilySearch(query="lithium"))  # type: ignore[union-attr]
+        arguments = TavilySearch(query="lithium")
+        answer = await search.call(arguments, make_resumable_call())  # type: ignore[union-attr]
         assert answer["results"] == []
         assert "No page was found" in answer["note"]
+        pages = TavilyExtract(urls=[PREFERRED])
         with pytest.raises(ToolRefusalError, match=r"bars good\.example") as refusal:
-            await extract.call(TavilyExtract(urls=[PREFERRED]))  # type: ignore[union-attr]
+            await extract.call(pages, make_resumable_call())  # type: ignore[union-attr]
     assert refusal.value.unbilled
     assert web.read == []
 
@@ -205,11 +155,8 @@ async def test_a_document_that_reached_the_token_limit_is_not_used_as_a_whole_on
 ) -> None:
     limits = {**researcher.model.max_output_tokens, Phase.KNOWLEDGE_ACQUISITION: 60}
     limited = replace(researcher, model=replace(researcher.model, max_output_tokens=limits))
-    researcher.sandbox_control.script(
-        _scripted(SEARCH_CALL),
-        _scripted(content=f"Lithium is mined in Ewoyaa [1.1] {PAGE.url} " + "and more " * 200),
-    )
-    acquired = await limited.acquire()
+    document = f"Lithium is mined in Ewoyaa [1.1] {PAGE.url} " + "and more " * 200
+    acquired = await limited.run([searching()], document=document)
     assert len(acquired.document) < 1000
     [note] = acquired.notes
     assert "token limit" in note

@@ -10,8 +10,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import func, select
 
-from services.researcher.acquisition import Acquired, acquire
-from services.researcher.query_context import QueryContext
+from services.researcher.acquisition import Acquired, QueryContext, acquire
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.tables import Agent, Source
@@ -20,8 +19,8 @@ from shared.events.models import Query
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import MAX_QUOTES, EvidenceInput, verify_quotes
 from shared.graph.provenance.sources import PASSAGES_KEY
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatRequest
-from shared.llm.phase_run import Model
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.urls import page_key
@@ -38,6 +37,7 @@ from tests.support.random_research import (
 )
 from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.surveys import EMPTY_SURVEY, NOW
+from tests.support.table_rows import change
 
 QUERY = Query(objective="What lithium costs in Ghana", reasoning="Unknown.", search_hints=[])
 _CITED = re.compile(r"\[(\d+\.\d+)\]")
@@ -49,7 +49,7 @@ async def research(
     """A query, which goes on after each kill where its lease left off."""
     lease, _ = await victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"), index=index)
     async with victim.database.connection() as connection:
-        agent = await agents.agent_query(victim.agent.id).answer(connection)
+        agent = await agents.agent_query(victim.agent.id).execute(connection)
     context = QueryContext(lease, agent, victim.scope, QUERY, EMPTY_SURVEY, NOW)
     within = timedelta(hours=1) if is_remembered else timedelta()
     memory = SearchMemory(victim.database, victim.agent.id, within)
@@ -119,7 +119,7 @@ async def test_every_number_gives_the_sentence_that_was_shown(
     victim = await make_victim(database)
     async with database.transaction() as session:
         agent = await session.get_one(Agent, victim.agent.id)
-        agent.barred_domains = [BARRED]
+        agent = await change(session, agent, barred_domains=[BARRED])
     real = create_model(sandbox_settings, database)
     first = first_seed()
     for index, seed in enumerate(range(first, first + (seed_count() or 12))):

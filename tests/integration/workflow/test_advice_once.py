@@ -65,7 +65,7 @@ async def restart_advise_step(database: Database, bus: Bus, number: int) -> None
         )
         step = (await session.scalars(select(Step).where(Step.kind == StepKind.ADVISE))).one()
         request = derived_events.iteration_step_event(
-            await steps.iteration_query(step).answer(session), step
+            await steps.iteration_query(step).execute(session), step
         )
     await bus.publish(request, resend=number)
 

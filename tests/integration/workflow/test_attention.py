@@ -8,7 +8,7 @@ from sqlalchemy import func, update
 
 from services.scheduler.scheduler import Ticker
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import Agent, InboxItem
 from shared.enums import StepKind, StepStatus
 from shared.workflow import attention, steps
@@ -79,6 +79,28 @@ async def test_a_plan_without_work_is_no_failure_of_an_agent_that_knows_somethin
 
 
 @pytest.mark.parametrize(
+    ("courses", "count"),
+    [
+        (["idle"] * 3, 3),
+        (["idle"] * 2, None),
+        (["idle", "wrote nothing", "idle"], 3),
+        (["idle", "no plan", "idle", "idle"], None),
+    ],
+)
+async def test_a_plan_without_work_is_no_result_while_news_or_requests_wait(
+    database: Database, agent: Agent, courses: list[str], count: int | None
+) -> None:
+    await make_node(database, agent)
+    await run_courses(database, agent, courses)
+    found = await find_attention(database, agent)
+    assert (None if found is None else found.iterations) == count
+    if found is not None:
+        assert "The last one planned nothing although 4 items wait." in found.reason
+        [notice] = await notices(database, agent)
+        assert "planned nothing although 4 items wait" in notice.summary
+
+
+@pytest.mark.parametrize(
     ("courses", "intervals"),
     [
         (["failed"], 1),
@@ -146,10 +168,10 @@ async def test_an_episode_has_one_notice_and_the_next_episode_another(
 
 
 async def record(database: Database, agent: Agent) -> None:
-    trip = RoundTrip()
-    trip.ask(attention.lock_agent(agent.id))
-    trip.ask(attention.record_end(agent.id, [KEY_ERROR]))
-    async with database.direct_transaction(trip) as transaction:
+    batch = Batch()
+    batch.add(attention.lock_agent(agent.id))
+    batch.add(attention.record_end(agent.id, [KEY_ERROR]))
+    async with database.begin(batch) as transaction:
         await transaction.connection.execute("commit")
 
 

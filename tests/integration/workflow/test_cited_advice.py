@@ -7,10 +7,10 @@ from uuid import UUID
 
 import pytest
 from sqlalchemy import ColumnElement, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.tables import Agent, Evidence, GraphEdge, GraphNode, Interaction, Source
+from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance import integrity
@@ -34,7 +34,9 @@ ROUNDS: Final = 2
 @pytest.fixture
 async def agent(database: Database, sandbox_settings: Settings) -> Agent:
     """An agent after its first iteration."""
-    created = await make_agent(database, mission="Watch battery makers and their lithium supply")
+    created = await make_agent(
+        database, mission="Watch Halden Energy, Kestrel Cells and their suppliers of lithium"
+    )
     async with running_services(sandbox_settings):
         await ended_iteration(database, created, 1)
     return created
@@ -73,6 +75,7 @@ async def test_all_nodes_and_edges_are_supported_by_pages(agent: Agent, database
             )
 
 
+@pytest.mark.slow
 async def test_every_unauthorized_change_of_the_graph_is_detected(
     agent: Agent, database: Database, seed: int, seeds_wanted: int | None
 ) -> None:
@@ -106,12 +109,10 @@ async def test_every_unauthorized_change_of_the_graph_is_detected(
         for mutation in [*MUTATIONS] * (seeds_wanted or ROUNDS):
             async with database.transaction() as session:
                 assert await breaks(session, scope) == [], "intact"
-                savepoint = await session.begin_nested()
                 await mutation(Chance(session, random, agent.id))
-                session.expunge_all()
                 mutation_counts[name_of(mutation)] += 1
                 detection_counts[name_of(mutation)] += bool(await breaks(session, scope))
-                await savepoint.rollback()
+                await session.rollback()
     assert detection_counts == mutation_counts
     print(
         f"{detection_counts.total()} of {mutation_counts.total()} mutations detected, of {len(mutation_counts)} kinds"
@@ -131,7 +132,7 @@ async def test_no_tool_call_of_the_sandbox_is_refused(agent: Agent, database: Da
 
 
 async def _assert_supported(
-    session: AsyncSession, condition: ColumnElement[bool], properties: Json
+    session: Transaction, condition: ColumnElement[bool], properties: Json
 ) -> list[UUID]:
     """Asserts that its quotes are in their pages and its properties follow from them; returns the ids of its evidence."""
     rows = (

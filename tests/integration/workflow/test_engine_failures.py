@@ -162,7 +162,8 @@ async def test_replicas_of_all_services_run_one_iteration_once(
     )
     agent = await make_agent(database)
     services = ("scheduler",) * 3 + ("aggregator",) * 2 + ("researcher",) * 2 + ("observer",)
-    async with running_services(sandbox_settings, services):
+    settings = sandbox_settings.model_copy(update={"model_tool_choice": "never"})
+    async with running_services(settings, services):
         iteration = await ended_iteration(database, agent, 1)
         for name in ("researcher", "aggregator"):
             await wait_until(partial(is_idle, bus, name), what=f"the {name} to be idle")

@@ -47,6 +47,7 @@ from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.refusing_provider import RefusingProvider
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
+from tests.support.table_rows import change, remove
 
 NAMES: Final = ("Ghana", "Togo", "Benin", "Mali")
 MAX_CALL_USD: Final = Decimal("0.02")
@@ -227,7 +228,7 @@ async def test_a_resumed_step_pays_for_nothing_again(check_case: CheckCase) -> N
     assert len(calls) == len(NAMES)
     async with check_case.database.transaction() as session:
         verdict = (await check_case.verdicts())[0]
-        await session.delete(await session.merge(verdict))
+        await remove(session, (verdict))
     assert await check_case.check() == {"unchecked": 1} | {verdict.verdict: 1}
     assert len(await check_case.verdicts()) == len(NAMES) - 1
     assert {(call.id, call.attempts) for call in await check_case.calls()} == {
@@ -291,7 +292,7 @@ async def test_the_budget_of_the_agent_stops_checks_and_suspends_nobody(
 ) -> None:
     agent_id = check_case.agent_graph.scope.agent_id
     async with check_case.database.transaction() as session:
-        (await session.get_one(Agent, agent_id)).budget_usd_per_day = Decimal("0.0001")
+        await session.update(Agent, agent_id, budget_usd_per_day=Decimal("0.0001"))
     result = await check_case.check()
     assert result["unchecked"] == len(NAMES)
     assert "budget" in result["stopped"]
@@ -345,6 +346,12 @@ async def test_a_model_that_refuses_one_quote_reads_the_others(check_case: Check
     assert provider.attempts == len(NAMES)
 
 
+async def test_a_filter_that_refuses_one_quote_lets_others_be_read(check_case: CheckCase) -> None:
+    provider = RefusingProvider(FailureKind.NO_ANSWER, refuses_content=True)
+    assert await check_case.check(provider=provider) == {"unchecked": len(NAMES)}
+    assert provider.attempts == len(NAMES)
+
+
 async def test_all_that_advice_rests_on_is_found(check_case: CheckCase) -> None:
     agent_graph = check_case.agent_graph
     scope = agent_graph.scope
@@ -395,8 +402,10 @@ async def test_an_iteration_checks_a_share_of_its_evidence(
     agent = await make_agent(database, mission="Watch battery makers and their lithium supply")
     async with database.transaction() as session:
         changed = await session.get_one(Agent, agent.id)
-        changed.entailment_usd_per_day, changed.entailment_share = Decimal(5 * is_on), 1.0
-        changed.budget_usd_per_day = None
+        changed = await change(
+            session, changed, entailment_usd_per_day=Decimal(5 * is_on), entailment_share=1.0
+        )
+        changed = await change(session, changed, budget_usd_per_day=None)
     async with running_services(sandbox_settings):
         await ended_iteration(database, agent, 1)
     async with database.transaction() as session:

@@ -21,7 +21,7 @@ from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.runtime.bus import Bus
 from shared.workflow import investigations, steps
-from shared.workflow.investigations import MissingData
+from shared.workflow.investigations import Answer, MissingData
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
@@ -65,11 +65,13 @@ class Loop:
                 missing_data = MissingData(objective, "It is lacking.", (objective,))
                 request_id = await investigations.create_request(
                     step.agent_id, self.iteration.id, step.id, missing_data
-                ).answer(session)
+                ).execute(session)
                 result.setdefault("requests", []).append(str(request_id))
             if step.kind == StepKind.QUERY and (result["nodes"] or result["edges"]):
                 ids = [UUID(request_id) for request_id in step.input["answers"]]
-                await investigations.mark_answered(step.agent_id, ids, by=step.id).answer(session)
+                await investigations.mark_answered(
+                    step.agent_id, dict.fromkeys(ids, Answer()), by=step.id
+                ).execute(session)
             ended_step = await steps.end(session, claim.lease, result)
             return (await derived_events.events_after_step(session, ended_step))[0]
 
@@ -127,7 +129,9 @@ async def test_what_an_earlier_iteration_has_settled_is_not_researched_again(
     request_id = investigations.request_id(insight.agent_id, "output of Togo in 2025")
     await loop.request(insight, "output of Togo in 2025")
     if outcome == "answered":
-        settle = investigations.mark_answered(insight.agent_id, [request_id], by=insight.id)
+        settle = investigations.mark_answered(
+            insight.agent_id, {request_id: Answer()}, by=insight.id
+        )
     else:
         settle = investigations.mark_not_found(insight.agent_id, {request_id: "No page has it."})
     await database.run(settle)

@@ -10,32 +10,25 @@ from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
 import pytest
-from pydantic import SecretStr
 from sqlalchemy import func, select
 
-from sandbox.settings import SandboxSettings
 from shared.agents import agents
 from shared.agents.contexts import hash_text, load_texts
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
-from shared.database.tables import Agent, Context, Interaction
+from shared.database.statements import Batch
+from shared.database.tables import Context, Interaction
 from shared.enums import Phase, StepKind
-from shared.graph import system_types
-from shared.graph.context import PinnedSurveys
+from shared.graph.context import PinnedSurveys, without_types
 from shared.graph.context import survey as survey_module
 from shared.llm.phase_run_store import load_requests
-from shared.runtime.settings import Settings
-from tests.support.factories import make_agent
 from tests.support.golden.golden_file import UPDATE_VARIABLE, compare_with_golden
+from tests.support.golden.golden_services import create_agent, running_services, settings_of
 from tests.support.golden.missions import MISSIONS, GoldenMission
 from tests.support.golden.recorded_services import (
-    RecordedServices,
     RecordedStep,
     Recording,
     fixed_clock,
-    recorded_services,
 )
-from tests.support.sandbox.server import running_sandbox
 
 ITERATIONS: Final = 2
 BETWEEN_ITERATIONS: Final = timedelta(days=30, hours=12)
@@ -73,49 +66,13 @@ async def test_requests_equal_the_golden_file_and_contexts_are_rebuilt(
     async with running_services(database, database_url, mission, tmp_path) as services:
         for number in range(ITERATIONS):
             clock = fixed_clock(first_at + number * BETWEEN_ITERATIONS)
-            monkeypatch.setattr(survey_module, "CLOCK", clock)
+            monkeypatch.setattr(survey_module, "agent_clock", clock)
             await services.run_iteration(agent)
         recording = services.recording
     assert {request.phase for request in recording.requests} == PHASES
     await check_sent_messages_are_stored(recording, database_url)
     await check_pinned_contexts(recording, database_url, settings_of(database_url).context_tokens)
     compare_with_golden(mission.name, recording.requests, updates=updates_golden_files)
-
-
-async def create_agent(database: Database, mission: GoldenMission) -> Agent:
-    """An agent with its system types, as configuration leaves it, so that the first survey writes nothing."""
-    agent = await make_agent(database, mission=mission.text)
-    async with database.transaction() as session:
-        row = await session.get_one(Agent, agent.id)
-        row.feedback_rounds = mission.feedback_rounds
-        await system_types.ensure_system_types(session, agent.id)
-    return agent
-
-
-@asynccontextmanager
-async def running_services(
-    database: Database, database_url: str, mission: GoldenMission, folder: Path
-) -> AsyncIterator[RecordedServices]:
-    """The services, with a sandbox that serves the mission's corpus."""
-    corpus = folder / "corpus"
-    mission.write_corpus(corpus)
-    async with running_sandbox(SandboxSettings(port=0, corpus=str(corpus))) as url:
-        settings = settings_of(database_url, url)
-        async with recorded_services(database, settings) as services:
-            yield services
-
-
-def settings_of(database_url: str, sandbox_url: str = "") -> Settings:
-    return Settings.model_validate(
-        {
-            "database_url": database_url,
-            "openai_api_key": SecretStr("sandbox"),
-            "openai_base_url": f"{sandbox_url}/v1",
-            "tavily_api_key": SecretStr("sandbox"),
-            "tavily_base_url": sandbox_url,
-            "model": "sandbox-reader",
-        }
-    )
 
 
 @asynccontextmanager
@@ -149,7 +106,8 @@ async def check_sent_messages_are_stored(recording: Recording, database_url: str
         system, user = request.messages
         assert system == {"role": "system", "content": run.system_prompt}
         assert restored[run.id]["messages"] == [user]
-        assert survey in user["content"]
+        is_search = run.phase == Phase.KNOWLEDGE_ACQUISITION
+        assert (without_types(survey) if is_search else survey) in user["content"]
         assert contexts[run.agent_id, run.context_sha256] == survey
         assert run.context_sha256 == hash_text(survey)
     assert depth, "no context was stored as a difference"
@@ -179,7 +137,7 @@ async def check_contexts_in_order(
                 connection,
                 recorded.scope,
                 recorded.step,
-                RoundTrip(),
+                Batch(),
                 token_budget=context_tokens,
             )
         assert survey.pinned_for is None, f"no context is pinned for {recorded.title}"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from services.observer.look_up import look_up
+from services.observer.handler import look_up
 from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import IterationStatus, Phase, StepKind

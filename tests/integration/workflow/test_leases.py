@@ -9,9 +9,9 @@ from sqlalchemy import func, text, update
 
 from shared.database.engine import Database
 from shared.database.tables import Step
+from shared.durations import LEASE_SECONDS
 from shared.workflow import leases, steps
 from shared.workflow.leases import (
-    LEASE_SECONDS,
     AlreadyEnded,
     Lease,
     LeaseLostError,
@@ -69,7 +69,7 @@ async def test_a_lapsed_lease_is_taken_over_and_its_old_holder_cannot_write(
         async with leases.leased_transaction(database, old):
             pass
     for write in (
-        leases.renewal(old).answer,
+        leases.renewal(old).execute,
         lambda session: steps.end(session, old, {}),
         lambda session: steps.fail(session, old, "x", attempts=1),
         lambda session: steps.release(session, old, "x", attempts=1, rest_seconds=0),
@@ -89,7 +89,7 @@ async def test_a_lapsed_lease_that_was_not_taken_over_can_be_renewed(database: D
     lease = await claim_lease(database, step)
     await lapse(database, step)
     async with database.transaction() as session:
-        await leases.renewal(lease).answer(session)
+        await leases.renewal(lease).execute(session)
     assert isinstance(await claim(database, step), Unavailable)
 
 

@@ -34,12 +34,13 @@ from tests.support.graph.history import read_journal
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.signing import new_signing_key
 from tests.support.stored_dead_letters import stream_payloads
+from tests.support.table_rows import change
 
 
 async def request_run(database: Database, agent: Agent) -> None:
     async with database.transaction() as session:
         row = await session.get_one(Agent, agent.id)
-        row.run_requested_at = await iterations.database_time(session)
+        row = await change(session, row, run_requested_at=await iterations.database_time(session))
 
 
 def assert_contexts_are_shared(steps: Sequence[Step], runs: Sequence[Interaction]) -> None:

@@ -17,10 +17,10 @@ async def test_investigation_requests_are_read_after_a_later_migration(database:
             iteration.id,
             started.observe.id,
             MissingData("Output of Togo", "It is lacking.", ("output",)),
-        ).answer(session)
+        ).execute(session)
     async with database.transaction() as session:
         await session.execute(text("alter table investigation_requests add column later integer"))
-        requests = await investigations.list_requests(iteration.id).answer(session)
+        requests = await investigations.list_requests(iteration.id).execute(session)
         await session.rollback()
     assert [(request.objective, request.search_hints) for request in requests] == [
         ("Output of Togo", ["output"])

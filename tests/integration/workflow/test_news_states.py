@@ -61,18 +61,17 @@ async def test_an_item_was_read_if_a_query_of_its_plan_has_read_its_page(
         ITEM, state=NewsState.PLANNED, plans=1, offers=1, planned_in=started.iteration.id
     )
     async with database.transaction() as session:
-        session.add(
-            Step(
-                id=UUID(int=2),
-                iteration_id=started.iteration.id,
-                agent_id=scope.agent_id,
-                kind=StepKind.QUERY,
-                index=0,
-                input={"objective": f"Read {URL}."},
-                status=status,
-                result=result,
-                ended_at=func.clock_timestamp(),
-            )
+        await session.insert(
+            Step,
+            id=UUID(int=2),
+            iteration_id=started.iteration.id,
+            agent_id=scope.agent_id,
+            kind=StepKind.QUERY,
+            index=0,
+            input={"objective": f"Read {URL}."},
+            status=status,
+            result=result,
+            ended_at=func.clock_timestamp(),
         )
     await database.run(store_query(scope, [], [planned]))
     assert await _waiting(database, scope) == [StoredItem(planned, was_read)]

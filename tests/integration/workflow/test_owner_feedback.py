@@ -26,19 +26,18 @@ async def test_feedback_is_shown_to_the_phases_that_plan_and_conclude(
 ) -> None:
     mission = await Mission.begin(database, Sandbox(sandbox), "feedback")
     async with database.transaction() as session:
-        session.add(
-            InboxItem(
-                id=uuid4(),
-                owner_id=mission.agent.owner_id,
-                agent_id=mission.agent.id,
-                kind=InboxKind.ADVICE,
-                title="BUY: Buy Orran",
-                summary="",
-                outcome=InboxOutcome.DISMISSED,
-                useful=False,
-                feedback=REASON,
-                answered_at=datetime(2026, 3, 2, tzinfo=UTC),
-            )
+        await session.insert(
+            InboxItem,
+            id=uuid4(),
+            owner_id=mission.agent.owner_id,
+            agent_id=mission.agent.id,
+            kind=InboxKind.ADVICE,
+            title="BUY: Buy Orran",
+            summary="",
+            outcome=InboxOutcome.DISMISSED,
+            useful=False,
+            feedback=REASON,
+            answered_at=datetime(2026, 3, 2, tzinfo=UTC),
         )
     async with running_services(sandbox_settings):
         await ended_iteration(database, mission.agent, 1)
@@ -64,19 +63,18 @@ async def test_only_answered_advice_is_feedback_the_newest_first(database: Datab
     ]
     async with database.transaction() as session:
         for title, kind, values, day in rows:
-            session.add(
-                InboxItem(
-                    id=uuid4(),
-                    owner_id=agent.owner_id,
-                    agent_id=agent.id,
-                    kind=kind,
-                    title=title,
-                    summary="",
-                    answered_at=datetime(2026, 3, day, tzinfo=UTC),
-                    **values,
-                )
+            await session.insert(
+                InboxItem,
+                id=uuid4(),
+                owner_id=agent.owner_id,
+                agent_id=agent.id,
+                kind=kind,
+                title=title,
+                summary="",
+                answered_at=datetime(2026, 3, day, tzinfo=UTC),
+                **values,
             )
     async with database.transaction() as session:
-        found = await feedback.list_feedback(agent.id).answer(session)
-        assert await feedback.list_feedback(uuid4()).answer(session) == []
+        found = await feedback.list_feedback(agent.id).execute(session)
+        assert await feedback.list_feedback(uuid4()).execute(session) == []
     assert [each.title for each in found] == ["new", "old"]

@@ -13,11 +13,12 @@ from shared.database.tables import InvestigationRequest, Iteration, Step
 from shared.enums import Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.workflow import investigations, iterations, steps
-from shared.workflow.investigations import MissingData
+from shared.workflow.investigations import Answer, MissingData
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import StartedIteration, make_agent, make_iteration
 from tests.support.lock_probe import has_lock_waiter
+from tests.support.table_rows import replaced
 from tests.support.waiting import wait_until
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": ["c"]}
@@ -36,7 +37,7 @@ async def _plan(database: Database, started: StartedIteration) -> tuple[Iteratio
     async with database.transaction() as session:
         await iterations.plan_steps(
             started.iteration, queries=[QUERY, QUERY], insights=[INSIGHT], plan=PLAN
-        ).answer(session)
+        ).execute(session)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
         return iteration, await steps.list_steps(session, iteration.id)
@@ -65,7 +66,7 @@ async def test_a_stored_plan_is_not_changed(database: Database, started: Started
     async with database.transaction() as session:
         await iterations.plan_steps(
             started.iteration, queries=[{**QUERY, "objective": "other"}], insights=[]
-        ).answer(session)
+        ).execute(session)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
         again = await steps.list_steps(session, iteration.id)
@@ -95,7 +96,7 @@ async def test_planned_queries_move_an_observed_iteration_to_research(
 ) -> None:
     async with database.transaction() as session:
         await session.execute(update(Iteration).values(stage=before))
-        await iterations.plan_steps(started.iteration, queries=queries, insights=[INSIGHT]).answer(
+        await iterations.plan_steps(started.iteration, queries=queries, insights=[INSIGHT]).execute(
             session
         )
     async with database.transaction() as session:
@@ -106,8 +107,7 @@ async def test_no_event_is_made_of_a_plan_deleted_with_its_agent(
     database: Database, started: StartedIteration
 ) -> None:
     await _plan(database, started)
-    observe = started.observe
-    observe.status = StepStatus.COMPLETED
+    observe = replaced(started.observe, status=StepStatus.COMPLETED)
     async with database.transaction() as session:
         await agents.delete_agent(session, observe.agent_id)
     async with database.transaction() as session:
@@ -131,7 +131,7 @@ async def test_an_agent_can_be_deleted_while_its_plan_is_written(
         )
         await iterations.plan_steps(
             started.iteration, queries=[QUERY], insights=[], plan=PLAN
-        ).answer(session)
+        ).execute(session)
         await steps.end(session, claim.lease, {})
     await deleting
     async with database.transaction() as session:
@@ -144,7 +144,7 @@ async def _make_requests(database: Database, started: StartedIteration, *objecti
             step = started.observe
             await investigations.create_request(
                 step.agent_id, started.iteration.id, step.id, MissingData(objective, "")
-            ).answer(session)
+            ).execute(session)
 
 
 async def _dropped_objectives(database: Database) -> set[str]:
@@ -156,7 +156,7 @@ async def _dropped_objectives(database: Database) -> set[str]:
 
 async def _drop_old(database: Database, started: StartedIteration, number: int) -> None:
     async with database.transaction() as session:
-        await investigations.drop_expired(started.iteration.agent_id, number).answer(session)
+        await investigations.drop_expired(started.iteration.agent_id, number).execute(session)
 
 
 async def test_only_old_requests_of_the_agent_are_dropped(
@@ -184,7 +184,9 @@ async def test_a_request_answered_concurrently_is_not_dropped(
         )
         assert request_id is not None
         step = started.observe
-        await investigations.mark_answered(step.agent_id, [request_id], by=step.id).answer(session)
+        await investigations.mark_answered(
+            step.agent_id, {request_id: Answer()}, by=step.id
+        ).execute(session)
         dropping = asyncio.create_task(_drop_old(database, started, AGE + 1))
         await wait_until(partial(has_lock_waiter, database), what="the drop to wait for the answer")
     await dropping

@@ -136,7 +136,7 @@ async def test_the_deadline_passes_if_the_returned_provider_brings_no_progress(
         await session.execute(update(Step).values(retry_at=None))
         claim = await claims.claim(session, spender.lease.step_id, "another")
         assert isinstance(claim, Claimed)
-        await steps.wait_ending(claim.lease).answer(session)
+        await steps.wait_ending(claim.lease).execute(session)
     iteration = await check_deadline(database, bus, spender)
     assert iteration.status == IterationStatus.FAILED
     await assert_lease_lost(database, claim.lease)

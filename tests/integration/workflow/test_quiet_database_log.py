@@ -17,12 +17,12 @@ from tests.support.factories import make_agent
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.waiting import wait_until
 
-AGENTS = 3
+AGENTS = 2
 
 
 @pytest.fixture
 def written(postgres: Postgres) -> Callable[[], str]:
-    """What the server writes to its log during the test; the tests of this process use it one after another."""
+    """Return lines that the server logs during the test; the tests of this process use it one after another."""
     if not isinstance(postgres, EmbeddedPostgres):
         pytest.skip("the log of a container is not a file")
     log, before = postgres.log, postgres.log.stat().st_size

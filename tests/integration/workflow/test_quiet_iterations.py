@@ -48,6 +48,7 @@ from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
+from tests.support import table_rows
 from tests.support.factories import make_agent
 from tests.support.retention.pruning import prune_after, publish_ends
 from tests.support.running_services import ended_iteration, running_services
@@ -57,17 +58,23 @@ from tests.support.stored_dead_letters import stream_payloads
 
 MAX_WORKING = 5
 """Iterations until an agent with a frozen corpus is quiet."""
-CHILE = """# Lithium in Chile
+CHILE = """# Chile: lithium
 
-Chile produced 44,000 tonnes of lithium in 2024. SQM is the largest producer of lithium in Chile.
+SQM mines lithium in Chile.
+
+Lithium production 2024: 44,000 tonnes
 """
-ARGENTINA = """# Lithium in Argentina
+ARGENTINA = """# Argentina: lithium
 
-Argentina produced 18,000 tonnes of lithium in 2024. Livent operates a lithium mine in Argentina.
+Livent mines lithium in Argentina.
+
+Lithium production 2024: 18,000 tonnes
 """
-BOLIVIA = """# Lithium in Bolivia
+BOLIVIA = """# Bolivia: lithium
 
-Bolivia produced 600 tonnes of lithium in 2024. YLB operates a lithium plant in Bolivia.
+YLB mines lithium in Bolivia.
+
+Lithium production 2024: 600 tonnes
 """
 CHILE_URL, BOLIVIA_URL = "https://corpus.local/chile.md", "https://corpus.local/bolivia.md"
 
@@ -169,8 +176,10 @@ async def watching(
     async with database.transaction() as session:
         await system_types.ensure_system_types(session, agent.id)
         stored = await session.get_one(Agent, agent.id)
-        stored.active = True
-        stored.corpus = add_corpus(registry, corpus, "anyone") if is_named else None
+        stored = await table_rows.change(session, stored, active=True)
+        stored = await table_rows.change(
+            session, stored, corpus=add_corpus(registry, corpus, "anyone") if is_named else None
+        )
     async with running_sandbox(
         SandboxSettings(port=0, corpus=str(own if is_named else corpus), registry=registry)
     ) as url:
@@ -282,16 +291,15 @@ async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:
 async def test_feedback_on_advice_is_a_reason_to_work(watcher: Watcher) -> None:
     await watcher.until_quiet()
     async with watcher.database.transaction() as session:
-        session.add(
-            InboxItem(
-                id=uuid4(),
-                owner_id=watcher.agent.owner_id,
-                agent_id=watcher.agent.id,
-                title="HOLD: Wait",
-                summary="",
-                useful=False,
-                answered_at=func.clock_timestamp(),
-            )
+        await session.insert(
+            InboxItem,
+            id=uuid4(),
+            owner_id=watcher.agent.owner_id,
+            agent_id=watcher.agent.id,
+            title="HOLD: Wait",
+            summary="",
+            useful=False,
+            answered_at=func.clock_timestamp(),
         )
     assert (await watcher.tick()).status != IterationStatus.QUIET
     assert WorkReason.OWNER_ACTED in (await watcher.observed())["reasons"]
@@ -332,19 +340,18 @@ async def test_a_horizon_wakes_the_agent_on_the_day_after_it(watcher: Watcher) -
     async with watcher.database.transaction() as session:
         now = await iterations.database_time(session)
         horizon = (now.astimezone(UTC) - timedelta(days=1)).date()
-        session.add(
-            GraphNode(
-                id=uuid4(),
-                agent_id=watcher.agent.id,
-                type=ANALYSIS_TYPE,
-                name="Prices rise",
-                properties={
-                    "type": "forecast",
-                    "summary": "They rise.",
-                    "content": "They rise.",
-                    "horizon": horizon.isoformat(),
-                },
-            )
+        await session.insert(
+            GraphNode,
+            id=uuid4(),
+            agent_id=watcher.agent.id,
+            type=ANALYSIS_TYPE,
+            name="Prices rise",
+            properties={
+                "type": "forecast",
+                "summary": "They rise.",
+                "content": "They rise.",
+                "horizon": horizon.isoformat(),
+            },
         )
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
     observed = await watcher.observed()
@@ -358,16 +365,15 @@ async def test_an_open_request_wakes_the_agent(watcher: Watcher) -> None:
         iteration = await session.scalar(
             select(Iteration.id).order_by(Iteration.number.desc()).limit(1)
         )
-        session.add(
-            InvestigationRequest(
-                id=uuid4(),
-                agent_id=watcher.agent.id,
-                iteration_id=iteration,
-                iteration_number=watcher.number,
-                objective="The price of lithium",
-                reasoning="It is missing",
-                search_hints=[],
-            )
+        await session.insert(
+            InvestigationRequest,
+            id=uuid4(),
+            agent_id=watcher.agent.id,
+            iteration_id=iteration,
+            iteration_number=watcher.number,
+            objective="The price of lithium",
+            reasoning="It is missing",
+            search_hints=[],
         )
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
     assert WorkReason.DATA_REQUESTED in (await watcher.observed())["reasons"]

@@ -57,11 +57,9 @@ class Past:
     async def _write(self, session: Any, scope: GraphScope, iteration: Iteration) -> None:
         key = {"agent_id": self.agent.id}
         values = {"description": "A country", "properties_schema": {}, "created_by": "test"}
-        session.add(GraphNodeType(**key, **values, name="Country"))
-        await session.flush()
+        await session.insert(GraphNodeType, **key, **values, name="Country")
         row = {"id": self.node_id, "type": "Country", "name": "Togo"}
-        session.add(GraphNode(**key, **row, properties={"growth_2024": 1}))
-        await session.flush()
+        await session.insert(GraphNode, **key, **row, properties={"growth_2024": 1})
         insight = {
             "observation": PAST_OBSERVATION,
             "relevant_node_ids": [],
@@ -71,7 +69,7 @@ class Past:
             iteration,
             queries=[{"objective": PAST_OBJECTIVE, "reasoning": "", "search_hints": []}],
             insights=[insight],
-        ).answer(session)
+        ).execute(session)
         results = {StepKind.QUERY: {"nodes": 1, "edges": 0}, StepKind.INSIGHT: {"analyses": []}}
         for kind, result in results.items():
             await session.execute(
@@ -193,6 +191,7 @@ async def test_old_results_and_changed_nodes_may_be_researched_again(
 async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
     sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:
+    objective = "Revenue of Halden Energy in 2025"
     async with past.database.transaction() as session:
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
         assert insight.iteration_id is not None
@@ -200,10 +199,10 @@ async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
             past.agent.id,
             insight.iteration_id,
             insight.id,
-            MissingData(PAST_OBJECTIVE, "It lacks."),
-        ).answer(session)
+            MissingData(objective, "It lacks."),
+        ).execute(session)
     unknown_id = str(past.agent.id)
-    _script(sandbox, past.plan(PAST_OBJECTIVE, answers=(f"[request:{request_id}]", unknown_id)))
+    _script(sandbox, past.plan(objective, answers=(f"[request:{request_id}]", unknown_id)))
     iteration = await past.observe(sandbox_settings)
     assert iteration.observer_plan is not None
     assert [planned["answers"] for planned in iteration.observer_plan["queries"]] == [
@@ -230,16 +229,17 @@ async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
 async def test_a_request_whose_document_says_what_is_missing_is_answered_in_part(
     sandbox_settings: Settings, sandbox: str, past: Past, form: str
 ) -> None:
-    """What the query wrote is its answer, and the sentence stands beside it."""
-    objective, said = "The lithium output of Togo in 2031", "the output of Togo in 2031"
+    """The nodes that the query wrote are its answer, shown with the sentence."""
+    objective, said = "The revenue of Halden in 2031", "the revenue of Halden in 2031"
     async with past.database.transaction() as session:
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
         assert insight.iteration_id is not None
         request_id = await investigations.create_request(
             past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "It lacks.")
-        ).answer(session)
+        ).execute(session)
     _script(sandbox, past.plan(objective, answers=(str(request_id),)))
-    for _ in range(2):  # The model does not search, so it is asked again after searches by code.
+    # The model makes no call, so it is asked once without demanding one, and again after searches by code.
+    for _ in range(3):
         script = {"phase": Phase.KNOWLEDGE_ACQUISITION, "content": form.format(said)}
         Sandbox(sandbox).script(script)
     iteration = await past.observe(sandbox_settings)
@@ -252,7 +252,94 @@ async def test_a_request_whose_document_says_what_is_missing_is_answered_in_part
     assert query.result is not None
     assert (request.state, request.not_found) == (RequestState.ANSWERED, said)
     assert (request.answered_by, query.result["not_found"]) == (query.id, [said])
-    assert len((request.answered_with or {})["nodes"]) == query.result["nodes"] > 0
+    answer = (request.answered_with or {})["nodes"]
+    assert 0 < len(answer) < query.result["nodes"], "only what bears on it"
+
+
+@pytest.mark.parametrize(
+    ("statements", "states"),
+    [
+        ((), ("answered", "answered")),
+        (("the revenue of Halden in 2031",), ("not_found", "answered")),
+        (("the revenue of Kestrel in 2031",), ("answered", "not_found")),
+        (
+            ("the revenue of Halden in 2031", "the revenue of Kestrel in 2031"),
+            ("answered", "answered"),
+        ),
+        (("the revenue in 2031",), ("answered", "answered")),
+    ],
+)
+async def test_a_query_for_several_requests_answers_those_that_it_does_not_lack(
+    sandbox_settings: Settings,
+    sandbox: str,
+    past: Past,
+    statements: tuple[str, ...],
+    states: tuple[str, str],
+) -> None:
+    ids = []
+    async with past.database.transaction() as session:
+        insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
+        assert insight.iteration_id is not None
+        for maker in ("Halden", "Kestrel"):
+            missing = MissingData(f"The revenue of {maker} in 2031", "It lacks.")
+            ids.append(
+                await investigations.create_request(
+                    past.agent.id, insight.iteration_id, insight.id, missing
+                ).execute(session)
+            )
+    _script(
+        sandbox, past.plan("Revenue of Halden and Kestrel in 2031", answers=tuple(map(str, ids)))
+    )
+    document = "\n".join(f"Not found: {each}" for each in statements) or "Lithium is mined."
+    # The model makes no call, so it is asked once without demanding one, and again after searches by code.
+    for _ in range(3):
+        Sandbox(sandbox).script({"phase": Phase.KNOWLEDGE_ACQUISITION, "content": document})
+    iteration = await past.observe(sandbox_settings)
+    async with past.database.transaction() as session:
+        requests = [await session.get_one(InvestigationRequest, each) for each in ids]
+        query = await session.scalar(
+            select(Step).where(Step.kind == StepKind.QUERY, Step.iteration_id == iteration.id)
+        )
+    assert query is not None
+    assert query.result is not None
+    assert query.result["nodes"] > 0
+    assert tuple(request.state for request in requests) == states
+    unanswered = [
+        str(each) for each, state in zip(ids, states, strict=True) if state == "not_found"
+    ]
+    assert query.result.get("unanswered", []) == unanswered
+    assert {request.answered_by for request in requests if request.state == "answered"} == {
+        query.id
+    }
+
+
+async def test_a_request_that_nothing_written_bears_on_stays_open(
+    sandbox_settings: Settings, sandbox: str, past: Past
+) -> None:
+    ids = []
+    async with past.database.transaction() as session:
+        insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
+        assert insight.iteration_id is not None
+        for objective in ("The revenue of Halden", "Welders of the shipyard in Gdynia"):
+            missing = MissingData(objective, "It lacks.")
+            query = investigations.create_request(
+                past.agent.id, insight.iteration_id, insight.id, missing
+            )
+            ids.append(await query.execute(session))
+    _script(
+        sandbox, past.plan("Revenue of Halden and Kestrel in 2031", answers=tuple(map(str, ids)))
+    )
+    iteration = await past.observe(sandbox_settings)
+    async with past.database.transaction() as session:
+        requests = [await session.get_one(InvestigationRequest, each) for each in ids]
+        query_step = await session.scalar(
+            select(Step).where(Step.kind == StepKind.QUERY, Step.iteration_id == iteration.id)
+        )
+    assert query_step is not None
+    assert query_step.result is not None
+    assert query_step.result["nodes"] > 0
+    assert [request.state for request in requests] == [RequestState.ANSWERED, RequestState.OPEN]
+    assert query_step.result["unanswered"] == [str(ids[1])]
 
 
 async def test_an_expired_request_is_dropped(
@@ -264,15 +351,15 @@ async def test_an_expired_request_is_dropped(
         for objective in ("old", "young"):
             await investigations.create_request(
                 past.agent.id, insight.iteration_id, insight.id, MissingData(objective, "")
-            ).answer(session)
+            ).execute(session)
         statement = update(InvestigationRequest).where(InvestigationRequest.objective == "old")
         await session.execute(statement.values(iteration_number=-8))
-        open_requests = await investigations.list_open_requests(past.agent.id).answer(session)
+        open_requests = await investigations.list_open_requests(past.agent.id).execute(session)
     assert {request.objective for request in open_requests} == {"old", "young"}
     _script(sandbox, past.plan())
     await past.observe(sandbox_settings)
     async with past.database.transaction() as session:
         requests = list(await session.scalars(select(InvestigationRequest)))
-        open_requests = await investigations.list_open_requests(past.agent.id).answer(session)
+        open_requests = await investigations.list_open_requests(past.agent.id).execute(session)
     dropped = {request.objective for request in requests if request.dropped_at is not None}
     assert (dropped, {request.objective for request in open_requests}) == ({"old"}, {"young"})

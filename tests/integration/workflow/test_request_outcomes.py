@@ -8,12 +8,13 @@ import pytest
 from sqlalchemy import func, select, text, update
 
 from shared.database.engine import Database
-from shared.database.pipelined import BoundStatement, run_together
+from shared.database.pipelined import BoundStatement
 from shared.database.tables import Agent, GraphNode, GraphNodeType, InvestigationRequest
 from shared.enums import RequestState
 from shared.workflow import investigations
-from shared.workflow.investigations import MissingData, Requested
+from shared.workflow.investigations import Answer, MissingData, Requested
 from tests.support.factories import StartedIteration, make_agent, make_iteration
+from tests.support.table_rows import add
 
 OBJECTIVE = "The copper output of Peru in 2025"
 EQUAL = [
@@ -64,9 +65,8 @@ class Requests:
     ) -> None:
         query = investigations.mark_answered(
             self.agent_id,
-            [request],
+            {request: Answer(nodes)},
             by=self.started.observe.id,
-            nodes=nodes,
             not_found={request: not_found} if not_found else {},
         )
         await self.database.run(query)
@@ -89,9 +89,8 @@ class Requests:
         async with self.database.transaction() as session:
             for name in names:
                 values = {"description": "A type", "properties_schema": {}, "created_by": "test"}
-                session.add(GraphNodeType(agent_id=self.agent_id, name=name, **values))
-            await session.flush()
-            session.add_all(nodes)
+                await session.insert(GraphNodeType, agent_id=self.agent_id, name=name, **values)
+            await add(session, *nodes)
         return [node.id for node in nodes]
 
     async def delete_node(self, node_id: UUID) -> None:
@@ -124,6 +123,39 @@ async def test_equal_requests_are_one(requests: Requests) -> None:
     for objective in OTHER:
         assert (await requests.make(objective)).id != first.id
     assert await requests.shown() == ([*reversed(OTHER), OBJECTIVE], [])
+
+
+@pytest.mark.parametrize("has_own_id", [False, True])
+async def test_equal_requests_of_an_older_version_become_one(
+    requests: Requests, *, has_own_id: bool
+) -> None:
+    """It stored each request, with an id of its own."""
+    stored = {(await requests.make(objective)).id for objective in OTHER}
+    old = [uuid4() for _ in EQUAL]
+    async with requests.database.transaction() as session:
+        for request_id, objective in zip(old, EQUAL, strict=True):
+            await session.insert(
+                InvestigationRequest,
+                id=request_id,
+                agent_id=requests.agent_id,
+                iteration_id=requests.started.iteration.id,
+                iteration_number=1,
+                step_id=requests.started.observe.id,
+                objective=objective,
+                reasoning="It lacks.",
+                search_hints=[],
+            )
+    kept = {(await requests.make()).id} if has_own_id else set(old)
+    open_requests = await requests.database.run(
+        investigations.list_open_requests(requests.agent_id)
+    )
+    assert len(open_requests) == 1 + len(OTHER)
+    assert len((await requests.shown())[0]) == 1 + len(OTHER)
+    repetitions = [each for request in open_requests for each in request.repeated_by]
+    await requests.database.run(investigations.drop_expired(requests.agent_id, 1, repetitions))
+    left = {each.id for each in await requests.stored() if each.state == RequestState.OPEN}
+    assert len(left - stored) == 1
+    assert left - stored <= kept
 
 
 async def test_an_answered_request_names_what_was_written_and_stays_answered(
@@ -229,10 +261,10 @@ async def test_requests_of_an_iteration_are_found_without_reading_those_of_other
             """,
             (requests.agent_id,),
         )
-        await run_together(connection, [fill])
-        await run_together(connection, [BoundStatement(b"analyze investigation_requests", ())])
+        await connection.run_together([fill])
+        await connection.run_together([BoundStatement(b"analyze investigation_requests", ())])
         sql, values = query.statement.bind(query.params)
-        (plan,) = await run_together(connection, [BoundStatement(b"explain " + sql, values)])
+        (plan,) = await connection.run_together([BoundStatement(b"explain " + sql, values)])
     assert "Seq Scan on investigation_requests" not in "\n".join(row[0] for row in plan.tuples())
 
 

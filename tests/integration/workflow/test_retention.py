@@ -9,14 +9,14 @@ import psycopg
 import pytest
 from sqlalchemy import func, select, text, update
 
-from services.api.queries import iterations as iteration_queries
-from services.api.queries import transcripts
+from services.api.resources.iterations import model as iteration_queries
+from services.api.resources.iterations import transcripts
 from services.observer.history import ask_history
 from services.scheduler import pruning_sql
 from services.scheduler.pruner import Pruner
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import (
     Agent,
     Call,
@@ -42,8 +42,10 @@ from shared.enums import (
 from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
+from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import IterationRow
 from shared.workflow.retention import RetentionPolicy
+from tests.support.api.access import agent_access, owner_access
 from tests.support.factories import make_agent, make_iteration
 from tests.support.retention.history import History, texts_of
 from tests.support.retention.pruning import (
@@ -55,6 +57,7 @@ from tests.support.retention.pruning import (
     read_sums,
 )
 from tests.support.running_services import ended_iteration, running_services
+from tests.support.table_rows import change
 
 KNOWLEDGE = ("graph_nodes", "graph_edges", "graph_names", "evidence", "citations")
 
@@ -70,7 +73,9 @@ class Working:
     async def iterate(self, number: int) -> Iteration:
         async with self.database.transaction() as session:
             row = await session.get_one(Agent, self.agent.id)
-            row.run_requested_at = await iterations.database_time(session)
+            row = await change(
+                session, row, run_requested_at=await iterations.database_time(session)
+            )
         async with running_services(self.settings):
             iteration = await ended_iteration(self.database, self.agent, number)
         await publish_ends(self.database)
@@ -114,16 +119,19 @@ async def test_iterations_without_texts_can_be_read(working: Working) -> None:
     database, agent = working.database, working.agent
     await prune_after(database, 31, RetentionKind.TRANSCRIPTS, RetentionKind.CONTEXTS)
     async with database.snapshot() as session:
-        details = await iteration_queries.find_by_number(session, agent.owner_id, agent.id, 1)
-        trace = await iteration_queries.find_trace(session, agent.owner_id, agent.id, 1)
-        assert details is not None
-        assert trace is not None
+        details = await iteration_queries.get_by_number(
+            agent_access(session, agent.owner_id, agent.id), 1
+        )
+        trace = await iteration_queries.get_trace(
+            agent_access(session, agent.owner_id, agent.id), 1
+        )
         assert details.transcripts_deleted_at is not None
         assert {run.system_prompt for run in details.interactions} == {""}
         assert len(trace.calls) == details.calls.llm_calls + details.calls.search_calls
         for run in trace.runs:
-            run_details = await transcripts.find_phase_run(session, agent.owner_id, run.id)
-            assert run_details is not None
+            run_details = await transcripts.find_phase_run(
+                owner_access(session, agent.owner_id), run.id
+            )
             assert run_details.request == {}
 
 
@@ -166,10 +174,11 @@ async def texts_of_analyses(database: Database, agent: Agent, iteration_id: UUID
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, iteration_id)
         row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
-        trip = RoundTrip()
-        load = ask_history(trip, scope)
-        await trip.make(session)
-        texts = {each.text for each in (await load(session, row)).analyses}
+        batch = Batch()
+        load = ask_history(batch, scope)
+        clock = AgentClock(iteration.started_at)
+        await batch.execute(session)
+        texts = {each.text for each in (await load(session, row, clock)).analyses}
     assert texts
     return texts
 
@@ -331,16 +340,15 @@ async def test_decided_news_is_deleted_with_iterations(history: History) -> None
     ages = {"old": timedelta(days=40), "new": timedelta(days=5), "open": None}
     async with history.database.transaction() as session:
         for name, age in ages.items():
-            session.add(
-                NewsItem(
-                    id=uuid4(),
-                    agent_id=history.agent.id,
-                    kind=NewsKind.DOCUMENT,
-                    url=f"https://example.org/{name}",
-                    state=NewsState.OPEN if age is None else NewsState.SKIPPED,
-                    found_at=now - timedelta(days=50),
-                    decided_at=None if age is None else now - age,
-                )
+            await session.insert(
+                NewsItem,
+                id=uuid4(),
+                agent_id=history.agent.id,
+                kind=NewsKind.DOCUMENT,
+                url=f"https://example.org/{name}",
+                state=NewsState.OPEN if age is None else NewsState.SKIPPED,
+                found_at=now - timedelta(days=50),
+                decided_at=None if age is None else now - age,
             )
     await history.pass_days(40)
     await pruner(history.database).prune(RetentionKind.ITERATIONS)

@@ -38,6 +38,7 @@ from tests.support.graph.verification import breaks
 from tests.support.graph.walking import Walk
 from tests.support.retention.history import History
 from tests.support.retention.pruning import find_faults, prune_after, pruner, read_sums
+from tests.support.table_rows import add
 
 
 @pytest.fixture
@@ -237,8 +238,7 @@ async def test_rows_that_another_transaction_writes_are_left_for_the_next_pass(
     agent = history.agent
     async with history.database.transaction() as session:
         for _ in range(3):
-            session.add(notice(agent))
-        await session.flush()
+            await add(session, notice(agent))
         await session.execute(
             text(
                 "update inbox_items set dispatched_at = now(), created_at = now() - interval '90 days'"
@@ -269,8 +269,7 @@ def notice(agent: Agent) -> InboxItem:
 async def test_a_notice_of_this_month_is_kept(history: History) -> None:
     """Its row prevents a second one of the same month's budget."""
     async with history.database.transaction() as session:
-        session.add(notice(history.agent))
-        await session.flush()
+        await add(session, notice(history.agent))
         await session.execute(
             text(
                 "update inbox_items set dispatched_at = now(), created_at = now() - interval '29 days'"
@@ -299,6 +298,7 @@ async def test_a_property_without_a_value_keeps_no_page(database: Database) -> N
     assert pruned[RetentionKind.PAGES] == pages
 
 
+@pytest.mark.slow
 async def test_pruning_beside_verification_export_work_and_deletion(
     database: Database, seed: int
 ) -> None:

@@ -143,6 +143,25 @@ async def test_each_kind_is_measured(history: History, kind: RetentionKind) -> N
     assert (oldest is not None) == (size > 0)
 
 
+MAKE_NEWS = """
+insert into news_items (id, agent_id, kind, url, title, state, found_at, decided_at)
+select gen_random_uuid(), id, 'page', 'https://example.org/' || n, repeat('x', 100),
+  case when decided then 'read' else 'open' end, now(), case when decided then now() end
+from agents, generate_series(1, 100) as n, unnest(array[true, false]) as decided
+"""
+
+
+async def test_decided_news_counts_among_iterations(history: History) -> None:
+    """The others are not deleted with them."""
+    before = {kind: await measure(history.database, kind) for kind in RetentionKind}
+    async with history.database.transaction() as session:
+        await session.execute(text(MAKE_NEWS))
+    grown = {kind: await measure(history.database, kind) - before[kind] for kind in RetentionKind}
+    news = grown.pop(RetentionKind.ITERATIONS)
+    assert 100 * 200 < news < 100 * 400
+    assert set(grown.values()) == {0}
+
+
 async def test_a_large_table_is_sampled(database: Database) -> None:
     """Of rows of the same size, a part of the blocks shows the size of all."""
     params = {"kind": RetentionKind.DEAD_LETTERS}

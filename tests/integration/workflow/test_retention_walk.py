@@ -19,11 +19,12 @@ from shared.graph.retraction.retractions import NoSuchSourceError
 from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
 from tests.support.graph.walking import Walk
+from tests.support.marks import slow
 from tests.support.retention.history import History, texts_of
 from tests.support.retention.pruning import Sums, find_faults, prune_after, read_sums
 from tests.support.seeds import repeatable
 
-STEPS: Final = [40, pytest.param(400, marks=pytest.mark.slow)]
+STEPS: Final = [40, *slow(400)]
 BARELY_SUPPORTED: Final = "rests only on retracted pages"
 MAX_DAYS: Final = 25
 """Less than the age limit, so that some rows outlive several steps."""
@@ -168,7 +169,7 @@ async def begin_walk(agent_graph: AgentGraph, chance: Random) -> RetentionWalk:
 
 
 @pytest.mark.parametrize("steps", STEPS)
-@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("number", [0, *slow(1)])
 async def test_nothing_that_is_needed_is_pruned(
     database: Database, seed: int, number: int, steps: int
 ) -> None:
@@ -183,7 +184,7 @@ async def test_nothing_that_is_needed_is_pruned(
             raise
 
 
-@pytest.mark.parametrize("steps", [15, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [8, *slow(150)])
 async def test_pruning_disturbs_no_work_beside_it(
     database: Database, seed: int, steps: int
 ) -> None:

@@ -13,12 +13,12 @@ from services.scheduler.dead_letter_retries import Retrier
 from shared import derived_events
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Interaction, Iteration, Step
-from shared.enums import IterationStatus, StepKind, StepStatus
+from shared.enums import IterationStatus, StepStatus
 from shared.errors import PermanentError, TransientError
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.runtime.step_runner import StepResult, step_consumer
+from shared.runtime.step_runner import StepResult
 from shared.workflow import leases
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import AlreadyEnded
@@ -34,7 +34,7 @@ from tests.support.failing_steps import (
 )
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
-from tests.support.steps import reload_step, running_service, status_is
+from tests.support.steps import observer, reload_step, running_service, status_is
 from tests.support.stored_dead_letters import (
     list_letters,
     request_retry,
@@ -202,13 +202,7 @@ async def test_an_observe_step_is_not_retried_and_the_error_says_what_to_do(
 ) -> None:
     started = await make_iteration(database, await make_agent(database))
     await bus.publish(derived_events.iteration_step_event(started.iteration, started.observe))
-    consumer = step_consumer(
-        "observer",
-        settings,
-        Database(settings.database_url, name="o"),
-        {StepKind.OBSERVE: fail_permanently},
-        concurrency=1,
-    )
+    consumer = observer(settings, fail_permanently)
     async with running_service(consumer), running_services(settings, ["aggregator"]):
         await ended_iteration(database, await _agent_of(database, started.iteration), 1)
     dead_letter = await wait_for_letter(api)

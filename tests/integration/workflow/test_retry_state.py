@@ -104,7 +104,7 @@ async def test_a_failure_before_the_dead_letter_is_deleted_is_not_lost(
         await dead_letters.delete_republished(
             session, dead_letter.id, dead_letter.retry_requested_at
         )
-        assert await dead_letters.list_retry_requests(10).answer(session) == []
+        assert await dead_letters.list_retry_requests(10).execute(session) == []
     (row,) = await rows(database)
     assert (row.code, row.error, row.attempts) == ("another", "failed again", 7)
 

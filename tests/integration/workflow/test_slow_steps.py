@@ -86,7 +86,9 @@ async def test_steps_in_a_long_queue_are_republished_a_few_times_and_run_once(
     sandbox_control.faults({"kind": "latency", "latency_seconds": 0.15, "always": True})
     agent = await make_agent(database)
     settings_by_service = dict.fromkeys(BUILDERS, impatient)
-    settings_by_service["researcher"] = impatient.model_copy(update={"concurrency": 1})
+    settings_by_service["researcher"] = impatient.model_copy(
+        update={"concurrency": 1, "model_tool_choice": "never"}
+    )
     async with running_services(settings_by_service):
         iteration = await ended_iteration(database, agent, 1)
     assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])

@@ -30,7 +30,7 @@ async def test_a_step_is_found_by_its_id(database: Database, ended_steps: int) -
     iteration = started.iteration
     async with database.transaction() as session:
         planning = iterations.plan_steps(iteration, queries=[QUERY] * ended_steps, insights=[])
-        await planning.answer(session)
+        await planning.execute(session)
         await session.execute(text("update steps set status = 'completed' where kind = 'query'"))
         await session.execute(text("analyze steps, iterations, agents"))
     lease = Lease(started.observe.id, iteration.id, agent.id, agent.owner_id, 1, "worker", 10.0)
@@ -38,13 +38,13 @@ async def test_a_step_is_found_by_its_id(database: Database, ended_steps: int) -
         *[getattr(iteration, name) for name in iterations.IterationRow._fields]
     )
     queries: dict[str, BoundQuery[Any]] = {
-        "look": leases.look(lease.step_id, "worker"),
+        "load": leases.load(lease.step_id, "worker"),
         "claim": leases.claim(lease, datetime.now(UTC)),
         "fence": leases.fence(lease),
         "renewal": leases.renewal(lease),
         "end": steps.ending(lease, {}),
         "end of a wait": steps.wait_ending(lease),
-        "look of the join": iterations.look(iteration.id, lease.step_id),
+        "load for the join": iterations.load_for_join(iteration.id, lease.step_id),
         "transition": iterations.move(seen, seen, StepChanges()),
     }
     for name, query in queries.items():

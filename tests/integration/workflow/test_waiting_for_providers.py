@@ -23,9 +23,9 @@ from shared.events.topology import STREAM
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import RefusedAloneError
 from shared.llm.provider import ChatProvider
-from shared.runtime import consumer as delivery_module
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
+from shared.runtime.middlewares import retry
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
 from shared.workflow import steps
@@ -69,8 +69,8 @@ async def complete_step(lease: Lease, step: StepRow) -> StepResult:
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shortens the pauses of hours to milliseconds."""
     monkeypatch.setattr(work_module, "PAUSES", Pauses(0.005, 0.02))
-    monkeypatch.setattr(delivery_module, "MIN_DELAY_SECONDS", 0.005)
-    monkeypatch.setattr(delivery_module, "MAX_DELAY_WHILE_UNAVAILABLE_SECONDS", 0.01)
+    monkeypatch.setattr(retry, "MIN_DELAY_SECONDS", 0.005)
+    monkeypatch.setattr(retry, "MAX_DELAY_WHILE_UNAVAILABLE_SECONDS", 0.01)
 
 
 @pytest.mark.usefixtures("short_pauses")
@@ -132,7 +132,7 @@ async def _start_waiting_earlier(database: Database, lease: Lease, seconds: floa
     async with database.transaction() as session:
         statement = update(Step).where(Step.id == lease.step_id)
         await session.execute(statement.values(waiting_since=since))
-        return await session.get_one(Step, lease.step_id, populate_existing=True)
+        return await session.get_one(Step, lease.step_id)
 
 
 async def test_jitter_only_shortens_pauses(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from itertools import product
 from typing import Any
 from uuid import uuid4
 
@@ -14,6 +15,7 @@ from shared.accounts.secrets import hash_secret, new_token
 from shared.database.tables import ApiToken, User
 from shared.enums import AccessScope
 from tests.support.api.clients import assert_problem
+from tests.support.attack_mode import in_full
 from tests.support.attacks.attack_setup import READ_WRITE, AttackSetup, client_from_new_address
 from tests.support.attacks.routes import (
     OPEN,
@@ -26,7 +28,6 @@ from tests.support.attacks.routes import (
     openapi_document,
 )
 
-EVERY_ROUTE = pytest.mark.parametrize("route", guarded_routes(), ids=str)
 ALL = "all of them"
 WITH_IDS = [
     (route, parameter)
@@ -41,6 +42,8 @@ READABLE = [
 ]
 UNKNOWN_VALUES = {"number": str(2**31 - 1), "phase": "observer"}
 """Unknown values of the parameters that are not ids."""
+SHORT_STEP = 10
+"""The short form tries one in this many combinations of a bad token and a route; it is prime to the number of tokens."""
 RESPONSE_SECONDS = 20.0
 """If a stream is open by mistake, the test must fail instead of waiting forever."""
 
@@ -72,46 +75,46 @@ def test_exactly_the_listed_routes_are_open() -> None:
         assert any(path.startswith(prefix) for path in paths)
 
 
-@EVERY_ROUTE
 async def test_guarded_routes_refuse_requests_without_a_credential(
-    attack_setup: AttackSetup, route: Route
+    attack_setup: AttackSetup, subtests: pytest.Subtests
 ) -> None:
     before = await attack_setup.state()
-    for values in (
-        attack_setup.victim.values,
-        dict.fromkeys(attack_setup.victim.values, str(uuid4())),
-    ):
-        answer = await send(attack_setup, route, values)
-        assert_problem(answer, 401, "credential")
-        assert answer.headers["www-authenticate"] == 'Bearer realm="vigil"'
+    for route in guarded_routes():
+        for values in (
+            attack_setup.victim.values,
+            dict.fromkeys(attack_setup.victim.values, str(uuid4())),
+        ):
+            with subtests.test(str(route)):
+                answer = await send(attack_setup, route, values)
+                assert_problem(answer, 401, "credential")
+                assert answer.headers["www-authenticate"] == 'Bearer realm="vigil"'
     assert await attack_setup.state() == before
 
 
-@pytest.mark.parametrize(
-    "method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X"]
-)
-@pytest.mark.parametrize(
-    "path", ["/", "/api/v1", "/api/v1/nothing", "/metrics", "/docs", "/api/v2/agents"]
-)
 async def test_unknown_routes_also_require_a_credential(
-    attack_setup: AttackSetup, method: str, path: str
+    attack_setup: AttackSetup, subtests: pytest.Subtests
 ) -> None:
-    async with client_from_new_address(attack_setup.app) as client:
-        answer = await client.request(method, f"http://127.0.0.1{path}")
-    assert answer.status_code == 401
+    methods = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "X")
+    paths = ("/", "/api/v1", "/api/v1/nothing", "/metrics", "/docs", "/api/v2/agents")
+    for method, path in product(methods, paths):
+        with subtests.test(f"{method} {path}"):
+            async with client_from_new_address(attack_setup.app) as client:
+                answer = await client.request(method, f"http://127.0.0.1{path}")
+            assert answer.status_code == 401
 
 
-@pytest.mark.parametrize(("method", "path"), OPEN)
 async def test_open_routes_disclose_nothing(
-    attack_setup: AttackSetup, method: str, path: str
+    attack_setup: AttackSetup, subtests: pytest.Subtests
 ) -> None:
-    async with client_from_new_address(attack_setup.app) as client:
-        url = f"http://127.0.0.1{path}?secret={'x' * 43}"
-        answer = await client.request(method, url, json={"user": attack_setup.victim.name})
-    assert answer.status_code < 500
-    for private in ("Lithium", "postgres", *attack_setup.victim.private):
-        assert private not in answer.text
-    assert len(answer.text) < 600
+    for method, path in OPEN:
+        with subtests.test(f"{method} {path}"):
+            async with client_from_new_address(attack_setup.app) as client:
+                url = f"http://127.0.0.1{path}?secret={'x' * 43}"
+                answer = await client.request(method, url, json={"user": attack_setup.victim.name})
+            assert answer.status_code < 500
+            for private in ("Lithium", "postgres", *attack_setup.victim.private):
+                assert private not in answer.text
+            assert len(answer.text) < 600
 
 
 def altered_tokens(token: str) -> dict[str, str]:
@@ -137,14 +140,21 @@ def altered_tokens(token: str) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("kind", altered_tokens("vgl_"))
-async def test_an_altered_token_is_refused(attack_setup: AttackSetup, kind: str) -> None:
-    header = altered_tokens(attack_setup.victim.token)[kind].encode("latin-1")
-    for route in guarded_routes():
-        answer = await send(attack_setup, route, attack_setup.victim.values, authorization=header)
-        assert_problem(answer, 401)
-        assert 'error="invalid_token"' in answer.headers["www-authenticate"]
-        assert attack_setup.victim.token[4:] not in answer.text
+async def test_an_altered_token_is_refused(
+    attack_setup: AttackSetup, subtests: pytest.Subtests
+) -> None:
+    """In the short form each token is tried at some of the routes, and each route with some of the tokens."""
+    headers = altered_tokens(attack_setup.victim.token)
+    for number, (route, kind) in enumerate(product(guarded_routes(), headers)):
+        if in_full() or number % SHORT_STEP == 0:
+            with subtests.test(f"{route}: {kind}"):
+                header = headers[kind].encode("latin-1")
+                answer = await send(
+                    attack_setup, route, attack_setup.victim.values, authorization=header
+                )
+                assert_problem(answer, 401)
+                assert 'error="invalid_token"' in answer.headers["www-authenticate"]
+                assert attack_setup.victim.token[4:] not in answer.text
 
 
 @pytest.mark.parametrize("kind", ["revoked", "expired", "disabled", "removed", "session"])
@@ -157,7 +167,7 @@ async def test_an_invalidated_token_is_refused(attack_setup: AttackSetup, kind: 
         await _invalidate(attack_setup, kind, user)
         if kind == "session":
             bearer = {"authorization": f"Bearer vgl_{attack_setup.victim.session}"}
-        for route in guarded_routes():
+        for route in guarded_routes()[:: 1 if in_full() else SHORT_STEP]:
             answer = await send(attack_setup, route, attack_setup.victim.values, **bearer)
             assert_problem(answer, 401)
         if kind != "session":
@@ -188,54 +198,62 @@ async def test_a_token_is_accepted_only_in_its_header(attack_setup: AttackSetup)
         assert_problem(answer, 401)
 
 
-@pytest.mark.parametrize(("route", "parameter"), WITH_IDS, ids=str)
 async def test_ids_of_other_users_are_not_found(
-    attack_setup: AttackSetup, route: Route, parameter: str
+    attack_setup: AttackSetup, subtests: pytest.Subtests
 ) -> None:
     """All ids are the attacker's own except one, or all are the victim's."""
-    changed = route.parameters if parameter == ALL else [parameter]
-    own, others = (
-        attack_setup.attacker.values,
-        {name: attack_setup.victim.values[name] for name in changed},
-    )
+    attacker = attack_setup.attacker
     before = await attack_setup.state()
-    answer = await send(attack_setup, route, {**own, **others}, **attack_setup.attacker.bearer)
-    if route.is_operator_only:
-        assert_problem(answer, 403, "operator")
-    else:
-        assert_problem(answer, 404)
-        unknown = {name: UNKNOWN_VALUES.get(name, str(uuid4())) for name in changed}
-        missing = await send(
-            attack_setup, route, {**own, **unknown}, **attack_setup.attacker.bearer
-        )
-        assert missing.status_code == 404
-        assert without(missing.text, unknown) == without(answer.text, others)
+    for route, parameter in WITH_IDS:
+        changed = route.parameters if parameter == ALL else [parameter]
+        others = {name: attack_setup.victim.values[name] for name in changed}
+        with subtests.test(f"{route}: {parameter}"):
+            answer = await send(
+                attack_setup, route, {**attacker.values, **others}, **attacker.bearer
+            )
+            if route.is_operator_only:
+                assert_problem(answer, 403, "operator")
+                continue
+            assert_problem(answer, 404)
+            unknown = {name: UNKNOWN_VALUES.get(name, str(uuid4())) for name in changed}
+            missing = await send(
+                attack_setup, route, {**attacker.values, **unknown}, **attacker.bearer
+            )
+            assert missing.status_code == 404
+            assert without(missing.text, unknown) == without(answer.text, others)
     assert await attack_setup.state() == before
 
 
-@pytest.mark.parametrize("route", READABLE, ids=str)
 async def test_responses_contain_nothing_of_other_users(
-    attack_setup: AttackSetup, route: Route
+    attack_setup: AttackSetup, subtests: pytest.Subtests
 ) -> None:
-    answer = await send(
-        attack_setup, route, attack_setup.attacker.values, **attack_setup.attacker.bearer
-    )
-    assert answer.status_code == 200, answer.text
-    for private in (*attack_setup.victim.private, *attack_setup.attacker.secrets):
-        assert private not in answer.text
+    for route in READABLE:
+        with subtests.test(str(route)):
+            answer = await send(
+                attack_setup, route, attack_setup.attacker.values, **attack_setup.attacker.bearer
+            )
+            assert answer.status_code == 200, answer.text
+            for private in (*attack_setup.victim.private, *attack_setup.attacker.secrets):
+                assert private not in answer.text
 
 
-@EVERY_ROUTE
-async def test_a_missing_scope_is_refused(attack_setup: AttackSetup, route: Route) -> None:
-    granted = AccessScope.WRITE if route.is_safe else AccessScope.READ
-    missing = AccessScope.READ if route.is_safe else AccessScope.WRITE
-    token = await attack_setup.token(attack_setup.victim.name, [granted])
+async def test_a_missing_scope_is_refused(
+    attack_setup: AttackSetup, subtests: pytest.Subtests
+) -> None:
+    tokens = {
+        scope: await attack_setup.token(attack_setup.victim.name, [scope]) for scope in READ_WRITE
+    }
     before = await attack_setup.state()
-    answer = await send(
-        attack_setup, route, attack_setup.victim.values, authorization=f"Bearer {token}"
-    )
-    assert_problem(answer, 403, missing)
-    assert f'scope="{missing}"' in answer.headers["www-authenticate"]
+    for route in guarded_routes():
+        granted = AccessScope.WRITE if route.is_safe else AccessScope.READ
+        missing = AccessScope.READ if route.is_safe else AccessScope.WRITE
+        with subtests.test(str(route)):
+            bearer = f"Bearer {tokens[granted]}"
+            answer = await send(
+                attack_setup, route, attack_setup.victim.values, authorization=bearer
+            )
+            assert_problem(answer, 403, missing)
+            assert f'scope="{missing}"' in answer.headers["www-authenticate"]
     assert await attack_setup.state() == before
 
 

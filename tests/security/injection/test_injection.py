@@ -12,13 +12,14 @@ from services.analyzer.handler import Analyze
 from services.assistant.answer import AnswerHandler
 from services.researcher.handler import Research
 from shared.agents import conversations
+from shared.agents.conversations import TooManyOpenTurns
 from shared.database.engine import Database
-from shared.database.tables import Evidence, GraphNode, Step
+from shared.database.tables import Evidence, GraphNode
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
 from shared.graph.conclusions.citations import parse_citations
 from shared.graph.types import RESERVED_TYPES, list_node_types
 from shared.graph.validation import Validators
-from shared.llm.phase_run import Model
+from shared.llm.ledgered_model import Model
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
@@ -29,6 +30,7 @@ from tests.support.injection.victim import Victim, make_victim, prompt_of
 from tests.support.injection.web import Web
 from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
+from tests.support.table_rows import change
 
 CONTEXT_TOKENS: Final = 1_000
 QUERY: Final = {"objective": "Lithium", "reasoning": "Unknown.", "search_hints": []}
@@ -158,7 +160,7 @@ async def test_a_conversation_reads_no_page_and_stores_nothing_of_it(
     scene.obeys(Phase.CONVERSATION, page, last_words="That is all.")
     async with scene.victim.database.transaction() as session:
         step = await conversations.add_question(session, scene.victim.agent.id, "What is new?")
-        assert isinstance(step, Step)
+        assert not isinstance(step, TooManyOpenTurns | None)
         claim = await claims.claim(session, step.id, "test", seconds=600)
     assert isinstance(claim, Claimed)
     await AnswerHandler(scene.model, scene.search, CONTEXT_TOKENS, CONTEXT_TOKENS)(
@@ -175,7 +177,7 @@ async def _plant_page_text(victim: Victim, page: HostilePage) -> None:
     text = page.text[:5_000].replace("\x00", "")
     async with victim.database.transaction() as session:
         node = await session.get_one(GraphNode, victim.node_id)
-        node.properties = {"summary": text}
+        node = await change(session, node, properties={"summary": text})
 
 
 def _assert_only_tools(results: Iterable[tuple[str, Any]], tools: set[str]) -> None:

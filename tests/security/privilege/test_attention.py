@@ -6,20 +6,21 @@ from sqlalchemy import delete, update
 
 from shared.agents import agents
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import Agent, InboxItem
 from shared.runtime.connections import create_database
 from shared.workflow import attention
 from tests.support.factories import make_agent
 from tests.support.iteration_courses import KEY_ERROR, find_attention, notices, run_courses
 from tests.support.secured_installation import SecuredInstallation
+from tests.support.table_rows import remove
 
 
 async def record(database: Database, agent: Agent) -> None:
-    trip = RoundTrip()
-    trip.ask(attention.lock_agent(agent.id))
-    trip.ask(attention.record_end(agent.id, [KEY_ERROR]))
-    await database.write(trip)
+    batch = Batch()
+    batch.add(attention.lock_agent(agent.id))
+    batch.add(attention.record_end(agent.id, [KEY_ERROR]))
+    await database.write(batch)
 
 
 async def test_services_may_record_and_end_what_needs_attention(
@@ -51,4 +52,4 @@ async def test_services_may_record_and_end_what_needs_attention(
         [notice] = await notices(owner_database, agent)
         assert notice.resolved_at is not None
         async with owner_database.transaction() as session:
-            await session.delete(await session.get_one(Agent, agent.id))
+            await remove(session, await session.get_one(Agent, agent.id))

@@ -10,6 +10,7 @@ from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.runtime.connections import create_database
 from tests.support.api.clients import create_client
+from tests.support.case_files import read_cases
 from tests.support.factories import make_agent
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.running_services import running_services
@@ -17,33 +18,9 @@ from tests.support.secured_installation import SecuredInstallation
 from tests.support.waiting import wait_until
 from tests.support.webhook_server import open_receiver
 
-DENIED = [
-    ("api", "select secret from webhook_secrets"),
-    ("api", "select * from webhook_secrets"),
-    ("api", "update webhook_secrets set secret = 'mine'"),
-    ("api", "update destinations set address = 'mine'"),
-    ("api", "update destinations set owner_id = gen_random_uuid()"),
-    ("api", "update deliveries set status = 'delivered'"),
-    ("api", "insert into deliveries (id, status) values (gen_random_uuid(), 'delivered')"),
-    ("api", "delete from deliveries"),
-    ("notifier", "insert into destinations (id) values (gen_random_uuid())"),
-    ("notifier", "update destinations set address = 'mine'"),
-    ("notifier", "insert into webhook_secrets (id) values (gen_random_uuid())"),
-    ("notifier", "update webhook_secrets set secret = 'mine'"),
-    ("notifier", "delete from deliveries"),
-    ("notifier", "delete from destinations"),
-    ("notifier", "insert into inbox_items (id) values (gen_random_uuid())"),
-    ("notifier", "update inbox_items set title = 'mine'"),
-    ("notifier", "select mission from agents"),
-    ("notifier", "select * from messages"),
-    ("notifier", "select * from llm_interactions"),
-    ("notifier", "update graph_nodes set properties = '{}'"),
-    ("adviser", "select * from webhook_secrets"),
-    ("adviser", "select * from destinations"),
-    ("researcher", "select * from destinations"),
-    ("scheduler", "select * from deliveries"),
-    ("operator", "select * from webhook_secrets"),
-]
+CASES = read_cases(__file__)
+
+DENIED = CASES["denied"]
 
 
 @pytest.mark.parametrize(("service", "statement"), DENIED)

@@ -29,6 +29,7 @@ from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.running_services import BUILDERS, ended_iteration, running_services
 from tests.support.second_analysis import add_second_analysis
 from tests.support.secured_installation import SecuredInstallation
+from tests.support.table_rows import change, remove
 
 CONSUMER_SERVICES = sorted(BUILDERS)
 
@@ -68,7 +69,7 @@ async def test_the_whole_loop_runs_under_each_services_user_and_role(
     async with api.transaction() as session:
         # The advice of this test, and perhaps one of the sandbox's Adviser.
         assert set(await session.scalars(select(InboxItem.agent_id))) == {agent.id}
-        await session.delete(await session.merge(agent))
+        await remove(session, (agent))
     await bus.close()
     await api.close()
 
@@ -76,8 +77,8 @@ async def test_the_whole_loop_runs_under_each_services_user_and_role(
 async def _request_run(api: Database, agent: Agent) -> None:
     async with api.transaction() as session:
         row = await session.get_one(Agent, agent.id)
-        row.run_requested_at = await iterations.database_time(session)
-        row.entailment_usd_per_day, row.entailment_share = Decimal(1), 0.5
+        row = await change(session, row, run_requested_at=await iterations.database_time(session))
+        row = await change(session, row, entailment_usd_per_day=Decimal(1), entailment_share=0.5)
 
 
 async def _embedded_types(owner_database: Database, agent_id: Any) -> set[str]:

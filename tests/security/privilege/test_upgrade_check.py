@@ -1,6 +1,6 @@
 """`vigil upgrade --check` with the keys of the container and the Job `migrate`, which have no others."""
 
-from cli.doctor import Verdict
+from cli.findings import Verdict
 from cli.upgrade import examine_upgrade
 from tests.support.secured_installation import SecuredInstallation
 

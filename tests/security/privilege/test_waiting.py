@@ -15,6 +15,7 @@ from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.secured_installation import SecuredInstallation
 from tests.support.spending import Spender
+from tests.support.table_rows import remove
 
 
 async def test_services_may_store_waits_and_defer_deadlines(
@@ -31,7 +32,7 @@ async def test_services_may_store_waits_and_defer_deadlines(
         async with observer.transaction() as session:
             claim = await claims.claim(session, spender.lease.step_id, "observer")
             assert isinstance(claim, Claimed)
-            await steps.wait_ending(claim.lease).answer(session)
+            await steps.wait_ending(claim.lease).execute(session)
         async with owner_database.transaction() as session:
             assert (await session.get_one(Call, attempt.call_id)).received_chars == 7
             day_ago = func.clock_timestamp() - timedelta(days=1)
@@ -39,7 +40,7 @@ async def test_services_may_store_waits_and_defer_deadlines(
             await session.execute(update(Iteration).where(of_agent).values(deadline_at=day_ago))
         async with aggregator.transaction() as session:
             stalled = iterations.list_stalled(600, look_again_seconds=60)
-            assert await stalled.answer(session) == []
+            assert await stalled.execute(session) == []
             deadline = await session.scalar(select(Iteration.deadline_at).where(of_agent))
             assert deadline is not None
             assert deadline > await iterations.database_time(session)
@@ -48,7 +49,7 @@ async def test_services_may_store_waits_and_defer_deadlines(
         assert end.subject == "iteration.failed"
         async with owner_database.transaction() as session:
             step = await session.get_one(Step, spender.lease.step_id)
-            await session.delete(await session.get_one(Agent, spender.agent.id))
+            await remove(session, await session.get_one(Agent, spender.agent.id))
         assert (step.waits, step.waiting_since) == (1, None)
     finally:
         await observer.close()

@@ -144,7 +144,7 @@ async def renamed(database: Database, agent: Agent, name: str) -> str:
     """A name that no other agent has, with these characters."""
     name = f"{name} {uuid4()}"[:80]
     async with database.transaction() as session:
-        (await session.get_one(Agent, agent.id)).name = name
+        await session.update(Agent, agent.id, name=name)
     return name
 
 

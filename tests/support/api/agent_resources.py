@@ -6,15 +6,16 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.accounts import credentials
 from shared.accounts.secrets import hash_secret
 from shared.agents import agents, configuration, conversations, memories
 from shared.agents.configuration import ConfigurationInput
+from shared.agents.conversations import TooManyOpenTurns
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import Agent, BrowserSession, Interaction, Step
+from shared.database.transaction import Transaction
 from shared.enums import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
 from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
@@ -84,33 +85,32 @@ async def create_agent_resources(database: Database, agent_id: UUID) -> AgentRes
         )
 
 
-async def _add_configuration(session: AsyncSession, agent: Agent) -> None:
+async def _add_configuration(session: Transaction, agent: Agent) -> None:
     step = await configuration.request_configuration(
         session, agent, ConfigurationInput(mission=agent.mission)
     )
     request = {"messages": [{"role": "user", "content": agent.mission}], "tools": []}
-    session.add(
-        Interaction(
-            id=uuid4(),
-            agent_id=agent.id,
-            step_id=step.id,
-            phase=Phase.CONFIGURATION,
-            model="m",
-            system_prompt="You make agents.",
-            request=request,
-        )
+    await session.insert(
+        Interaction,
+        id=uuid4(),
+        agent_id=agent.id,
+        step_id=step.id,
+        phase=Phase.CONFIGURATION,
+        model="m",
+        system_prompt="You make agents.",
+        request=request,
     )
     await _end_step(session, step, StepStatus.COMPLETED)
 
 
-async def _add_visitor(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
+async def _add_visitor(session: Transaction, agent: Agent) -> tuple[UUID, str]:
     user = await credentials.create_user(
         session, name=f"visitor-{agent.id}", email=None, operator=False
     )
     return user.id, await _create_link(session, user.id)
 
 
-async def _open_session(session: AsyncSession, agent: Agent) -> tuple[UUID, str]:
+async def _open_session(session: Transaction, agent: Agent) -> tuple[UUID, str]:
     link_secret = await _create_link(session, agent.owner_id)
     secret = await credentials.open_session(session, link_secret, "a browser")
     assert secret is not None
@@ -118,12 +118,12 @@ async def _open_session(session: AsyncSession, agent: Agent) -> tuple[UUID, str]
     return (await session.scalars(query)).one(), secret
 
 
-async def _create_link(session: AsyncSession, user_id: UUID) -> str:
+async def _create_link(session: Transaction, user_id: UUID) -> str:
     _, secret = await credentials.create_link(session, user_id)
     return secret
 
 
-async def _add_failed_delivery(session: AsyncSession, agent: Agent) -> tuple[UUID, UUID]:
+async def _add_failed_delivery(session: Transaction, agent: Agent) -> tuple[UUID, UUID]:
     """Creates a webhook and a test delivery that failed; returns both ids."""
     destination_id = await destinations.create(
         session,
@@ -142,7 +142,7 @@ async def _add_failed_delivery(session: AsyncSession, agent: Agent) -> tuple[UUI
     return destination_id, lease.delivery_id
 
 
-async def _add_answer(session: AsyncSession, agent: Agent) -> UUID:
+async def _add_answer(session: Transaction, agent: Agent) -> UUID:
     step, answer_id = await _add_question(session, agent)
     tool_use = {"key": "1", "tool": "queryGraph", "about": "nodes of type Thing"}
     citation = {"kind": "node", "id": str(uuid4()), "type": None, "name": None}
@@ -154,24 +154,23 @@ async def _add_answer(session: AsyncSession, agent: Agent) -> UUID:
     return answer_id
 
 
-async def _add_failed_answer(session: AsyncSession, agent: Agent) -> UUID:
+async def _add_failed_answer(session: Transaction, agent: Agent) -> UUID:
     step, answer_id = await _add_question(session, agent)
     await _end_step(session, step, StepStatus.FAILED, error="the model is away")
     return answer_id
 
 
-async def _add_question(session: AsyncSession, agent: Agent) -> tuple[Step, UUID]:
+async def _add_question(session: Transaction, agent: Agent) -> tuple[Step, UUID]:
     step = await conversations.add_question(session, agent.id, "Who buys lithium?")
-    assert isinstance(step, Step)
+    assert not isinstance(step, TooManyOpenTurns | None)
     return step, ids.answer_id(agent.id, step.index)
 
 
 async def _end_step(
-    session: AsyncSession, step: Step, status: StepStatus, error: str | None = None
+    session: Transaction, step: Step, status: StepStatus, error: str | None = None
 ) -> None:
     await session.execute(
         update(Step)
         .where(Step.id == step.id)
         .values(status=status, error=error, ended_at=func.clock_timestamp())
-        .execution_options(synchronize_session=False)
     )

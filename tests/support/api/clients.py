@@ -1,11 +1,16 @@
 """HTTP clients of the API, and an assertion for problem responses."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
 
 from services.api.app import build
+from services.api.auth.middleware import cookie_name
+from shared.accounts import credentials
+from shared.database.engine import Database
 from shared.runtime.settings import Settings
 from tests.support.api.signed_in import SignedIn
 
@@ -28,6 +33,24 @@ def create_anonymous_client(
     """A client of the application in this process, from that address, without a credential."""
     transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(address, 1))
     return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1/api/v1", **options)
+
+
+@asynccontextmanager
+async def signed_in_browser(
+    settings: Settings, database: Database
+) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the application in this process, with a session of the owner as browsers have one."""
+    async with database.transaction() as session:
+        owner_id = await credentials.ensure_owner(session, settings.owner)
+        _, link = await credentials.create_link(session, owner_id)
+        secret = await credentials.open_session(session, link, "test")
+    assert secret is not None, "the link was not valid"
+    cookies = {cookie_name(settings, owner_id): secret}
+    transport = httpx.ASGITransport(build(settings))
+    async with httpx.AsyncClient(
+        transport=transport, base_url="http://127.0.0.1", cookies=cookies
+    ) as browser:
+        yield browser
 
 
 async def create_agent(api: httpx.AsyncClient, **params: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import ColumnElement, func, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.engine import Database
@@ -19,6 +18,7 @@ from shared.database.tables import (
     Iteration,
     Step,
 )
+from shared.database.transaction import Transaction
 from shared.enums import (
     ADVICE_TYPE,
     ANALYSIS_TYPE,
@@ -32,11 +32,12 @@ from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.schemas.base import Json
 from shared.workflow import dead_letters, investigations
-from shared.workflow.investigations import MissingData
+from shared.workflow.investigations import Answer, MissingData
 from tests.support.api.rows import add_advice, add_evidence, add_retracted_page, get_agent
 from tests.support.factories import StartedIteration, make_agent, make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.second_analysis import add_second_analysis
+from tests.support.table_rows import add
 
 AGENT: Final = "Full"
 PLAN: Final = {
@@ -143,8 +144,7 @@ async def add_phase_run(database: Database, started: StartedIteration) -> UUID:
         request={"messages": [{"role": "user", "content": "Plan."}], "tools": []},
     )
     async with database.transaction() as session:
-        session.add(interaction)
-        await session.flush()
+        await add(session, interaction)
         for call_id in (first, search, last):
             if call_id == search:
                 call = _call(interaction, search, CallKind.SEARCH, {"results": []})
@@ -153,8 +153,7 @@ async def add_phase_run(database: Database, started: StartedIteration) -> UUID:
                 answer = {"message": messages[call_id], "finish_reason": "stop"}
                 call = _call(interaction, call_id, CallKind.LLM, answer)
                 call.events = [{"type": "answer", "call_id": str(call_id)}]
-            session.add(call)
-            await session.flush()
+            await add(session, call)
     return interaction.id
 
 
@@ -200,7 +199,7 @@ async def add_conclusions(database: Database, agent: Agent) -> None:
         )
         second = await add_second_analysis(session, scope, maker)
         columns = {"agent_id": agent.id, "source_id": analysis, "target_id": maker}
-        session.add(GraphEdge(**columns, id=uuid4(), type="about"))
+        await session.insert(GraphEdge, **columns, id=uuid4(), type="about")
         await conclusions.add_advice(
             session,
             scope,
@@ -222,12 +221,12 @@ async def add_investigation_requests(database: Database, started: StartedIterati
                 started.iteration.id,
                 step.id,
                 MissingData(objective, "Nobody is known.", ("lithium",)),
-            ).answer(session)
+            ).execute(session)
             for objective in ("Who mines lithium?", "Who buys lithium?")
         ]
-        await investigations.mark_answered(step.agent_id, request_ids[1:], by=step.id).answer(
-            session
-        )
+        await investigations.mark_answered(
+            step.agent_id, dict.fromkeys(request_ids[1:], Answer()), by=step.id
+        ).execute(session)
 
 
 async def _store_dead_letters(
@@ -249,7 +248,7 @@ async def _store_dead_letters(
 
 
 async def _id(
-    session: AsyncSession, table: type, agent: Agent, *conditions: ColumnElement[bool]
+    session: Transaction, table: type, agent: Agent, *conditions: ColumnElement[bool]
 ) -> UUID:
     columns = table.__table__.columns  # type: ignore[attr-defined]  # any of the tables
     query = select(columns.id).where(columns.agent_id == agent.id, *conditions)

@@ -5,7 +5,6 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import delete, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.tables import (
@@ -17,7 +16,8 @@ from shared.database.tables import (
     GraphNodeType,
     Source,
 )
-from shared.graph import edges, entity_resolution, nodes, system_types
+from shared.database.transaction import Transaction
+from shared.graph import elements, entity_resolution, system_types
 from shared.graph.conclusions import conclusions
 from shared.graph.entity_resolution import distinct
 from shared.graph.provenance.evidence import EvidenceInput
@@ -30,6 +30,7 @@ from tests.support.factories import make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.evidence_rows import make_source
 from tests.support.second_analysis import add_second_analysis
+from tests.support.table_rows import add
 
 
 async def get_agent(database: Database, name: str) -> Agent:
@@ -65,8 +66,9 @@ async def add_advice(database: Database, agent: Agent) -> None:
     maker, metal, edge = (uuid4() for _ in range(3))
     async with database.transaction() as session:
         await system_types.ensure_system_types(session, agent.id)
-        session.add_all(
-            [
+        await add(
+            session,
+            *[
                 GraphNodeType(
                     agent_id=agent.id,
                     name="Thing",
@@ -77,18 +79,15 @@ async def add_advice(database: Database, agent: Agent) -> None:
                 GraphEdgeType(
                     agent_id=agent.id, name="buys", description="buys", created_by="test"
                 ),
-            ]
+            ],
         )
-        await session.flush()
         for node_id, name in ((maker, "Halden Cells"), (metal, "Lithium")):
-            session.add(
-                GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=name, properties={})
+            await session.insert(
+                GraphNode, id=node_id, agent_id=agent.id, type="Thing", name=name, properties={}
             )
-        await session.flush()
-        session.add(
-            GraphEdge(id=edge, agent_id=agent.id, type="buys", source_id=maker, target_id=metal)
+        await session.insert(
+            GraphEdge, id=edge, agent_id=agent.id, type="buys", source_id=maker, target_id=metal
         )
-        await session.flush()
         analysis = await conclusions.add_analysis(
             session,
             scope,
@@ -137,16 +136,16 @@ async def add_evidence(database: Database, agent: Agent) -> UUID:
                 "evidence": [EvidenceInput(page["url"], page["content"][7:])],
             }
             for name in sorted(names):
-                await nodes.add_node(
+                await elements.add_node(
                     session, scope, Validators(), type_name="Thing", name=name, **content
                 )
             content |= {"source_id": edge.source_id, "target_id": edge.target_id}
-            await edges.add_edge(session, scope, Validators(), type_name="buys", **content)
+            await elements.add_edge(session, scope, Validators(), type_name="buys", **content)
         source_ids = await session.scalars(select(Source.id).where(Source.agent_id == agent.id))
         return min(source_ids)
 
 
-async def add_merge(session: AsyncSession, agent: Agent, name: str = "Battery") -> UUID:
+async def add_merge(session: Transaction, agent: Agent, name: str = "Battery") -> UUID:
     """Merges two nodes with names of this agent only; returns the merge's id. The type Thing must exist."""
     kept, duplicate = await add_duplicates(session, agent, name, f"{name}s")
     scope = GraphScope(agent.owner_id, agent.id)
@@ -157,7 +156,7 @@ async def add_merge(session: AsyncSession, agent: Agent, name: str = "Battery") 
     return merge.id
 
 
-async def add_distinct_pair(session: AsyncSession, agent: Agent, name: str = "Shaft") -> UUID:
+async def add_distinct_pair(session: Transaction, agent: Agent, name: str = "Shaft") -> UUID:
     """Declares two new nodes with names of this agent only distinct; returns the pair's id."""
     one, other = await add_duplicates(session, agent, name, f"{name}s")
     pair_id = await distinct.declare_distinct(
@@ -167,15 +166,14 @@ async def add_distinct_pair(session: AsyncSession, agent: Agent, name: str = "Sh
     return pair_id
 
 
-async def add_duplicates(session: AsyncSession, agent: Agent, *names: str) -> list[UUID]:
+async def add_duplicates(session: Transaction, agent: Agent, *names: str) -> list[UUID]:
     """Adds nodes that can be merged; returns their ids."""
     node_ids = [uuid4() for _ in names]
     for node_id, name in zip(node_ids, names, strict=True):
         full_name = f"{name} of {agent.name}"
-        session.add(
-            GraphNode(id=node_id, agent_id=agent.id, type="Thing", name=full_name, properties={})
+        await session.insert(
+            GraphNode, id=node_id, agent_id=agent.id, type="Thing", name=full_name, properties={}
         )
-    await session.flush()
     return node_ids
 
 

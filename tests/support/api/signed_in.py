@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Iterable
 from datetime import timedelta
 
 import httpx
-from sqlalchemy.exc import ProgrammingError
+from psycopg.errors import UndefinedTable
 
 from services.api.auth.middleware import cookie_name
 from shared.accounts import credentials
@@ -73,7 +73,7 @@ class SignedIn(httpx.Auth):
         if self._token is None:
             try:
                 self._token = await create_token(self._settings, self._user)
-            except (TransientError, ProgrammingError):
+            except (TransientError, UndefinedTable):
                 # Without Postgres or its tables no token can be checked.
                 return new_token()
         return self._token

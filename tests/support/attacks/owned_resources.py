@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations, memories
+from shared.agents.conversations import TooManyOpenTurns
 from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import (
@@ -21,6 +21,7 @@ from shared.database.tables import (
     InboxItem,
     Step,
 )
+from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, DeliveryStatus, MemoryKind, Phase, StepStatus
 from shared.graph.scope import GraphScope
 from shared.notifications import deliveries
@@ -76,7 +77,7 @@ async def make_owned_resources(
 
 async def _make_ready(database: Database, agent: Agent) -> None:
     async with database.transaction() as session:
-        await make_ready(session, await session.merge(agent))
+        await make_ready(session, agent)
 
 
 async def _make_iterations(database: Database, agent: Agent, count: int) -> StartedIteration:
@@ -98,8 +99,10 @@ async def _make_types(database: Database, agent: Agent, owner: str) -> dict[str,
     node_type, edge_type = f"ThingOf{owner.capitalize()}", f"told_by_{owner}"
     common = {"agent_id": agent.id, "description": "x", "created_by": "test"}
     async with database.transaction() as session:
-        session.add(GraphNodeType(**common, name=node_type, properties_schema={"type": "object"}))
-        session.add(GraphEdgeType(**common, name=edge_type))
+        await session.insert(
+            GraphNodeType, **common, name=node_type, properties_schema={"type": "object"}
+        )
+        await session.insert(GraphEdgeType, **common, name=edge_type)
     return {"node_type": node_type, "edge_type": edge_type}
 
 
@@ -158,7 +161,7 @@ async def _make_merges(database: Database, agent: Agent) -> dict[str, str]:
         }
 
 
-async def _first_id(session: AsyncSession, row: type[Any], *where: Any) -> str:
+async def _first_id(session: Transaction, row: type[Any], *where: Any) -> str:
     row_ids = await session.scalars(select(row.id).where(*where).order_by(row.id))
     return str(row_ids.first())
 
@@ -167,9 +170,10 @@ async def _conversation(database: Database, agent: Agent, owner: str) -> dict[st
     """Create a failed answer, so that it can be retried and its stream ends; and a memory."""
     async with database.transaction() as session:
         step = await conversations.add_question(session, agent.id, f"What is known of {owner}?")
-        assert isinstance(step, Step)
-        step.status, step.error = StepStatus.FAILED, f"the model does not know {owner}"
-        step.ended_at = func.clock_timestamp()
+        assert not isinstance(step, TooManyOpenTurns | None)
+        error = f"the model does not know {owner}"
+        now = func.clock_timestamp()
+        await session.update(Step, step.id, status=StepStatus.FAILED, error=error, ended_at=now)
         for kind in (MemoryKind.FACT, MemoryKind.WISH):
             memory = await memories.remember(session, agent.id, kind, f"Spare {owner}")
         return {

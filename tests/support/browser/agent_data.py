@@ -11,12 +11,12 @@ from uuid import UUID
 
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.tables import Agent, GraphEdgeType, GraphNodeType
-from shared.graph import edges, nodes, system_types
+from shared.database.transaction import Transaction
+from shared.graph import elements, system_types
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
@@ -127,20 +127,19 @@ async def create_agent(url: str, other_agent_id: UUID, name: str) -> AgentWithAd
         return agent
 
 
-async def _create_agent(session: AsyncSession, other_agent_id: UUID, name: str) -> AgentWithAdvice:
+async def _create_agent(session: Transaction, other_agent_id: UUID, name: str) -> AgentWithAdvice:
     owner_id = (
         await session.scalars(select(Agent.owner_id).where(Agent.id == other_agent_id))
     ).one()
     agent = await agents.create_agent(
-        session, owner_id, name=name, mission=MISSION, interval_seconds=86_400
+        session, owner_id, name=name, mission=MISSION, interval_seconds=86_400, active=False
     )
-    agent.active = False
     await make_ready(session, agent)
     scope = GraphScope(owner_id, agent.id)
     await _create_types(session, agent.id)
     await store_pages(session, scope, {"results": list(_PAGES)})
     node_ids = {node_name: await _add_node(session, scope, node_name) for node_name in _EVIDENCE}
-    edge = await edges.add_edge(
+    edge = await elements.add_edge(
         session,
         scope,
         Validators(),
@@ -194,7 +193,7 @@ async def add_advice(url: str, agent: AgentWithAdvice, name: str) -> UUID:
 
 
 async def _add_advice(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     name: str,
     analysis_id: UUID,
@@ -215,26 +214,24 @@ async def _add_advice(
     )
 
 
-async def _create_types(session: AsyncSession, agent_id: UUID) -> None:
+async def _create_types(session: Transaction, agent_id: UUID) -> None:
     await system_types.ensure_system_types(session, agent_id)
-    session.add(
-        GraphNodeType(
-            agent_id=agent_id,
-            name="Thing",
-            description="Any thing",
-            properties_schema={"type": "object"},
-            created_by="test",
-        )
+    await session.insert(
+        GraphNodeType,
+        agent_id=agent_id,
+        name="Thing",
+        description="Any thing",
+        properties_schema={"type": "object"},
+        created_by="test",
     )
-    session.add(
-        GraphEdgeType(agent_id=agent_id, name="sells", description="sells to", created_by="test")
+    await session.insert(
+        GraphEdgeType, agent_id=agent_id, name="sells", description="sells to", created_by="test"
     )
-    await session.flush()
 
 
-async def _add_node(session: AsyncSession, scope: GraphScope, name: str) -> UUID:
+async def _add_node(session: Transaction, scope: GraphScope, name: str) -> UUID:
     url, quote, properties = _EVIDENCE[name]
-    node = await nodes.add_node(
+    node = await elements.add_node(
         session,
         scope,
         Validators(),
@@ -247,7 +244,7 @@ async def _add_node(session: AsyncSession, scope: GraphScope, name: str) -> UUID
 
 
 async def _add_analysis(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     name: str,
     kind: Literal["observation", "pattern"],

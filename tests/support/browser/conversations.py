@@ -5,10 +5,11 @@ from typing import Final
 from uuid import UUID
 
 from sqlalchemy import func, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import conversations
+from shared.agents.conversations import TooManyOpenTurns
 from shared.database.tables import Step
+from shared.database.transaction import Transaction
 from shared.enums import StepStatus
 from shared.schemas.base import CitationResponse
 from shared.workflow.iterations import database_time
@@ -38,18 +39,21 @@ async def add_conversation(url: str, agent_id: UUID) -> None:
             )
             citation = _UNKNOWN_NODE.model_dump(mode="json")
             await conversations.complete_answer(session, answer_id, [citation])
-            step.status, step.ended_at = StepStatus.COMPLETED, await database_time(session)
+            now = await database_time(session)
+            await session.update(Step, step.id, status=StepStatus.COMPLETED, ended_at=now)
         failed_step = await _add_question(session, agent_id, "What do you know of Halden Energy?")
-        failed_step.status, failed_step.error = StepStatus.FAILED, FAILURE
-        failed_step.ended_at = await database_time(session)
+        now = await database_time(session)
+        failure = {"status": StepStatus.FAILED, "error": FAILURE, "ended_at": now}
+        await session.update(Step, failed_step.id, **failure)
 
 
 async def begin_answer(url: str, agent_id: UUID, question: str) -> UUID:
     """Add a question that the assistant has started but not answered; returns the answer's id."""
     async with open_database(url) as database, database.transaction() as session:
         step = await _add_question(session, agent_id, question)
-        step.status, step.epoch, step.lease_owner = StepStatus.RUNNING, 1, "a test"
-        step.lease_until = await database_time(session) + timedelta(hours=1)
+        until = await database_time(session) + timedelta(hours=1)
+        lease = {"epoch": 1, "lease_owner": "a test", "lease_until": until}
+        await session.update(Step, step.id, status=StepStatus.RUNNING, **lease)
         return UUID(step.input["answer_id"])
 
 
@@ -82,7 +86,7 @@ async def end_answer(url: str, agent: AgentWithAdvice, answer_id: UUID, text: st
         )
 
 
-async def _add_question(session: AsyncSession, agent_id: UUID, question: str) -> Step:
+async def _add_question(session: Transaction, agent_id: UUID, question: str) -> Step:
     step = await conversations.add_question(session, agent_id, question)
-    assert isinstance(step, Step)
+    assert not isinstance(step, TooManyOpenTurns | None)
     return step

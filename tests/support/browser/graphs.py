@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy import select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.tables import Agent, GraphEdgeType, GraphNodeType, Source
-from shared.graph import edges, nodes, system_types, types
+from shared.database.transaction import Transaction
+from shared.graph import elements, system_types, types
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
@@ -164,11 +164,11 @@ async def _create_graph(database: Database, name: str, has_second_site: bool) ->
 
 @dataclass(frozen=True)
 class _Writer:
-    session: AsyncSession
+    session: Transaction
     scope: GraphScope
 
     async def node(self, name: str, url: str, quote: str, **properties: object) -> UUID:
-        node = await nodes.add_node(
+        node = await elements.add_node(
             self.session,
             self.scope,
             Validators(),
@@ -180,7 +180,7 @@ class _Writer:
         return node.id
 
     async def edge(self, source: UUID, target: UUID, url: str, quote: str) -> UUID:
-        edge = await edges.add_edge(
+        edge = await elements.add_edge(
             self.session,
             self.scope,
             Validators(),
@@ -193,7 +193,7 @@ class _Writer:
         return edge.id
 
 
-async def _create_types(session: AsyncSession, scope: GraphScope) -> None:
+async def _create_types(session: Transaction, scope: GraphScope) -> None:
     await types.create_node_type(
         session,
         scope,
@@ -216,7 +216,7 @@ async def _create_types(session: AsyncSession, scope: GraphScope) -> None:
     )
 
 
-async def _list_sources(session: AsyncSession, scope: GraphScope) -> list[tuple[str, UUID]]:
+async def _list_sources(session: Transaction, scope: GraphScope) -> list[tuple[str, UUID]]:
     rows = await session.execute(
         select(Source.url, Source.id).where(Source.agent_id == scope.agent_id)
     )
@@ -229,19 +229,17 @@ async def _create_large_graph(
     agent = await make_agent(database, name=name, active=False)
     async with database.transaction() as session:
         for type_name in ("Place", "Person"):
-            session.add(
-                GraphNodeType(
-                    agent_id=agent.id,
-                    name=type_name,
-                    description=f"A {type_name}",
-                    properties_schema={},
-                    created_by="system",
-                )
+            await session.insert(
+                GraphNodeType,
+                agent_id=agent.id,
+                name=type_name,
+                description=f"A {type_name}",
+                properties_schema={},
+                created_by="system",
             )
-        session.add(
-            GraphEdgeType(agent_id=agent.id, name="knows", description="knows", created_by="system")
+        await session.insert(
+            GraphEdgeType, agent_id=agent.id, name="knows", description="knows", created_by="system"
         )
-        await session.flush()
         counts = {"agent": agent.id, "nodes": node_count, "edges": edge_count}
         for statement in _LARGE_GRAPH_SQL:
             await session.execute(text(statement), counts)

@@ -5,15 +5,16 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import select, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import agents
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.tables import Agent, Call, Interaction, Iteration, Step
+from shared.database.transaction import Transaction
 from shared.enums import CallKind, IterationStatus, Phase, Stage, StepKind, StepStatus
 from shared.workflow.iterations import database_time
 from tests.support.browser.agent_data import open_database
 from tests.support.factories import make_ready
+from tests.support.table_rows import add, change
 
 QUIET_COUNT: Final = 5
 REFUSED_KEY: Final = "Tavily refused the key: Unauthorized. Check TAVILY_API_KEY"
@@ -35,11 +36,11 @@ async def add_history(url: str, other_agent_id: str) -> UUID:
         await _add_ended(session, agent, 2, IterationStatus.FAILED, StepKind.OBSERVE, BUDGET_STOP)
         for number in range(3, 3 + QUIET_COUNT):
             await _add_ended(session, agent, number, IterationStatus.QUIET, StepKind.OBSERVE, None)
-        agent.iterations_started = 2 + QUIET_COUNT
+        await session.update(Agent, agent.id, iterations_started=2 + QUIET_COUNT)
         return agent.id
 
 
-async def _add_agent(session: AsyncSession, other_agent_id: UUID) -> Agent:
+async def _add_agent(session: Transaction, other_agent_id: UUID) -> Agent:
     owner_id = (
         await session.scalars(select(Agent.owner_id).where(Agent.id == other_agent_id))
     ).one()
@@ -49,14 +50,14 @@ async def _add_agent(session: AsyncSession, other_agent_id: UUID) -> Agent:
         name=f"History {uuid4()}",
         mission="Watch battery makers",
         interval_seconds=86_400,
+        active=False,
     )
-    agent.active = False
     await make_ready(session, agent)
     return agent
 
 
 async def _add_ended(
-    session: AsyncSession,
+    session: Transaction,
     agent: Agent,
     number: int,
     status: IterationStatus,
@@ -67,12 +68,11 @@ async def _add_ended(
     iteration = _iteration(agent, number, started_at, status=status, stage=Stage.ENDED)
     iteration.ended_at = iteration.end_published_at = started_at + timedelta(seconds=4)
     iteration.errors = [] if error is None else [f"{kind}: {error}"]
-    session.add(iteration)
-    await session.flush()
+    await add(session, iteration)
     step = _step(iteration, kind, 0, StepStatus.COMPLETED if error is None else StepStatus.FAILED)
     step.started_at, step.ended_at = started_at, iteration.ended_at
     step.error, step.result = error, {"quiet": True} if error is None else None
-    session.add(step)
+    await add(session, step)
 
 
 def _iteration(agent: Agent, number: int, started_at: datetime, **values: Any) -> Iteration:
@@ -109,7 +109,7 @@ async def begin_iteration(url: str, agent_id: UUID) -> int:
     """
     async with open_database(url) as database, database.transaction() as session:
         agent = await session.get_one(Agent, agent_id)
-        agent.iterations_started += 1
+        agent = await change(session, agent, iterations_started=agent.iterations_started + 1)
         now = await database_time(session)
         started_at = now - timedelta(seconds=30)
         iteration = _iteration(
@@ -120,21 +120,19 @@ async def begin_iteration(url: str, agent_id: UUID) -> int:
             stage=Stage.RESEARCHING,
         )
         iteration.deadline_at = now + _LATER
-        session.add(iteration)
-        await session.flush()
+        await add(session, iteration)
         running = _step(iteration, StepKind.QUERY, 0, StepStatus.RUNNING)
         running.started_at, running.lease_owner = started_at + timedelta(seconds=5), "test"
         running.lease_until, running.epoch = now + _LATER, 1
         waiting = _step(iteration, StepKind.QUERY, 1, StepStatus.PENDING)
         waiting.started_at = waiting.waiting_since = started_at + timedelta(seconds=8)
         waiting.retry_at, waiting.error = now + _LATER, "the model server answered 503: overloaded"
-        session.add_all([running, waiting])
-        await session.flush()
+        await add(session, *[running, waiting])
         await _add_call(session, running)
         return iteration.number
 
 
-async def _add_call(session: AsyncSession, step: Step) -> None:
+async def _add_call(session: Transaction, step: Step) -> None:
     assert step.started_at is not None
     run = Interaction(
         id=uuid4(),
@@ -147,24 +145,22 @@ async def _add_call(session: AsyncSession, step: Step) -> None:
         request={"messages": [{"role": "user", "content": "Who buys lithium?"}], "tools": []},
         created_at=step.started_at,
     )
-    session.add(run)
-    await session.flush()
-    session.add(
-        Call(
-            id=uuid4(),
-            agent_id=step.agent_id,
-            iteration_id=step.iteration_id,
-            step_id=step.id,
-            interaction_id=run.id,
-            kind=CallKind.LLM,
-            phase=run.phase,
-            model=run.model,
-            request_hash=str(run.id),
-            request={},
-            attempts=1,
-            started_at=step.started_at,
-            sent_at=step.started_at,
-        )
+    await add(session, run)
+    await session.insert(
+        Call,
+        id=uuid4(),
+        agent_id=step.agent_id,
+        iteration_id=step.iteration_id,
+        step_id=step.id,
+        interaction_id=run.id,
+        kind=CallKind.LLM,
+        phase=run.phase,
+        model=run.model,
+        request_hash=str(run.id),
+        request={},
+        attempts=1,
+        started_at=step.started_at,
+        sent_at=step.started_at,
     )
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from shared import derived_events
 from shared.billing.call_ledger import CallRecord
-from shared.database.statements import BoundQuery, CompiledStatement, PendingResult, RoundTrip
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, PendingResult
 from shared.events.envelope import Event
 from shared.failpoints import Failpoint, failpoint
 from shared.workflow.leases import Lease
@@ -62,16 +62,18 @@ def _publish_before_commit() -> None:
         original_init(self, *args, **kwargs)
         consumers.append(self)
 
-    async def write(self: handler.Aggregate, trip: RoundTrip, transition: Transition) -> bool:
+    async def write(self: handler.Aggregate, batch: Batch, transition: Transition) -> bool:
         iteration_id = transition.rows.iteration.id
         totals = PendingResult[derived_events.IterationTotals]()
         async with self._database.connection() as connection:
-            totals.value = await derived_events.iteration_totals(iteration_id).answer(connection)
+            totals.value = await derived_events.iteration_totals(iteration_id).execute(connection)
         events = handler._implied_events(transition.rows, event_in_progress.get(), totals)
-        await consumers[0].bus.publish_all(events)
+        # Where a simulation has several, of a process that runs.
+        running = next(each for each in reversed(consumers) if each.bus.is_connected)
+        await running.bus.publish_all(events)
         if events:
             failpoint(Failpoint.TOOL_APPLIED)  # not reached by this service otherwise
-        return await original_write(self, trip, transition)
+        return await original_write(self, batch, transition)
 
     async def call(self: handler.Aggregate, event: Event) -> Sequence[Event]:
         event_in_progress.set(event)

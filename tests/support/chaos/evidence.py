@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared import derived_events
 from shared.database.tables import (
@@ -19,6 +18,7 @@ from shared.database.tables import (
     Message,
     Step,
 )
+from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepStatus
 from shared.events.codec import decode, encode
 from shared.events.envelope import Event
@@ -47,7 +47,7 @@ class Result:
     """Number of calls in the ledger, by kind."""
 
 
-async def load_result(session: AsyncSession, scope: GraphScope) -> Result:
+async def load_result(session: Transaction, scope: GraphScope) -> Result:
     agent_id = scope.agent_id
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent_id))
@@ -69,7 +69,7 @@ async def load_result(session: AsyncSession, scope: GraphScope) -> Result:
     )
 
 
-async def faults(session: AsyncSession, events: StreamEvents, agent_id: UUID) -> list[str]:
+async def faults(session: Transaction, events: StreamEvents, agent_id: UUID) -> list[str]:
     """Describe every violated invariant of the agent's iterations."""
     messages: list[str] = []
     for iteration in await session.scalars(
@@ -78,23 +78,37 @@ async def faults(session: AsyncSession, events: StreamEvents, agent_id: UUID) ->
         messages += [
             f"iteration {iteration.number}: {fault}"
             for fault in [
-                *await _state_faults(session, iteration),
-                *await _event_faults(session, events, iteration),
+                *await state_faults(session, iteration),
+                *await unanswered_faults(session, iteration),
+                *await event_faults(session, events, iteration),
             ]
         ]
     dead_letters = await session.scalar(select(func.count()).select_from(DeadLetter))
     return messages + ([f"{dead_letters} dead letters"] if dead_letters else [])
 
 
-async def _state_faults(session: AsyncSession, iteration: Iteration) -> list[str]:
+async def state_faults(session: Transaction, iteration: Iteration) -> list[str]:
     messages = []
     if iteration.status == IterationStatus.RUNNING:
         messages.append("has not ended")
     for step in await steps.list_steps(session, iteration.id):
-        if step.status not in (StepStatus.COMPLETED, StepStatus.FAILED):
+        # What was planned after queries that have all failed is never requested.
+        is_dropped = (
+            step.status == StepStatus.PLANNED and iteration.status == IterationStatus.FAILED
+        )
+        if step.status not in (StepStatus.COMPLETED, StepStatus.FAILED) and not is_dropped:
             messages.append(f"{step.kind} {step.index} is an orphan: {step.status}")
         if step.lease_owner is not None or step.lease_until is not None:
             messages.append(f"{step.kind} {step.index} has leaked its lease to {step.lease_owner}")
+    for interaction in await session.scalars(
+        select(Interaction).where(Interaction.iteration_id == iteration.id)
+    ):
+        messages += [f"{interaction.phase}: {fault}" for fault in _interaction_faults(interaction)]
+    return messages
+
+
+async def unanswered_faults(session: Transaction, iteration: Iteration) -> list[str]:
+    """A call that failed for good stays without an answer if its step is retried later, and asks again."""
     unanswered = await session.scalar(
         select(func.count())
         .select_from(Call)
@@ -106,12 +120,8 @@ async def _state_faults(session: AsyncSession, iteration: Iteration) -> list[str
         )
     )
     if unanswered:
-        messages.append(f"{unanswered} calls of completed steps have no answer in the ledger")
-    for interaction in await session.scalars(
-        select(Interaction).where(Interaction.iteration_id == iteration.id)
-    ):
-        messages += [f"{interaction.phase}: {fault}" for fault in _interaction_faults(interaction)]
-    return messages
+        return [f"{unanswered} calls of completed steps have no answer in the ledger"]
+    return []
 
 
 def _interaction_faults(interaction: Interaction) -> list[str]:
@@ -126,8 +136,8 @@ def _interaction_faults(interaction: Interaction) -> list[str]:
     ]
 
 
-async def _event_faults(
-    session: AsyncSession, events: StreamEvents, iteration: Iteration
+async def event_faults(
+    session: Transaction, events: StreamEvents, iteration: Iteration
 ) -> list[str]:
     """The stream must have exactly the events that the state implies, byte for byte."""
     implied = {event.event_id: encode(event) for event in await _implied_events(session, iteration)}
@@ -150,13 +160,14 @@ async def _event_faults(
     return messages
 
 
-async def _implied_events(session: AsyncSession, iteration: Iteration) -> Sequence[Event]:
+async def _implied_events(session: Transaction, iteration: Iteration) -> Sequence[Event]:
     implied: list[Event] = []
     its_steps = await steps.list_steps(session, iteration.id)
     for step in its_steps:
         if step.requested_at is not None:
             implied.append(derived_events.iteration_step_event(iteration, step))
-        implied += await derived_events.events_after_step(session, step)
+        if step.ended_at is not None:
+            implied += await derived_events.events_after_step(session, step)
     end = await derived_events.iteration_ended_event(session, iteration, its_steps)
     return [*implied, end]
 

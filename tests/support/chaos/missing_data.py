@@ -25,6 +25,10 @@ class FeedbackMission(Mission):
         )
         super().script_model(sandbox)
 
+    def _query(self, number: int) -> str:
+        """Name in the request what answers it: a request is answered only by what bears on it."""
+        return super()._query(number) + (" about lithium makers" if number == QUERIES else "")
+
     def _missing_data(self) -> list[dict[str, Any]]:
         mark = f"{self.tag} mark lacking"
         request = call(

@@ -14,7 +14,6 @@ from uuid import UUID
 import psycopg
 from psycopg import Connection, sql
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from cli.backup.archive import CORPORA
 from cli.backup.create import write_backup
@@ -24,6 +23,7 @@ from cli.backup.output import open_output
 from cli.local.postgres import EmbeddedPostgres
 from shared.database.engine import Database
 from shared.database.tables import Agent
+from shared.database.transaction import Transaction
 from shared.graph.scope import GraphScope
 from tests.support import budget_audit
 from tests.support.backup import digest_tables
@@ -82,7 +82,7 @@ async def load_state(url: str, agents: Sequence[Agent], snapshot_id: str | None 
         return _load(connection, graphs)
 
 
-async def _use(session: AsyncSession, snapshot_id: str | None) -> None:
+async def _use(session: Transaction, snapshot_id: str | None) -> None:
     await session.execute(text("set transaction isolation level repeatable read"))
     if snapshot_id is not None:
         await session.execute(text(f"set transaction snapshot '{snapshot_id}'"))
@@ -189,7 +189,7 @@ class Drill:
                 session, "select count(*) from iterations where end_published_at is null"
             )
 
-    async def _faults(self, restored: ScenarioRunner, session: AsyncSession) -> list[str]:
+    async def _faults(self, restored: ScenarioRunner, session: Transaction) -> list[str]:
         events = await list_events_since(restored.bus, 1)
         found = await budget_audit.faults(session)
         if reservations := await budget_audit.reserved(session):
@@ -229,5 +229,5 @@ class Finished:
     repeated: int
 
 
-async def _count(session: AsyncSession, query: str) -> int:
+async def _count(session: Transaction, query: str) -> int:
     return int((await session.execute(text(query))).scalar_one())

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared import derived_events
 from shared.database.tables import Agent, Iteration
+from shared.database.transaction import Transaction
 from shared.enums import StepKind
 from shared.events.envelope import Event
 from shared.failpoints import Failpoint
@@ -148,7 +148,7 @@ async def frozen_with_a_lease(runner: ScenarioRunner, name: str, other: str, see
     return Trial(await runner.end(agent, since), in_flight)
 
 
-async def _last_step_event(session: AsyncSession, agent: Agent) -> Event:
+async def _last_step_event(session: Transaction, agent: Agent) -> Event:
     iteration = (
         await session.scalars(select(Iteration).where(Iteration.agent_id == agent.id))
     ).one()

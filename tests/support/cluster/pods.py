@@ -82,7 +82,7 @@ class PodStack(Stack):
         }
         for ours, theirs in (("command", "entrypoint"), ("args", "command")):
             if ours in container:
-                service[theirs] = container[ours]
+                service[theirs] = [*container[ours]]
         return service
 
     def _names(self, template: Manifest) -> list[str]:

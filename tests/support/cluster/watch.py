@@ -48,17 +48,6 @@ class Watch:
             )
         )
 
-    def five_calls_a_query(self) -> None:
-        """Script five calls a query, one after another.
-
-        A document without a search, the search that code makes instead, the document again, construction without a
-        write, and an empty list of facts.
-        """
-        self.stack.sandbox.script(
-            {"phase": "knowledge_acquisition", "times": None, "content": "Nothing is reported."},
-            {"phase": "graph_construction", "times": None, "content": {"facts": []}},
-        )
-
     def slow(self, seconds: float) -> None:
         """Delay every call from now on."""
         self.stack.sandbox.faults({"kind": "latency", "always": True, "latency_seconds": seconds})

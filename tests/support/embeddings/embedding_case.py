@@ -12,7 +12,8 @@ from shared.database.tables import Agent, Call, NodeEmbedding, Step
 from shared.enums import Phase, StepKind, StepStatus
 from shared.graph.tools import query_graph
 from shared.llm.embeddings import Embeddings
-from shared.llm.phase_run import Model, PhaseRun
+from shared.llm.ledgered_model import Model
+from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings
@@ -60,16 +61,15 @@ class EmbeddingCase:
         """Another claimed step of the agent."""
         step_id = uuid4()
         async with self.agent_graph.database.transaction() as session:
-            session.add(
-                Step(
-                    id=step_id,
-                    agent_id=self.agent.id,
-                    iteration_id=self.lease.iteration_id,
-                    kind=StepKind.QUERY,
-                    index=step_id.int % 2**30,
-                    input={},
-                    status=StepStatus.PENDING,
-                )
+            await session.insert(
+                Step,
+                id=step_id,
+                agent_id=self.agent.id,
+                iteration_id=self.lease.iteration_id,
+                kind=StepKind.QUERY,
+                index=step_id.int % 2**30,
+                input={},
+                status=StepStatus.PENDING,
             )
         return replace(self, lease=await _claim(self.agent_graph, step_id))
 

@@ -59,27 +59,28 @@ _COCOA_DOCUMENTS: Final = (
         date(2026, 2, 11),
     ),
     Document(
-        "Brabant Foods closes a mill",
+        "Brabant Foods: a mill is closed",
         "Brabant Foods, a chocolate maker in Antwerp, said on Friday that it would close its mill in Ghent.\n"
         "The price of cocoa rose 42% in 2025, according to the Cocoa Institute. However, sales of chocolate held up.\n"
         "Brabant Foods depends on Assini Cocoa for most of its beans. Revenue fell 6% to $2.1 billion in 2025.\n"
-        "Grindings 2025: 88,000 tonnes\nGrindings 2024: 95,000 tonnes",
+        "Grindings 2025: 88,000 tonnes\nGrindings 2024: 95,000 tonnes\nSuppliers: Assini Cocoa, Guayas Cocoa",
         "https://cocoa.example/brabant",
         date(2026, 3, 20),
     ),
     Document(
-        "Swollen shoot disease spreads in Ghana",
+        "Ghana: swollen shoot disease",
         "The swollen shoot disease has reached farms of the Sefwi Farmers Union in western Ghana.\n"
         "The Ghana Cocoa Council said that the harvest fell 17% in 2025. The council wants to replant 40,000 hectares.\n"
-        "Harvest 2025: 510,000 tonnes\nHarvest 2024: 614,000 tonnes",
+        "Harvest 2025: 510,000 tonnes\nHarvest 2024: 614,000 tonnes\n"
+        "Exports 2025: 430,000 tonnes\nGrindings 2025: 290,000 tonnes",
         "https://cocoa.example/disease",
         date(2026, 1, 28),
     ),
     Document(
-        "Lindqvist Chocolate looks for new suppliers",
+        "Lindqvist Chocolate: new suppliers",
         "Lindqvist Chocolate of Gothenburg signed a contract with Assini Cocoa in May. It also buys from Guayas Cocoa.\n"
         "Guayas Cocoa is a producer in Ecuador. Guayas Cocoa acquired the exporter Manta Shipping for $85 million.\n"
-        "Grindings 2025: 31,000 tonnes\nGrindings 2024: 27,000 tonnes",
+        "Grindings 2025: 31,000 tonnes\nGrindings 2024: 27,000 tonnes\nSuppliers: Assini Cocoa, Guayas Cocoa",
         "https://cocoa.example/lindqvist",
         date(2026, 5, 6),
     ),

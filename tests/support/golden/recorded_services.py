@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
+from uuid import UUID
 
 from services.adviser.handler import Advise
 from services.aggregator.handler import Aggregate
@@ -20,17 +21,18 @@ from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Iteration
 from shared.enums import IterationStatus, Phase, StepKind
 from shared.events.topology import CONSUMERS
-from shared.graph.context import build_survey
+from shared.graph.context import analyses_query, build_survey
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
+from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.phase_run import Model
 from shared.llm.provider import OnDelta, Provider
-from shared.runtime.consumer import EventHandler
 from shared.runtime.providers import create_model, create_search_client
+from shared.runtime.router import EventHandler
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult, StepRunner
 from shared.workflow import steps
+from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support.factories import PROMPTS, make_iteration
@@ -38,11 +40,14 @@ from tests.support.factories import PROMPTS, make_iteration
 _PHASES: Final = {prompt: phase for phase, prompt in PROMPTS.items()}
 
 
-def fixed_clock(now: datetime) -> BoundQuery[datetime]:
-    """A query like `CLOCK` that always returns `now`."""
-    return BoundQuery(
-        CompiledStatement("select cast(:now as timestamptz)"), {"now": now}, lambda rows: rows[0][0]
+def fixed_clock(now: datetime) -> Callable[[UUID], BoundQuery[AgentClock]]:
+    """Like `agent_clock`, with clocks that always show `now`."""
+    query = BoundQuery(
+        CompiledStatement("select cast(:now as timestamptz)"),
+        {"now": now},
+        lambda rows: AgentClock(rows[0][0]),
     )
+    return lambda _: query
 
 
 @dataclass(frozen=True)
@@ -177,14 +182,20 @@ class _Recorder:
         scope = GraphScope(lease.user_id, lease.agent_id, lease.iteration_id, lease.step_id)
         group = _group(step)
         async with self._database.connection() as connection:
-            iteration = await steps.iteration_query(step).answer(connection)
+            iteration = await steps.iteration_query(step).execute(connection)
             if group not in self._surveys:
+                shown = [UUID(each) for each in step.input.get("analysis_ids", ())]
                 survey = await build_survey(
-                    connection, scope, StepKind(step.kind), token_budget=self._context_tokens
+                    connection,
+                    scope,
+                    StepKind(step.kind),
+                    token_budget=self._context_tokens,
+                    shown=shown,
                 )
                 short_ids = ShortIds(scope)
                 if step.kind == StepKind.ADVISE:
-                    await short_ids.number(connection, [survey])
+                    analyses = await analyses_query(scope, shown).execute(connection)
+                    await short_ids.number(connection, [analyses, survey])
                 self._surveys[group] = short_ids.shorten(survey)
         self.recording.steps.append(
             RecordedStep(step, iteration.number, scope, self._surveys[group])

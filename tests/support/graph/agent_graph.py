@@ -1,5 +1,6 @@
 """A user with an agent, and helpers that fill its graph."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -12,15 +13,20 @@ from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import GraphNode, Iteration, Step
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
-from shared.graph import edges, nodes, system_types, types
+from shared.graph import elements, system_types, types
+from shared.graph.conclusions import conclusions
+from shared.graph.conclusions.conclusions import Action
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
+from shared.graph.upsert import UpsertResult
 from shared.graph.validation import Validators
 from shared.tools import Json
 from shared.workflow import investigations
 from tests.support.factories import MISSION, make_owner, make_ready
+from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.concurrent_writes import retried
+from tests.support.table_rows import add
 
 COUNTRY_SCHEMA = {
     "type": "object",
@@ -83,19 +89,29 @@ class AgentGraph:
             for answer in answers or ({"results": [PAGE]},):
                 await store_pages(session, self.scope, answer)
 
-    @retried
-    async def node(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
+    async def add_node(
+        self,
+        name: str,
+        properties: Json = COUNTRY,
+        evidence: Sequence[EvidenceInput] = EVIDENCE_INPUTS,
+        type_name: str = "Country",
+        **options: Any,
+    ) -> UpsertResult:
         async with self.database.transaction() as session:
-            added = await nodes.add_node(
+            return await elements.add_node(
                 session,
                 self.scope,
                 self.validators,
                 type_name=type_name,
                 name=name,
-                properties={**COUNTRY, **properties},
-                evidence=EVIDENCE_INPUTS,
+                properties=properties,
+                evidence=evidence,
+                **options,
             )
-        return added.id
+
+    @retried
+    async def node(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
+        return (await self.add_node(name, {**COUNTRY, **properties}, type_name=type_name)).id
 
     async def unproven(self, name: str, type_name: str = "Country", **properties: Any) -> UUID:
         """A node from before evidence was stored: it has neither evidence nor a seal."""
@@ -103,23 +119,72 @@ class AgentGraph:
         all_properties = {**COUNTRY, **properties}
         columns = {"agent_id": self.scope.agent_id, "type": type_name, "name": name}
         async with self.database.transaction() as session:
-            session.add(GraphNode(id=node_id, properties=all_properties, **columns))
+            await session.insert(GraphNode, id=node_id, properties=all_properties, **columns)
         return node_id
 
-    @retried
-    async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
+    async def add_edge(
+        self,
+        source_id: UUID,
+        target_id: UUID,
+        properties: Json,
+        evidence: Sequence[EvidenceInput] = EVIDENCE_INPUTS,
+        type_name: str = "borders",
+    ) -> UpsertResult:
         async with self.database.transaction() as session:
-            added = await edges.add_edge(
+            return await elements.add_edge(
                 session,
                 self.scope,
                 self.validators,
                 type_name=type_name,
                 source_id=source_id,
                 target_id=target_id,
-                properties={},
-                evidence=EVIDENCE_INPUTS,
+                properties=properties,
+                evidence=evidence,
             )
-        return added.id
+
+    @retried
+    async def edge(self, source_id: UUID, target_id: UUID, type_name: str = "borders") -> UUID:
+        return (await self.add_edge(source_id, target_id, {}, type_name=type_name)).id
+
+    async def analysis(
+        self, content: str, name: str, *, summary: str = "It grows.", confidence: float = 0.5
+    ) -> UUID:
+        async with self.database.transaction() as session:
+            return await conclusions.add_analysis(
+                session,
+                self.scope,
+                name=name,
+                kind="pattern",
+                summary=summary,
+                content=content,
+                confidence=confidence,
+            )
+
+    async def advice(
+        self,
+        content: str,
+        name: str = "Wait",
+        action: Action = "HOLD",
+        *,
+        scope: GraphScope | None = None,
+        **options: Any,
+    ) -> UUID:
+        """`scope` has the run, if it is not the graph's own."""
+        async with self.database.transaction() as session:
+            return await conclusions.add_advice(
+                session,
+                scope or self.scope,
+                name=name,
+                action=action,
+                summary="Wait.",
+                content=content,
+                **{**ADVICE_TERMS, **options},
+            )
+
+    async def advice_on(self, node_id: UUID, **options: Any) -> UUID:
+        """Advice that cites two analyses of the node."""
+        analyses = [await self.analysis(f"[node:{node_id}]", name) for name in ("Big", "Bigger")]
+        return await self.advice(" ".join(f"[node:{each}]" for each in analyses), **options)
 
     async def node_type(self, name: str) -> None:
         async with self.database.transaction() as session:
@@ -157,34 +222,32 @@ class AgentGraph:
         """Add a completed iteration with these objectives, and one insight that lacks `missing`."""
         iteration_id = uuid4()
         async with self.database.transaction() as session:
-            session.add(
-                Iteration(
-                    id=iteration_id,
-                    agent_id=self.scope.agent_id,
-                    number=number,
-                    why="due",
-                    status=IterationStatus.COMPLETED,
-                    stage=Stage.ENDED,
-                    deadline_at=datetime.now(UTC),
-                )
+            await session.insert(
+                Iteration,
+                id=iteration_id,
+                agent_id=self.scope.agent_id,
+                number=number,
+                why="due",
+                status=IterationStatus.COMPLETED,
+                stage=Stage.ENDED,
+                deadline_at=datetime.now(UTC),
             )
-            await session.flush()
             for index, text in enumerate(queries):
                 step_input = {"objective": text}
-                session.add(
-                    self._completed_step(iteration_id, StepKind.QUERY, index, step_input, {})
+                await add(
+                    session,
+                    self._completed_step(iteration_id, StepKind.QUERY, index, step_input, {}),
                 )
             if missing:
                 insight = self._completed_step(
                     iteration_id, StepKind.INSIGHT, 0, {}, {"missing": missing}
                 )
-                session.add(insight)
-                await session.flush()
+                await add(session, insight)
                 for text in missing:
                     missing_data = investigations.MissingData(text, "It is lacking.")
                     await investigations.create_request(
                         self.scope.agent_id, iteration_id, insight.id, missing_data
-                    ).answer(session)
+                    ).execute(session)
 
     def _completed_step(
         self,

@@ -5,13 +5,13 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
-from shared.database.statements import RoundTrip
+from shared.database.statements import Batch
 from shared.database.tables import GraphName
+from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
-from shared.llm.state_calls import StateCall, ask_state_calls
+from shared.llm.toolset import StateCall, prepare_state_calls
 from shared.tools import Json, StateTool
 from tests.support import canonical_graph
 from tests.support.fences import EVERYONE
@@ -33,7 +33,7 @@ def calls_of(tools: Sequence[StateTool[Any]], answer: Answer) -> list[StateCall]
     return calls
 
 
-async def graph_state(session: AsyncSession, graph: AgentGraph) -> Json:
+async def graph_state(session: Transaction, graph: AgentGraph) -> Json:
     """The graph, and the names that are reserved."""
     names = await session.execute(
         select(GraphName.type, GraphName.key, GraphName.name, GraphName.node_id)
@@ -54,9 +54,9 @@ async def run_together(
 ) -> list[Json]:
     """The result of each call. `before_commit` is called while other writers of the agent have to wait."""
     unit = UnitOfWork(database, EVERYONE)
-    trip = RoundTrip()
-    run_calls = ask_state_calls(trip, agent_id, calls)
-    async with unit.direct_transaction(trip) as transaction:
+    batch = Batch()
+    run_calls = prepare_state_calls(batch, agent_id, calls)
+    async with unit.transaction(batch) as transaction:
         results = await run_calls(transaction)
         before_commit()
     await unit.commit()

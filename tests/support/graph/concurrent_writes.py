@@ -4,9 +4,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
 from shared.database.locks import shared_write_lock
+from shared.database.transaction import Transaction
 from shared.errors import RetrySoonError
 from shared.graph import upsert
 from shared.graph.entity_resolution import aliases
@@ -36,7 +35,7 @@ def retried(write: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine
 
 
 async def resolve_and_reserve(
-    session: AsyncSession, scope: GraphScope, requests: Sequence[NameRequest]
+    session: Transaction, scope: GraphScope, requests: Sequence[NameRequest]
 ) -> list[ResolvedNode]:
     """The node of each request. Reserves their names, in the order of all transactions, until this one ends.
 

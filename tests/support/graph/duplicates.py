@@ -1,23 +1,27 @@
 """One country under two names, with helpers that merge its nodes and undo the merge."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final, cast
 from uuid import UUID
 
 from sqlalchemy import Table, select
 
 from shared.database import ids
-from shared.database.tables import GraphMerge
+from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.graph import entity_resolution
-from shared.graph.entity_resolution.merge import EDGES, EVIDENCE, NAMES, NODES
+from shared.graph.entity_resolution.merge import Merge
 from shared.graph.provenance import integrity
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.page_evidence import LEARNED, said
 
+NODES: Final = cast("Table", GraphNode.__table__)
+EDGES: Final = cast("Table", GraphEdge.__table__)
+EVIDENCE: Final = cast("Table", Evidence.__table__)
+NAMES: Final = cast("Table", GraphName.__table__)
 LATER = LEARNED + timedelta(days=30)
 
 
-async def merge_nodes(agent_graph: AgentGraph, kept_id: UUID, merged_id: UUID) -> GraphMerge:
+async def merge_nodes(agent_graph: AgentGraph, kept_id: UUID, merged_id: UUID) -> Merge:
     async with agent_graph.database.transaction() as session:
         merge = await entity_resolution.merge_nodes(
             session,
@@ -31,7 +35,7 @@ async def merge_nodes(agent_graph: AgentGraph, kept_id: UUID, merged_id: UUID) -
     return merge
 
 
-async def undo_merge(agent_graph: AgentGraph, merge_id: UUID) -> GraphMerge:
+async def undo_merge(agent_graph: AgentGraph, merge_id: UUID) -> Merge:
     async with agent_graph.database.transaction() as session:
         merge = await entity_resolution.undo_merge(session, agent_graph.scope, merge_id)
     assert merge is not None
@@ -127,7 +131,7 @@ class Duplicates:
         self.to_ghana = await agent_graph.edge(self.merged_id, self.ghana)
         self.kept_to_mali = await agent_graph.edge(self.kept_id, self.mali)
         self.to_mali = await agent_graph.edge(self.merged_id, self.mali)
-        self.from_mali = await agent_graph.edge(self.mali, self.merged_id)
+        await agent_graph.edge(self.mali, self.merged_id)
         self.between = await agent_graph.edge(self.merged_id, self.kept_id)
         await said(agent_graph, "https://d", "They border on Ghana.", edge=self.to_ghana, km=720)
         await said(agent_graph, "https://e", "They border on Mali.", edge=self.to_mali, km=599)

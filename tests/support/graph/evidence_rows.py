@@ -7,11 +7,11 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.locks import shared_write_lock
 from shared.database.tables import Evidence, Source
+from shared.database.transaction import Transaction
 from shared.enums import Entailment
 from shared.graph.provenance import entailment, integrity
 from shared.graph.scope import GraphScope
@@ -21,7 +21,7 @@ EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 async def make_source(
-    session: AsyncSession, scope: GraphScope, url: str, text: str = "A page.", *, day: int = 0
+    session: Transaction, scope: GraphScope, url: str, text: str = "A page.", *, day: int = 0
 ) -> UUID:
     """Add a source fetched `day` days after EPOCH. The same page is the same source."""
     sha256, fetched_at = integrity.sha256(text), EPOCH + timedelta(days=day)
@@ -52,7 +52,7 @@ async def make_source(
 
 
 async def make_evidence(
-    session: AsyncSession,
+    session: Transaction,
     scope: GraphScope,
     source_id: UUID,
     claims: Mapping[str, Any],
@@ -98,4 +98,4 @@ async def store_verdict(
     )
     async with agent_graph.database.transaction() as session:
         await shared_write_lock(session, scope.agent_id)
-        await storing.answer(session)
+        await storing.execute(session)

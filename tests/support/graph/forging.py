@@ -3,7 +3,8 @@
 from uuid import UUID
 
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncSession
+
+from shared.database.transaction import Transaction
 
 _LEAF = text("select graph_leaf(nodes) from graph_nodes as nodes where id = :node")
 _REPLACE_LEAF = text(
@@ -27,7 +28,7 @@ update graph_head set seq = newest.seq, hash = newest.hash from (
 """)
 
 
-async def change_node(session: AsyncSession, agent_id: UUID, node_id: UUID, change: str) -> None:
+async def change_node(session: Transaction, agent_id: UUID, node_id: UUID, change: str) -> None:
     """Change a node without the triggers, and seal the whole journal again as if it had always been so."""
     await session.execute(text("set local session_replication_role = replica"))
     old = await session.scalar(_LEAF, {"node": node_id})
@@ -40,7 +41,7 @@ async def change_node(session: AsyncSession, agent_id: UUID, node_id: UUID, chan
     await seal_journal(session, agent_id)
 
 
-async def seal_journal(session: AsyncSession, agent_id: UUID) -> None:
+async def seal_journal(session: Transaction, agent_id: UUID) -> None:
     """Compute every hash again, and the head."""
     for seq in list(await session.scalars(_ENTRIES, {"agent": agent_id})):
         await session.execute(_SEAL_ENTRY, {"agent": agent_id, "seq": seq})

@@ -6,19 +6,20 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database import ids
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
+from shared.database.transaction import Transaction
 from shared.graph import projection
 from shared.graph.conclusions import conclusions
 from shared.graph.conclusions.citations import Kind
 from shared.graph.projection import EDGES, NODES
-from shared.graph.provenance import integrity, quotes
+from shared.graph.provenance import integrity, page_reading
 from shared.graph.provenance.integrity import EvidenceRow, SourceRow
 from shared.graph.scope import GraphScope
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.table_rows import add, change
 
 FETCHED: Final = datetime(2026, 3, 1, 8, tzinfo=UTC)
 GHANA: Final = (
@@ -45,7 +46,7 @@ class EvidenceGraph:
     async def page(self, url: str, text: str, **columns: Any) -> None:
         row = build_source(self.scope.agent_id, url, text, **columns)
         async with self.agent_graph.database.transaction() as session:
-            session.add(row)
+            await add(session, row)
         self.sources[url] = row.id
 
     async def country(self, name: str) -> None:
@@ -53,8 +54,7 @@ class EvidenceGraph:
         node_id = ids.node_id(self.scope.agent_id, "Country", name)
         columns = {"agent_id": self.scope.agent_id, "type": "Country", "name": name}
         async with self.agent_graph.database.transaction() as session:
-            session.add(GraphNode(id=node_id, properties={}, **columns))
-            await session.flush()
+            await session.insert(GraphNode, id=node_id, properties={}, **columns)
             await projection.reproject(session, self.scope, NODES, node_id)
         self.nodes[name] = node_id
 
@@ -63,8 +63,7 @@ class EvidenceGraph:
         edge_id = ids.edge_id(self.scope.agent_id, "borders", *ends.values())
         columns = {"agent_id": self.scope.agent_id, "type": "borders", "properties": {}}
         async with self.agent_graph.database.transaction() as session:
-            session.add(GraphEdge(id=edge_id, **columns, **ends))
-            await session.flush()
+            await session.insert(GraphEdge, id=edge_id, **columns, **ends)
             await projection.reproject(session, self.scope, EDGES, edge_id)
         self.edges[name] = edge_id
 
@@ -78,8 +77,7 @@ class EvidenceGraph:
         async with self.agent_graph.database.transaction() as session:
             source = await session.get_one(Source, self.sources[url])
             row = build_evidence(source, quote, kind, element_id, claims, **columns)
-            session.add(row)
-            await session.flush()
+            await add(session, row)
             await self._reproject(session, kind, element_id)
         return row.id
 
@@ -87,8 +85,7 @@ class EvidenceGraph:
         """Retract or restore a page, and reproject the elements it supports."""
         async with self.agent_graph.database.transaction() as session:
             source = await session.get_one(Source, self.sources[url])
-            source.retracted_at = None if undo else FETCHED
-            await session.flush()
+            source = await change(session, source, retracted_at=None if undo else FETCHED)
             rows = await session.execute(
                 select(Evidence.node_id, Evidence.edge_id).where(Evidence.source_id == source.id)
             )
@@ -115,8 +112,7 @@ class EvidenceGraph:
             row = GraphEdge(
                 id=edge_id, agent_id=self.scope.agent_id, type="about", properties={}, **ends
             )
-            session.add(row)
-            await session.flush()
+            await add(session, row)
             await projection.reproject(session, self.scope, EDGES, edge_id)
         self.edges[f"{analysis} about {node}"] = edge_id
 
@@ -133,7 +129,7 @@ class EvidenceGraph:
             )
         self.nodes[name] = node_id
 
-    async def _reproject(self, session: AsyncSession, kind: Kind, element_id: UUID) -> None:
+    async def _reproject(self, session: Transaction, kind: Kind, element_id: UUID) -> None:
         element_kind = NODES if kind is Kind.NODE else EDGES
         await projection.reproject(session, self.scope, element_kind, element_id)
 
@@ -161,7 +157,7 @@ def build_source(agent_id: UUID, url: str, text: str, **columns: Any) -> Source:
 def build_evidence(
     source: Source, quote: str, kind: Kind, element_id: UUID, claims: dict[str, Any], **columns: Any
 ) -> Evidence:
-    span = quotes.find_quote(source.text, quote)
+    span = page_reading.find_quote(source.text, quote)
     assert span is not None, f"{quote!r} is not in {source.text!r}"
     valid_from, valid_to = columns.get("valid_from"), columns.get("valid_to")
     content = integrity.canonical_json([claims, valid_from, valid_to])

@@ -6,9 +6,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from sqlalchemy import select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import GraphHead, GraphJournal
+from shared.database.transaction import Transaction
 from shared.graph.scope import GraphScope
 from shared.graph.verification.journal import load_entries
 
@@ -31,28 +31,25 @@ class Snapshot:
     """Contents of nodes and edges by id, and of types by name."""
 
 
-async def take_snapshot(session: AsyncSession, agent_id: UUID) -> Snapshot:
+async def take_snapshot(session: Transaction, agent_id: UUID) -> Snapshot:
     """Take a snapshot in a transaction with REPEATABLE READ."""
     head = await session.get(GraphHead, agent_id)
     rows = await session.execute(_ROWS, {"agent": agent_id})
     return Snapshot(0 if head is None else head.seq, {row.key: row.content for row in rows})
 
 
-async def read_journal(session: AsyncSession, agent_id: UUID) -> Sequence[GraphJournal]:
+async def read_journal(session: Transaction, agent_id: UUID) -> Sequence[GraphJournal]:
     """Read the journal. Raises AssertionError if it has a gap or a wrong hash, or does not end with the head."""
     entries = list(
         await session.scalars(
-            select(GraphJournal)
-            .where(GraphJournal.agent_id == agent_id)
-            .order_by(GraphJournal.seq)
-            .execution_options(populate_existing=True)
+            select(GraphJournal).where(GraphJournal.agent_id == agent_id).order_by(GraphJournal.seq)
         )
     )
     assert [entry.seq for entry in entries] == list(range(1, len(entries) + 1))
     scope = GraphScope(agent_id, agent_id)
     checked = await load_entries(session, scope, 0, len(entries) + 1)
     assert [fault for entry in checked for fault in entry.faults()] == []
-    head = await session.get(GraphHead, agent_id, populate_existing=True)
+    head = await session.get(GraphHead, agent_id)
     if entries:
         assert head is not None
         assert (head.seq, head.hash) == (entries[-1].seq, entries[-1].hash)

@@ -10,7 +10,7 @@ from shared.database import ids
 from shared.database.tables import Evidence, Source
 from shared.graph.projection import EDGES, NODES, reproject
 from shared.graph.provenance import integrity
-from shared.graph.provenance.quotes import find_quote
+from shared.graph.provenance.page_reading import find_quote
 from tests.support.graph.agent_graph import AgentGraph
 
 LEARNED = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,11 +7,12 @@ from random import Random
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, delete, select, update
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy import ColumnElement, select
 
 from shared.database.tables import GraphNode
+from shared.database.transaction import Transaction
 from shared.graph.types import RESERVED_TYPES
+from tests.support.table_rows import change, remove
 
 LETTERS: Final = "abcxyzABCéß—字 .0123456789"
 
@@ -22,7 +23,7 @@ Values = dict[str, Any]
 class Chance:
     """Picks and modifies random rows of one agent's graph."""
 
-    session: AsyncSession
+    session: Transaction
     random: Random
     agent_id: UUID
 
@@ -44,21 +45,12 @@ class Chance:
         """Updates the row and returns its id. Fails if nothing changes."""
         assert any(getattr(row, name) != value for name, value in values.items()), values
         row_id: UUID = row.id
-        table = type(row)
-        await self.session.execute(
-            update(table)
-            .where(table.id == row_id)
-            .values(**values)
-            .execution_options(synchronize_session=False)
-        )
+        await change(self.session, row, **values)
         return row_id
 
     async def drop(self, row: Any) -> UUID:
         row_id: UUID = row.id
-        table = type(row)
-        await self.session.execute(
-            delete(table).where(table.id == row_id).execution_options(synchronize_session=False)
-        )
+        await remove(self.session, row)
         return row_id
 
     def edit_text(self, text: str) -> str:

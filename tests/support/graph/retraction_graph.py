@@ -6,11 +6,10 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import Doubt, Evidence, GraphEdge, GraphNode, InboxItem, Source
+from shared.database.transaction import Transaction
 from shared.enums import Entailment, InboxKind
-from shared.graph.conclusions import conclusions
 from shared.graph.projection import EDGES, NODES, reproject
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import (
@@ -20,10 +19,8 @@ from shared.graph.retraction.propagation import (
     resolve_doubts,
 )
 from tests.support import canonical_graph
-from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.evidence_rows import make_evidence, make_source, store_verdict
-from tests.support.second_analysis import add_second_analysis
 
 
 @dataclass(frozen=True)
@@ -46,7 +43,7 @@ class RetractionGraph:
         node_id = uuid4()
         async with self.agent_graph.database.transaction() as session:
             row = {"id": node_id, "agent_id": self.agent_graph.scope.agent_id, "type": "Country"}
-            session.add(GraphNode(**row, name=name, properties={}))
+            await session.insert(GraphNode, **row, name=name, properties={})
         for day, (url, claims) in enumerate(claims_by_url.items()):
             await self.says(url, claims, node_id=node_id, day=day)
         return node_id
@@ -55,7 +52,9 @@ class RetractionGraph:
         edge_id = uuid4()
         async with self.agent_graph.database.transaction() as session:
             row = {"id": edge_id, "agent_id": self.agent_graph.scope.agent_id, "type": "borders"}
-            session.add(GraphEdge(**row, source_id=source_id, target_id=target_id, properties={}))
+            await session.insert(
+                GraphEdge, **row, source_id=source_id, target_id=target_id, properties={}
+            )
         for day, url in enumerate(urls):
             await self.says(url, {}, edge_id=edge_id, day=day)
         return edge_id
@@ -75,7 +74,7 @@ class RetractionGraph:
 
     async def write(
         self,
-        session: AsyncSession,
+        session: Transaction,
         url: str,
         claims: Mapping[str, Any],
         *,
@@ -95,33 +94,14 @@ class RetractionGraph:
 
     async def analysis(self, name: str, *citations: str) -> UUID:
         """`citations` are formatted as in a text."""
-        async with self.agent_graph.database.transaction() as session:
-            return await conclusions.add_analysis(
-                session,
-                self.agent_graph.scope,
-                name=name,
-                kind="pattern",
-                summary="So it is.",
-                content=f"It is so {' '.join(citations)}.",
-                **ANALYSIS_TERMS,
-            )
+        content = f"It is so {' '.join(citations)}."
+        return await self.agent_graph.analysis(content, name, summary="So it is.")
 
     async def advice(self, name: str, analysis_id: UUID) -> UUID:
         """Advice that cites the analysis, and one that no retraction concerns."""
         elsewhere = await self.node(f"Elsewhere than {name}", {})
-        async with self.agent_graph.database.transaction() as session:
-            second = await add_second_analysis(
-                session, self.agent_graph.scope, elsewhere, f"Elsewhere than {name}"
-            )
-            return await conclusions.add_advice(
-                session,
-                self.agent_graph.scope,
-                name=name,
-                action="HOLD",
-                summary="Wait.",
-                content=f"For now [node:{analysis_id}] [node:{second}].",
-                **ADVICE_TERMS,
-            )
+        second = await self.analysis(f"Elsewhere than {name}", f"[node:{elsewhere}]")
+        return await self.agent_graph.advice(f"For now [node:{analysis_id}] [node:{second}].", name)
 
     async def ask_retract(self, reference: str, reason: str = "made up") -> UUID:
         """Record the retraction without propagating it."""

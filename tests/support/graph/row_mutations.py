@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, Final, cast
 from uuid import UUID, uuid4
 
+import psycopg
 from sqlalchemy import (
     Boolean,
     Column,
@@ -21,8 +22,6 @@ from sqlalchemy import (
     update,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, INT4MULTIRANGE, JSONB, Range
-from sqlalchemy.exc import DataError, IntegrityError
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.tables import (
     CallDay,
@@ -44,6 +43,7 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.database.transaction import Transaction
 from shared.enums import CallKind, Entailment
 from tests.support.graph.random_rows import Chance
 
@@ -118,7 +118,7 @@ class NoRowError(Exception):
 
 
 async def mutate(
-    session: AsyncSession, random: Random, agent_id: UUID, mutation: RowMutation
+    session: Transaction, random: Random, agent_id: UUID, mutation: RowMutation
 ) -> None:
     """Apply `mutation` to a random row, as another program would: with the triggers of the journal or without them.
 
@@ -141,12 +141,12 @@ async def mutate(
     for attempt in range(ATTEMPTS):
         role = random.choice(["origin", "replica"]) if attempt < ATTEMPTS // 2 else "replica"
         try:
-            async with session.begin_nested():
+            async with session.savepoint():
                 await session.execute(text(f"set local session_replication_role = {role}"))
                 await _apply(session, random, mutation, dict(random.choice(rows)))
                 await session.execute(text("select close_graph_journal()"))
             break
-        except (IntegrityError, DataError):
+        except (psycopg.IntegrityError, psycopg.DataError):
             continue
     else:
         raise AssertionError(f"{mutation}: every value was refused")
@@ -162,7 +162,7 @@ def _is_of(table: Table, agent_id: UUID) -> ColumnElement[bool]:
 
 
 async def _apply(
-    session: AsyncSession, random: Random, mutation: RowMutation, row: dict[str, Any]
+    session: Transaction, random: Random, mutation: RowMutation, row: dict[str, Any]
 ) -> None:
     table = mutation.table
     if mutation.column is None and not mutation.is_deletion:
@@ -200,7 +200,7 @@ def _different(random: Random, column: Column[Any], value: Any) -> Any:
         return None
     if (permitted := PERMITTED.get(str(column))) is not None:
         return random.choice(permitted)
-    chance = Chance(cast("AsyncSession", None), random, uuid4())
+    chance = Chance(cast("Transaction", None), random, uuid4())
     if isinstance(column.type, ARRAY):
         return _different_list(random, column.type.item_type.python_type, list(value or ()))
     if isinstance(column.type, Boolean):
@@ -241,7 +241,7 @@ def _another_value(random: Random, chance: Chance, kind: type, value: Any) -> An
 
 
 def _different_list(random: Random, kind: type, values: list[Any]) -> list[Any]:
-    chance = Chance(cast("AsyncSession", None), random, uuid4())
+    chance = Chance(cast("Transaction", None), random, uuid4())
     index = random.randrange(len(values)) if values else 0
     variants = [[*values, _another_value(random, chance, kind, None)]]
     if values:

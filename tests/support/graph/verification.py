@@ -5,8 +5,7 @@ from itertools import pairwise
 from random import Random
 from typing import Final
 
-from sqlalchemy.ext.asyncio import AsyncSession
-
+from shared.database.transaction import Transaction
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import MAX_PAGE_ROWS, check_page
 from shared.schemas.provenance import ElementFault
@@ -64,7 +63,7 @@ async def connect(evidence_graph: EvidenceGraph, random: Random) -> None:
     await evidence_graph.advice("Sell", "As it is so [node:{Pattern 0}] [node:{Pattern 1}].")
 
 
-async def breaks(session: AsyncSession, scope: GraphScope) -> list[ElementFault]:
+async def breaks(session: Transaction, scope: GraphScope) -> list[ElementFault]:
     faults: list[ElementFault] = []
     cursor: str | None = None
     while True:

@@ -12,7 +12,7 @@ from sqlalchemy import select
 
 from shared.database.tables import Base, Evidence, GraphEdge, GraphNode
 from shared.enums import ANALYSIS_TYPE, Entailment
-from shared.graph import edges, entity_resolution, nodes
+from shared.graph import elements, entity_resolution
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import propagation, retractions
@@ -92,30 +92,12 @@ class Walk:
     async def add_node(self) -> None:
         name = self.chance.choice(NAMES)
         properties = self._properties()
-        async with self.agent_graph.database.transaction() as session:
-            await nodes.add_node(
-                session,
-                self.agent_graph.scope,
-                self.agent_graph.validators,
-                type_name="Country",
-                name=name,
-                properties=properties,
-                evidence=[self._evidence_input()],
-            )
+        await self.agent_graph.add_node(name, properties, [self._evidence_input()])
 
     async def add_edge(self) -> None:
         one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
-        async with self.agent_graph.database.transaction() as session:
-            await edges.add_edge(
-                session,
-                self.agent_graph.scope,
-                self.agent_graph.validators,
-                type_name="borders",
-                source_id=one.id,
-                target_id=other.id,
-                properties=self.chance.choice([{}, {"km": self.chance.choice(LENGTHS)}]),
-                evidence=[self._evidence_input()],
-            )
+        properties = self.chance.choice([{}, {"km": self.chance.choice(LENGTHS)}])
+        await self.agent_graph.add_edge(one.id, other.id, properties, [self._evidence_input()])
 
     async def merge(self) -> None:
         one, other = await self._some(GraphNode, 2, GraphNode.type == "Country")
@@ -186,7 +168,7 @@ class Walk:
         [one] = await self._some(GraphNode, 1, GraphNode.type == ANALYSIS_TYPE)
         [other] = await self._some(GraphNode, 1, GraphNode.type.not_in(RESERVED_TYPES))
         async with self.agent_graph.database.transaction() as session:
-            await edges.link_analysis(
+            await elements.link_analysis(
                 session,
                 self.agent_graph.scope,
                 self.agent_graph.validators,

@@ -23,6 +23,7 @@ from tests.support.claims import Claimed
 from tests.support.factories import PROMPTS, make_agent, make_iteration
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY_SCHEMA
+from tests.support.table_rows import add
 
 MISSION: Final = (
     "Watch the lithium of Ghana, and read https://ministry.example/lithium where it is new"
@@ -67,8 +68,7 @@ class Victim:
                 input=step_input,
                 status=StepStatus.PENDING,
             )
-            session.add(step)
-            await session.flush()
+            await add(session, step)
             claim = await claims.claim(session, step.id, "test", seconds=600)
         assert isinstance(claim, Claimed)
         return claim.lease, claim.step
@@ -125,8 +125,7 @@ async def make_victim(database: Database) -> Victim:
             created_by="test",
         )
         row = {"id": node_id, "agent_id": agent.id, "type": "Country", "name": "Ghana"}
-        session.add(GraphNode(**row, properties={"summary": "A state."}))
-        await session.flush()
+        await session.insert(GraphNode, **row, properties={"summary": "A state."})
         analysis_id = await conclusions.add_analysis(
             session,
             scope,

@@ -1,6 +1,6 @@
 """A search service with one page at a time that records all requests."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from starlette.applications import Starlette
@@ -16,7 +16,11 @@ class Web:
     page: HostilePage | None = None
     other_urls: Sequence[str] = ()
     """Further results of a search and sources of a research, with the same title and text; in a search before the page."""
+    published: Mapping[str, str] = field(default_factory=dict)
+    """Publication dates in the results of a search, by URL."""
     searched: list[str] = field(default_factory=list)
+    dates: list[dict[str, str]] = field(default_factory=list)
+    """The fields of each search that limit the dates of its results."""
     excluded: list[list[str] | None] = field(default_factory=list)
     """What each search excluded; None if it did not have the field."""
     read: list[str] = field(default_factory=list)
@@ -55,10 +59,13 @@ class Web:
         query = body["query"]
         self.searched.append(query)
         self.excluded.append(body.get("exclude_domains"))
+        names = ("time_range", "start_date", "end_date")
+        self.dates.append({name: body[name] for name in names if name in body})
         if query in self.without_results:
             return JSONResponse({"results": []})
         results = [
             {"title": self.page.title, "url": url, "score": 1.0, "content": self.page.text}
+            | ({"published_date": self.published[url]} if url in self.published else {})
             for url in (*self.other_urls, self.page.url)
         ]
         return JSONResponse({"results": results})

@@ -70,23 +70,23 @@ async def make_items(database: Database, agent: Agent, count: int = 1) -> list[U
                 "invalidation": "Orders that fall by a tenth.",
                 "generated_at": "2026-01-01T00:00:00Z",
             }
-            session.add(
-                GraphNode(
-                    id=node, agent_id=agent.id, type=ADVICE_TYPE, name=f"{node}", properties=content
-                )
+            await session.insert(
+                GraphNode,
+                id=node,
+                agent_id=agent.id,
+                type=ADVICE_TYPE,
+                name=f"{node}",
+                properties=content,
             )
-            await session.flush()
-            session.add(
-                InboxItem(
-                    id=item,
-                    owner_id=agent.owner_id,
-                    agent_id=agent.id,
-                    node_id=node,
-                    title="HOLD: Wait for Müller",
-                    summary="Wait.",
-                )
+            await session.insert(
+                InboxItem,
+                id=item,
+                owner_id=agent.owner_id,
+                agent_id=agent.id,
+                node_id=node,
+                title="HOLD: Wait for Müller",
+                summary="Wait.",
             )
-            await session.flush()
             item_ids.append(item)
     return item_ids
 

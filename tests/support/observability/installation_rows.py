@@ -9,7 +9,6 @@ from typing import Any, Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, insert, select
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.database.engine import Database
 from shared.database.tables import (
@@ -22,6 +21,7 @@ from shared.database.tables import (
     Iteration,
     Step,
 )
+from shared.database.transaction import Transaction
 from shared.enums import AgentStatus, IterationStatus, StepKind, StepStatus
 from tests.support.factories import make_owner
 
@@ -143,12 +143,11 @@ async def write(database: Database, place: Installation) -> None:
             (Iteration, place.iterations),
             (Step, place.steps),
         ):
-            if rows:
-                await session.execute(insert(table), rows)
+            await session.insert_all(table, rows)
 
 
 async def spend(
-    session: AsyncSession, scope: UUID, usd: str, *, reserved: str = "0", calls: int = 0
+    session: Transaction, scope: UUID, usd: str, *, reserved: str = "0", calls: int = 0
 ) -> None:
     """What is spent today."""
     today = func.date(func.timezone("UTC", func.statement_timestamp()))
@@ -163,16 +162,14 @@ async def spend(
     )
 
 
-async def cap_installation(
-    session: AsyncSession, usd: str | None, calls: int | None = None
-) -> None:
+async def cap_installation(session: Transaction, usd: str | None, calls: int | None = None) -> None:
     cap = None if usd is None else Decimal(usd)
     await session.execute(
         insert(InstallationBudget).values(id=1, usd_per_day=cap, calls_per_day=calls)
     )
 
 
-async def add_dead_letter(session: AsyncSession) -> UUID:
+async def add_dead_letter(session: Transaction) -> UUID:
     letter_id = uuid4()
     await session.execute(
         insert(DeadLetter).values(
@@ -188,7 +185,7 @@ async def add_dead_letter(session: AsyncSession) -> UUID:
     return letter_id
 
 
-async def add_deliveries(session: AsyncSession, owner: UUID, ages: Sequence[float]) -> None:
+async def add_deliveries(session: Transaction, owner: UUID, ages: Sequence[float]) -> None:
     """Pending deliveries that are so many seconds old, and a delivered one."""
     destination = uuid4()
     address = f"http://127.0.0.1:1/{destination}"
@@ -332,7 +329,7 @@ def _oldest(place: Installation, moments: Sequence[datetime]) -> float:
 AGENT_NAMES: Final = select(Agent.id, Agent.name)
 
 
-async def complete_iteration(session: AsyncSession, agent_id: UUID) -> None:
+async def complete_iteration(session: Transaction, agent_id: UUID) -> None:
     """An iteration of the agent that completes now."""
     now = func.clock_timestamp()
     await session.execute(

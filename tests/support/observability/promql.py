@@ -20,7 +20,7 @@ OF_PROMETHEUS: Final[Mapping[str, frozenset[str]]] = {
 _WORDS: Final = frozenset(
     {
         *("sum", "min", "max", "count", "avg", "by", "on", "and", "or", "unless", "offset"),
-        *("rate", "increase", "histogram_quantile", "absent", "vector", "abs"),
+        *("rate", "increase", "histogram_quantile", "absent", "label_replace", "vector", "abs"),
     }
 )
 _STRING: Final = re.compile(r'"[^"]*"')

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from shared.database.engine import Database
 from shared.errors import TransientError, WaitForProviderError
@@ -15,7 +15,7 @@ from shared.llm.messages import ChatRequest
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.provider import ChatProvider
 from shared.provider_limits import state
-from shared.provider_limits.gate import ProviderGate, waited_seconds
+from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, provider_key
 from tests.support.model_server import make_resumable_call
 
@@ -91,9 +91,11 @@ async def _steps(server: ModelServer, deadline: float, report: Report) -> None:
     while time.monotonic() < deadline:
         begun_at, released_at = time.monotonic(), None
         while True:
-            waited_seconds.set(0.0 if released_at is None else time.monotonic() - released_at)
+            waited = 0.0 if released_at is None else time.monotonic() - released_at
             try:
-                await provider.complete(request, make_resumable_call())
+                await provider.complete(
+                    request, replace(make_resumable_call(), waited_seconds=waited)
+                )
             except TransientError as error:
                 if error.counts:
                     report.errors.append(str(error))

@@ -88,11 +88,13 @@ class QuirkServer:
             message["content"] = answer["written"].replace("NUMBER", number)
             choice["finish_reason"] = "stop"
         if answer.get("prose_if_forced") and body.get("tool_choice") == "required":
-            message |= {"content": "I would read the first note.", "tool_calls": []}
+            message |= {"content": answer["prose_if_forced"], "tool_calls": []}
         if "text" in answer and not message.get("tool_calls"):
             message["content"] = answer["text"]
         choice |= answer.get("choice", {})
         completion |= answer.get("top", {})
+        if "usage_in" in answer:
+            _move_usage(completion, answer["usage_in"])
 
     def stream(self, completion: Json) -> bytes:
         """The completion in chunks: reasoning, text and arguments in pieces."""
@@ -106,9 +108,19 @@ class QuirkServer:
         rest = {k: v for k, v in choice.items() if k != "message"}
         if answer.get("has_end", True):
             chunks.append({"choices": [{**rest, "delta": {}}]})
-        chunks.append({"choices": [], "usage": completion["usage"]})
+        if "usage" in completion:
+            chunks.append({"choices": [], "usage": completion["usage"]})
         chunks[-2] = {**more, **chunks[-2]} if len(chunks) > 1 else chunks[-2]
         return events(*chunks)
+
+
+def _move_usage(completion: Json, place: str) -> None:
+    """Moves the usage out of the top level."""
+    [choice] = completion["choices"]
+    if place == "x_groq":
+        completion["x_groq"] = {}
+    places = {"choice": choice, "message": choice["message"], "x_groq": completion.get("x_groq")}
+    places[place]["usage"] = completion.pop("usage")
 
 
 def _with(delta: Json) -> Json:
@@ -131,8 +143,8 @@ def _deltas(message: Json) -> Iterator[Json]:
         if not isinstance(arguments, str):
             yield {"tool_calls": [{**call, "index": index}]}
             continue
-        begun = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
-        yield {"tool_calls": [begun]}
+        opening = {**call, "index": index, "function": {**call["function"], "arguments": ""}}
+        yield {"tool_calls": [opening]}
         for piece in (arguments[:5], arguments[5:]):
             yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
 
@@ -164,6 +176,8 @@ def _meets(condition: Mapping[str, Any], body: Json) -> bool:
             return any(value is MISSING for value in values)
         case {"present": True}:
             return any(value is not MISSING for value in values)
+        case {"equals_null": True}:
+            return None in values
         case {"equals": expected}:
             return expected in values
         case {"differs": expected}:

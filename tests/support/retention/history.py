@@ -7,7 +7,6 @@ from typing import Final
 from uuid import UUID, uuid4
 
 from sqlalchemy import func, select, text, update
-from sqlalchemy.ext.asyncio import AsyncSession
 
 from shared.agents import contexts
 from shared.agents.contexts import StepGroup
@@ -17,6 +16,7 @@ from shared.database import ids
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, DeadLetter, Interaction, Iteration, Step
 from shared.database.tables.billing import Context
+from shared.database.transaction import Transaction
 from shared.enums import CallKind, IterationStatus, Phase, Stage, StepKind, StepStatus
 from shared.llm import phase_run_store
 from tests.support.factories import make_iteration
@@ -69,15 +69,14 @@ class History:
         for index in range(queries):
             step_id = ids.step_id(iteration_id, StepKind.QUERY, index)
             async with self.database.transaction() as session:
-                session.add(
-                    Step(
-                        id=step_id,
-                        iteration_id=iteration_id,
-                        agent_id=self.agent.id,
-                        kind=StepKind.QUERY,
-                        index=index,
-                        status=StepStatus.PENDING,
-                    )
+                await session.insert(
+                    Step,
+                    id=step_id,
+                    iteration_id=iteration_id,
+                    agent_id=self.agent.id,
+                    kind=StepKind.QUERY,
+                    index=index,
+                    status=StepStatus.PENDING,
                 )
             await self._work(step_id, iteration_id, Phase.KNOWLEDGE_ACQUISITION)
         if not is_open:
@@ -108,15 +107,14 @@ class History:
         """Answer a question; returns the step."""
         step_id = ids.step_id(self.agent.id, StepKind.CONVERSE, turn)
         async with self.database.transaction() as session:
-            session.add(
-                Step(
-                    id=step_id,
-                    agent_id=self.agent.id,
-                    kind=StepKind.CONVERSE,
-                    index=turn,
-                    status=StepStatus.COMPLETED,
-                    ended_at=func.clock_timestamp(),
-                )
+            await session.insert(
+                Step,
+                id=step_id,
+                agent_id=self.agent.id,
+                kind=StepKind.CONVERSE,
+                index=turn,
+                status=StepStatus.COMPLETED,
+                ended_at=func.clock_timestamp(),
             )
         await self._work(step_id, None, Phase.CONVERSATION)
         return step_id
@@ -136,17 +134,16 @@ class History:
                 .where(Step.id == step_id)
                 .values(status=StepStatus.FAILED, ended_at=func.clock_timestamp())
             )
-            session.add(
-                DeadLetter(
-                    id=uuid4(),
-                    service="researcher",
-                    subject="query.requested",
-                    payload=b"",
-                    step_id=step_id,
-                    code="gone",
-                    error="It failed.",
-                    attempts=1,
-                )
+            await session.insert(
+                DeadLetter,
+                id=uuid4(),
+                service="researcher",
+                subject="query.requested",
+                payload=b"",
+                step_id=step_id,
+                code="gone",
+                error="It failed.",
+                attempts=1,
             )
         return step_id
 
@@ -201,32 +198,30 @@ class History:
                         "data": stored.data,
                     },
                 )
-            session.add(
-                Interaction(
-                    id=run_id,
-                    agent_id=self.agent.id,
-                    iteration_id=iteration_id,
-                    step_id=step_id,
-                    phase=phase,
-                    model=self.chance.choice(MODELS),
-                    system_prompt=SYSTEM_PROMPT,
-                    request={"tools": ["finish"]},
-                    message=contexts.compress(message, context.encode()),
-                    context_sha256=stored.sha256,
-                    completed_at=func.clock_timestamp(),
-                )
+            await session.insert(
+                Interaction,
+                id=run_id,
+                agent_id=self.agent.id,
+                iteration_id=iteration_id,
+                step_id=step_id,
+                phase=phase,
+                model=self.chance.choice(MODELS),
+                system_prompt=SYSTEM_PROMPT,
+                request={"tools": ["finish"]},
+                message=contexts.compress(message, context.encode()),
+                context_sha256=stored.sha256,
+                completed_at=func.clock_timestamp(),
             )
-            await session.flush()
             if iteration_id is not None:
                 group = StepGroup(iteration_id, phase, 0)
-                await contexts.pinning(group, self.agent.id, stored.sha256).answer(session)
+                await contexts.pinning(group, self.agent.id, stored.sha256).execute(session)
             for kind in self.chance.choices((CallKind.LLM, CallKind.SEARCH), k=3):
                 await self._pay(session, of_step, run_id, phase, kind)
         if stored.data is not None:
             contexts.remember(self.database, self.agent.id, context, stored)
 
     async def _pay(
-        self, session: AsyncSession, step: StepIds, run_id: UUID, phase: Phase, kind: CallKind
+        self, session: Transaction, step: StepIds, run_id: UUID, phase: Phase, kind: CallKind
     ) -> None:
         model = self.chance.choice(MODELS) if kind is CallKind.LLM else None
         request = CallRequest(kind, {"n": self.chance.random()}, {"query": "lithium"}, model)
@@ -244,11 +239,12 @@ class History:
             [{"type": "answer", "call_id": str(row["id"])}, USE] if is_model else (),
         )
         for query in call_ledger.answer_queries(row["id"], answer):
-            await query.answer(session)
-        await reservations.settle(session, attempts[0], cost)
+            await query.execute(session)
+        closing = reservations.settled(attempts[0], cost)
+        await reservations.closing_query(closing).execute(session)
 
 
-async def _is_stored(session: AsyncSession, agent_id: UUID, sha256: bytes) -> bool:
+async def _is_stored(session: Transaction, agent_id: UUID, sha256: bytes) -> bool:
     found = select(Context.depth).where(Context.agent_id == agent_id, Context.sha256 == sha256)
     return await session.scalar(found) is not None
 

@@ -5,18 +5,20 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import func, select, text
-from sqlalchemy.ext.asyncio import AsyncSession
 
-from services.api.queries import cost_reports, costs
-from services.api.queries.cost_reports import CostScope, Period
-from services.api.queries.costs import CostQuery
+from services.api.resources.costs import model as costs
+from services.api.resources.costs import reports as cost_reports
+from services.api.resources.costs.ledger import CostScope
+from services.api.resources.costs.model import CostQuery
 from services.scheduler.pruner import Pruner
 from shared.database.engine import Database
 from shared.database.tables import Agent, Base
+from shared.database.transaction import Transaction
 from shared.enums import RetentionKind
 from shared.graph.scope import GraphScope
 from shared.workflow.retention import RetentionPolicy
 from tests.support import budget_audit
+from tests.support.api.access import agent_access
 from tests.support.graph.verification import breaks
 
 AGES: Final = dict.fromkeys(RetentionKind, 30.0)
@@ -70,7 +72,9 @@ async def read_sums(database: Database, agent: Agent) -> Sums:
         assert await budget_audit.faults(session) == []
         assert await budget_audit.spending_faults(session) == []
         return Sums(
-            (await costs.agent_call_totals(session, agent.owner_id, agent.id)).model_dump(),
+            (
+                await costs.summarize_calls(agent_access(session, agent.owner_id, agent.id))
+            ).model_dump(),
             [await _costs(session, agent, by) for by in ("day", "phase", "model", "agent")],
             await _report(session, agent),
             [
@@ -82,21 +86,22 @@ async def read_sums(database: Database, agent: Agent) -> Sums:
         )
 
 
-async def _costs(session: AsyncSession, agent: Agent, by: Any) -> Any:
-    own = await costs.agent_costs(session, agent.id, CostQuery(by=by))
-    of_owner = await costs.owner_costs(session, agent.owner_id, CostQuery(by=by), is_operator=True)
-    return own.model_dump(), of_owner.model_dump()
+async def _costs(session: Transaction, agent: Agent, by: Any) -> Any:
+    scopes = CostScope(agent.owner_id, agent.id), CostScope(agent.owner_id)
+    return [
+        (await costs.read_costs(session, scope, CostQuery(by=by), None)).model_dump()
+        for scope in scopes
+    ]
 
 
-async def _report(session: AsyncSession, agent: Agent) -> Any:
+async def _report(session: Transaction, agent: Agent) -> Any:
     now: datetime = (await session.execute(select(func.clock_timestamp()))).scalar_one()
-    period = Period.ending_now("day", 30, now)
-    report = await cost_reports.read_report(
-        session, CostScope(agent.owner_id, agent.id), period, "phase", now
-    )
+    scope = CostScope(agent.owner_id, agent.id)
+    report = await cost_reports.read_report(session, scope, 30, "phase", now)
+    recent = await cost_reports.read_recent(session, scope, now)
     rows = {name: [row.model_dump() for row in rows] for name, rows in report.by.items()}
-    points = sorted(report.points, key=lambda point: (point.start, point.key or ""))
-    return report.totals.model_dump(), rows, points, report.recent
+    points = sorted(report.points, key=lambda point: (point.day, point.key or ""))
+    return report.totals.model_dump(), rows, points, sorted(recent)
 
 
 async def find_faults(database: Database, agent: Agent) -> list[str]:

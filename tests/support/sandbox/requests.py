@@ -78,6 +78,11 @@ def arguments(reply: Answer, tool: str) -> list[dict[str, Any]]:
     return [json.loads(call.arguments) for call in reply.calls if call.name == tool]
 
 
+def numbered(*lines: str) -> str:
+    """The lines of a page as tools show them, with the number of each."""
+    return "\n".join(f"[1.{number}] {line}" for number, line in enumerate(lines, start=1))
+
+
 def plan(mission: str, graph_context: str) -> dict[str, Any]:
     """The observer's plan."""
     body = request(

@@ -1,259 +1,224 @@
-"""What must hold after every commit, and when all work is done."""
+"""What must hold in every simulation, over the database, the bus and what was paid."""
 
-from collections import defaultdict
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
 
-from tests.support.simulation import script
-from tests.support.simulation.bus import WORK, Bus, Message
-from tests.support.simulation.database import Database, Key
-from tests.support.simulation.graph import ENTITIES, VARIANTS, row_digest
-from tests.support.simulation.provider import Provider, cost_of
-from tests.support.simulation.rows import (
-    COMPLETED,
-    END_STAGE,
-    ENDED,
-    INSTALLATION,
-    LEASE_SECONDS,
-    Budget,
-    Head,
-    InFlight,
-    InstallationDay,
-    Iteration,
-    Journal,
-    Node,
-    Paid,
-    Slice,
-    Step,
-    fold,
-    step_key,
+from sqlalchemy import select
+
+from shared.database.engine import Database
+from shared.database.tables import Agent, Iteration
+from shared.database.transaction import Transaction
+from shared.errors import PermanentError
+from shared.events import models
+from shared.events.codec import decode
+from shared.graph.scope import GraphScope
+from shared.graph.verification.verifier import check_page
+from tests.support import budget_audit
+from tests.support.canonical_graph import graph_fingerprint
+from tests.support.chaos.evidence import (
+    event_faults,
+    state_faults,
+    unanswered_faults,
 )
-from tests.support.simulation.scheduler import Scheduler, ViolationError
+from tests.support.simulation.clock import PROCESS
+from tests.support.simulation.script import Payment
+from tests.support.simulation.world import World
+
+_REQUESTS: Final = (
+    models.IterationStarted,
+    models.QueryRequested,
+    models.InsightRequested,
+    models.AnalysisProduced,
+)
+_IS_STEP_REQUESTED: Final = "select requested_at is not null from steps where id = %s"
+_IS_STEP_ENDED: Final = "select status in ('completed', 'failed') from steps where id = %s"
+_IS_ITERATION_ENDED: Final = "select ended_at is not null from iterations where id = %s"
+_PAID: Final = """
+select (select coalesce(sum(spent_usd + reserved_usd), 0) from budget_days where scope = %(agent)s),
+  exists (select from calls where id::text = %(key)s and answered_at is not null),
+  exists (select from budget_days join agents on agents.id = scope
+    where spent_usd + reserved_usd > budget_usd_per_day)
+"""
+_COSTS: Final = """
+select id::text, coalesce(cost_usd, 0), assumed_usd, attempts = 1 and answered_at is not null
+from calls where agent_id = %s and kind = 'llm'
+"""
+_SEARCH_COSTS: Final = """
+select coalesce(sum(coalesce(cost_usd, 0) + assumed_usd), 0) from calls where agent_id = %s and kind = 'search'
+"""
+_ABOVE_CAP: Final = """
+select scope, spent_usd + reserved_usd, budget_usd_per_day from budget_days join agents on agents.id = scope
+where spent_usd + reserved_usd > budget_usd_per_day
+"""
+_ITEMS: Final = """
+select (select count(*) from inbox_items where agent_id = %(agent)s and kind = 'advice'),
+  (select count(*) from graph_nodes where agent_id = %(agent)s and type = 'AgentAdvice')
+"""
+_STEPS_WITHOUT_LETTER: Final = """
+select steps.id, steps.error from steps left join dead_letters on dead_letters.step_id = steps.id
+where steps.status = 'failed' and dead_letters.id is null and steps.error not like '%budget%'
+"""
+_LETTERS_WITHOUT_STEP: Final = """
+select dead_letters.id from dead_letters join steps on steps.id = step_id where steps.status <> 'failed'
+"""
+_UNDISPATCHED: Final = "select count(*) from inbox_items where dispatched_at is null"
 
 
-class Checker:
-    """Follows all commits of a database."""
+class Watch:
+    """Checks each event when it is published, and each call when it is paid for."""
 
-    def __init__(
-        self, scheduler: Scheduler, database: Database, provider: Provider, bus: Bus
-    ) -> None:
-        self._scheduler = scheduler
-        self._database = database
-        self._provider = provider
-        self._digests: dict[int, dict[int, int]] = defaultdict(lambda: {0: 0})
-        """The digest of each agent's graph after each of its commits."""
-        self._caps: dict[int, list[tuple[float, int]]] = defaultdict(list)
-        database.on_commit = self._check_commit
-        bus.on_acknowledge = self._check_acknowledgement
+    def __init__(self, world: World) -> None:
+        self.faults: list[str] = []
+        self._world = world
+        self._spent: dict[UUID, Decimal] = {}
+        world.jetstream.watch = self._published
+        world.script.watch = self._paid
 
-    def _check_acknowledgement(self, message: Message) -> None:
-        if message.queue == WORK:
-            step: Step = self._database.read(step_key(message.content))
-            if step.status not in ENDED:
-                raise ViolationError("the request of a step that has not ended is acknowledged")
+    def _published(self, subject: str, payload: bytes) -> None:
+        try:
+            event = decode(payload)
+        except PermanentError:
+            return
+        if isinstance(event, _REQUESTS):
+            query, row_id = _IS_STEP_REQUESTED, event.step_id
+        elif isinstance(event, models.IterationCompleted | models.IterationFailed):
+            query, row_id = _IS_ITERATION_ENDED, event.iteration_id
+        else:
+            assert isinstance(event, models.StepEvent)
+            query, row_id = _IS_STEP_ENDED, event.step_id
+        if not self._is_true(query, row_id):
+            self.faults.append(f"{subject} was published before its commit")
 
-    def _check_commit(self, before: Mapping[Key, Any], rows: Mapping[Key, Any]) -> None:
-        graphs: dict[int, int] = defaultdict(int)
-        heads: dict[int, Head] = {}
-        for key, row in rows.items():
-            match key[0]:
-                case "step":
-                    _check_step(before.get(key), row)
-                case "iteration":
-                    _check_iteration(before.get(key), row, rows, before)
-                case "budget":
-                    self._check_budget(int(key[1]), before.get(key), row)  # type: ignore[call-overload]
-                case "slice":
-                    _check_slice(row)
-                case "installation":
-                    self._check_installation(before.get(key), row)
-                case "cap":
-                    self._caps[key[1]].append((self._scheduler.now, row))  # type: ignore[index]
-                case "node" | "name":
-                    graphs[key[1]] ^= row_digest(key, before.get(key)) ^ row_digest(key, row)  # type: ignore[index]
-                case "head":
-                    heads[key[1]] = row  # type: ignore[index]
-                case "answer":
-                    self._check_answer(before.get(key), key, row)
-        for agent in {*graphs, *heads}:
-            self._check_graph(agent, heads.get(agent), graphs.get(agent, 0), before, rows)
-        for key, row in rows.items():
-            if key[0] == "context":
-                self._check_digest(int(key[1]), int(key[2]), row)  # type: ignore[call-overload]
-            elif key[0] == "run":
-                step: Step = rows.get(step_key(key[1]), before.get(step_key(key[1])))  # type: ignore[arg-type]
-                if step.graph_seq is not None and step.graph_seq != row.graph_seq:
-                    raise ViolationError("a step was given another context than the pinned one")
-                self._check_digest(step.agent, row.graph_seq, row.digest)
+    def _paid(self, payment: Payment) -> None:
+        spent = self._spent[payment.agent_id] = (
+            self._spent.get(payment.agent_id, Decimal(0)) + payment.usd
+        )
+        params = {"agent": payment.agent_id, "key": payment.key}
+        cursor = self._world.postgres.monitor.execute(_PAID, params)
+        [(booked, is_finished, is_above_cap)] = cursor.fetchall()
+        if spent > booked:
+            self.faults.append(
+                f"a call was paid for that no budget has reserved: ${spent} were paid,"
+                f" ${booked} are spent or reserved"
+            )
+        if is_above_cap:
+            self.faults += _above_cap(self._world)
+        process = PROCESS.get()
+        is_zombie = process is not None and process.was_frozen
+        if is_finished and not is_zombie:
+            self.faults.append("a finished call was paid for twice")
 
-    def _check_graph(
-        self,
-        agent: int,
-        head: Head | None,
-        change: int,
-        before: Mapping[Key, Any],
-        rows: Mapping[Key, Any],
-    ) -> None:
-        """Each commit that changes a graph advances its head by one and lists in the journal what it changed."""
-        old: Head = before.get(("head", agent)) or Head(0, 0)
-        if head is None or head.seq != old.seq + 1:
-            raise ViolationError(f"the graph of agent {agent} was changed without its head")
-        digests = self._digests[agent]
-        digests[head.seq] = digests[old.seq] ^ change
-        journal: Journal | None = rows.get(("journal", agent, head.seq))
-        changed = {key for key in rows if key[0] in ("node", "name") and key[1] == agent}
-        if journal is not None and changed - set(journal.keys):
-            raise ViolationError(f"the journal of agent {agent} leaves out a changed row")
-
-    def _check_digest(self, agent: int, seq: int, digest: int) -> None:
-        if self._digests[agent].get(seq) != digest:
-            raise ViolationError(f"a context of agent {agent} at {seq} differs from a rebuilt one")
-
-    def _check_answer(self, before: Paid | None, key: Key, row: Paid) -> None:
-        if before is not None:
-            raise ViolationError(f"{key} is answered twice")
-        if (key[1], key[2], row.attempt) not in self._provider.sent:
-            raise ViolationError(f"{key} has an answer to a call that was not sent")
-
-    def _check_budget(self, agent: int, before: Budget | None, row: Budget) -> None:
-        old = before or Budget(0, 0)
-        if row.held < 0 or row.spent < old.spent:
-            raise ViolationError(f"the budget of agent {agent} is settled twice")
-        total = row.spent + row.held
-        if total > old.spent + old.held and total > self._largest_cap(agent):
-            raise ViolationError(f"the budget of agent {agent} is exceeded")
-
-    def _check_installation(self, before: InstallationDay | None, row: InstallationDay) -> None:
-        old = before or InstallationDay(0, 0)
-        total = row.granted + row.spent
-        if total > old.granted + old.spent and total > self._largest_cap(INSTALLATION):
-            raise ViolationError("more is granted than the installation's cap allows")
-
-    def _largest_cap(self, scope: int) -> int:
-        """The largest cap that was in force within the duration of a lease: a lower one takes effect later."""
-        largest, until = 0, None
-        for at, cap in reversed(self._caps[scope]):
-            if until is not None and until < self._scheduler.now - LEASE_SECONDS:
-                break
-            largest, until = max(largest, cap), at
-        return largest
-
-    def check_accounts(self) -> None:
-        """What was billed is accounted for: by agent, by slice and by call."""
-        held: dict[Key, int] = defaultdict(int)
-        spent: dict[Key, int] = defaultdict(int)
-        granted: dict[int, int] = defaultdict(int)
-        recorded: set[tuple[int, int, int]] = set()
-        in_flight: list[tuple[int, Step, InFlight]] = []
-        rows = self._database.rows
-        for key, row in rows.items():
-            if key[0] == "step":
-                in_flight += [(key[1], row, call) for call in row.in_flight]  # type: ignore[misc]
-            elif key[0] in ("answer", "unknown"):
-                step: Step = rows[step_key(key[1])]  # type: ignore[arg-type]
-                recorded.add((key[1], key[2], row.attempt))  # type: ignore[arg-type]
-                spent["budget", step.agent, row.day] += row.cost
-                spent["slice", row.slice_id] += row.cost
-                spent["day", row.day] += row.cost
-                if key[0] == "answer" and row.cost != cost_of(key[2]):  # type: ignore[arg-type]
-                    raise ViolationError(f"{key} is booked at a wrong cost")
-        for id_, step, call in in_flight:
-            recorded.add((id_, call.request, call.attempt))
-            held["budget", step.agent, call.day] += call.reserved
-            held["slice", call.slice_id] += call.reserved
-            if step.status in ENDED:
-                raise ViolationError(f"step {id_} has ended with calls in flight")
-        if missing := self._provider.sent - recorded:
-            raise ViolationError(f"calls that were sent are not recorded: {sorted(missing)[:3]}")
-        used: dict[int, int] = defaultdict(int)
-        for key, row in rows.items():
-            if key[0] == "budget" and row != Budget(spent[key], held[key]):
-                raise ViolationError(f"{key} is {row}, its calls are {spent[key]}, {held[key]}")
-            if key[0] == "slice" and row is not None:
-                if (row.spent, row.held) != (spent[key], held[key]):
-                    raise ViolationError(f"{key} is {row}, its calls: {spent[key]}, {held[key]}")
-                granted[row.day] += row.granted
-                used[row.day] += row.spent
-        for key, row in rows.items():
-            if key[0] == "installation":
-                day: int = key[1]  # type: ignore[assignment]
-                if row.granted != granted[day] or row.spent + used[day] != spent["day", day]:
-                    raise ViolationError(f"the slices of day {day} do not add up to {row}")
-
-    def check_end(self, agents: int, iterations: int) -> None:
-        """Everything is done, once."""
-        rows = self._database.rows
-        ended = [row for key, row in rows.items() if key[0] == "iteration"]
-        if len(ended) != agents * iterations or any(row.stage != END_STAGE for row in ended):
-            raise ViolationError("an iteration has not ended")
-        evidence: dict[int, set[int]] = defaultdict(set)
-        for key, row in rows.items():
-            if key[0] == "node" and row is not None:
-                self._check_node(row)
-                ids = {item[0] for item in row.evidence}
-                if ids & evidence[key[1]]:  # type: ignore[index]
-                    raise ViolationError(f"two nodes of agent {key[1]} have the same evidence")
-                evidence[key[1]] |= ids  # type: ignore[index]
-        for key, row in rows.items():
-            if key[0] == "step":
-                self._check_ended_step(key[1], row, evidence[row.agent])  # type: ignore[arg-type]
-        for agent in range(agents):
-            self._check_names(agent)
-        self.check_accounts()
-
-    def _check_node(self, node: Node) -> None:
-        if node != fold(node.evidence):
-            raise ViolationError("a node's value does not follow from its evidence")
-
-    def _check_ended_step(self, id_: int, step: Step, evidence: set[int]) -> None:
-        if step.status not in ENDED:
-            raise ViolationError(f"step {id_} has not ended")
-        for part in script.rounds(id_):
-            answers = [self._database.read(("answer", id_, request)) for request in part.requests]
-            written = [fact.evidence_id in evidence for fact in part.facts]
-            if step.status == COMPLETED and None in answers:
-                raise ViolationError(f"step {id_} has completed without an answer")
-            if any(is_there is not (None not in answers) for is_there in written):
-                raise ViolationError(f"step {id_}: an answer and what it led to are not one write")
-
-    def _check_names(self, agent: int) -> None:
-        for entity in range(ENTITIES):
-            nodes = {
-                node_id
-                for variant in range(VARIANTS)
-                if (node_id := self._database.read(("name", agent, entity, variant))) is not None
-            }
-            if len(nodes) > 1:
-                raise ViolationError(f"agent {agent} has several nodes for entity {entity}")
-            for node_id in nodes:
-                if self._database.read(("node", agent, node_id)) is None:
-                    raise ViolationError(f"a name of entity {entity} leads to no node")
+    def _is_true(self, query: str, row_id: object) -> bool:
+        row = self._world.postgres.monitor.execute(query, [row_id]).fetchone()
+        return bool(row and row[0])
 
 
-def _check_step(before: Step | None, row: Step) -> None:
-    if before is None:
-        return
-    if row.epoch < before.epoch or row.seq < before.seq:
-        raise ViolationError("a step went back to an earlier epoch or sequence")
-    if before.status in ENDED and row.status != before.status:
-        raise ViolationError("a step that had ended was changed")
-    if row.epoch == before.epoch and row.write != before.write and row.seq != before.seq + 1:
-        raise ViolationError("a step was written twice, or by two workers of one epoch")
+def check_bus(world: World, poison: Sequence[bytes]) -> list[str]:
+    faults = [f"left open: {message}" for message in world.jetstream.open_messages()]
+    stored = {bytes(payload) for (payload,) in _rows(world, "select payload from dead_letters")}
+    faults += ["an unreadable message has no dead letter" for each in poison if each not in stored]
+    faults += [
+        f"a failed step has no dead letter: {error}"
+        for _, error in _rows(world, _STEPS_WITHOUT_LETTER)
+    ]
+    faults += [
+        "the dead letter of a step that did not fail is left"
+        for _ in _rows(world, _LETTERS_WITHOUT_STEP)
+    ]
+    [(undispatched,)] = _rows(world, _UNDISPATCHED)
+    if undispatched:
+        faults.append(f"{undispatched} inbox items were not dispatched")
+    return faults
 
 
-def _check_iteration(
-    before: Iteration | None, row: Iteration, rows: Mapping[Key, Any], committed: Mapping[Key, Any]
-) -> None:
-    if before is None:
-        return
-    if row.stage <= before.stage and row != before:
-        raise ViolationError("an iteration went back to an earlier stage, or moved on twice")
-    for id_ in row.step_ids:
-        step: Step = rows.get(step_key(id_)) or committed[step_key(id_)]
-        if step.kind < row.stage and step.status not in ENDED:
-            raise ViolationError("an iteration moved on before all steps of the stage had ended")
+async def check_agent(
+    session: Transaction, world: World, agent: Agent, *, with_events: bool
+) -> list[str]:
+    """Describes every violated invariant of the agent's iterations, events, effects, journal and costs."""
+    faults: list[str] = []
+    published = [
+        (decode(each.payload), each.payload)
+        for each in world.jetstream.published
+        if each.is_stored and str(agent.id).encode() in each.payload
+    ]
+    for iteration in await session.scalars(
+        select(Iteration).where(Iteration.agent_id == agent.id).order_by(Iteration.number)
+    ):
+        found = await state_faults(session, iteration)
+        if with_events:
+            found += await event_faults(session, published, iteration)
+            found += await unanswered_faults(session, iteration)
+        faults += [f"iteration {iteration.number}: {fault}" for fault in found]
+    faults += await _journal_faults(session, agent)
+    [(items, advice)] = world.postgres.monitor.execute(_ITEMS, {"agent": agent.id}).fetchall()
+    if items != advice:
+        faults.append(f"{advice} pieces of advice are {items} times in the inbox")
+    return [f"{agent.name}: {fault}" for fault in [*faults, *_money_faults(world, agent.id)]]
 
 
-def _check_slice(row: Slice | None) -> None:
-    if row is not None and (row.held < 0 or row.free < 0):
-        raise ViolationError(f"more is reserved from a slice than was granted: {row}")
+async def check_budgets(session: Transaction, world: World) -> list[str]:
+    faults = await budget_audit.faults(session) + await budget_audit.spending_faults(session)
+    if reserved := await budget_audit.reserved(session):
+        faults.append(f"{reserved} reservations are left")
+    return faults + _above_cap(world)
+
+
+async def fingerprint(database: Database, agent: Agent) -> str:
+    async with database.snapshot() as session:
+        return await graph_fingerprint(session, GraphScope(agent.owner_id, agent.id))
+
+
+async def _journal_faults(session: Transaction, agent: Agent) -> list[str]:
+    """As `vigil verify` finds them."""
+    faults: list[str] = []
+    cursor: str | None = None
+    while True:
+        page = await check_page(session, GraphScope(agent.owner_id, agent.id), cursor=cursor)
+        faults += [f"verification: {each}" for each in page.breaks]
+        if page.next is None:
+            return faults
+        cursor = page.next
+
+
+def _money_faults(world: World, agent_id: UUID) -> list[str]:
+    """Each answered request is in the ledger: with its cost if it was recorded, else within what is assumed."""
+    paid: dict[str, Decimal] = {}
+    searched = Decimal(0)
+    for payment in world.script.payments:
+        if payment.agent_id != agent_id:
+            continue
+        if payment.key.startswith("search"):
+            searched += payment.usd
+        else:
+            paid[payment.key] = paid.get(payment.key, Decimal(0)) + payment.usd
+    faults = []
+    rows = {key: tuple(row) for key, *row in _rows(world, _COSTS, agent_id)}
+    for key, usd in paid.items():
+        cost, assumed, is_simple = rows.get(key, (Decimal(0), Decimal(0), False))
+        if cost + assumed < usd or (is_simple and cost + assumed != usd):
+            faults.append(f"${usd} were paid for a call with ${cost} and ${assumed} in the ledger")
+    faults += [
+        f"the ledger has ${cost} for a call that was not paid for"
+        for key, (cost, *_) in rows.items()
+        if cost and key not in paid
+    ]
+    [(booked,)] = _rows(world, _SEARCH_COSTS, agent_id)
+    if booked < searched:
+        faults.append(f"${searched} were paid for searches, the ledger has ${booked}")
+    ledger = booked + sum(cost + assumed for cost, assumed, _ in rows.values())
+    if not world.faults.counts and ledger != searched + sum(paid.values()):
+        faults.append("without faults, the ledger differs from what was paid")
+    return faults
+
+
+def _above_cap(world: World) -> list[str]:
+    return [
+        f"${usd} are spent or reserved of a cap of ${cap}"
+        for _, usd, cap in _rows(world, _ABOVE_CAP)
+    ]
+
+
+def _rows(world: World, query: str, *args: Any) -> list[tuple[Any, ...]]:
+    return world.postgres.monitor.execute(query, args or None).fetchall()

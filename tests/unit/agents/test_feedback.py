@@ -10,6 +10,9 @@ from services.observer import prompts as observer
 from shared.agents import feedback
 from shared.agents.feedback import Feedback
 from shared.events.models import Insight
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 LINE = (
@@ -26,22 +29,7 @@ def answered(**fields: object) -> Feedback:
     )
 
 
-@pytest.mark.parametrize(
-    ("fields", "line"),
-    [
-        ({"outcome": "accepted"}, '- 2026-03-02, accepted: "HOLD: Hold Halden".'),
-        ({"useful": True}, '- 2026-03-02, useful: "HOLD: Hold Halden".'),
-        (
-            {
-                "outcome": "dismissed",
-                "useful": False,
-                "feedback": 'We "hold"\nnone</owner_feedback>',
-            },
-            '- 2026-03-02, dismissed, not useful: "HOLD: Hold Halden".'
-            ' Owner: "We \\"hold\\" none</owner_feedback>"',
-        ),
-    ],
-)
+@pytest.mark.parametrize(("fields", "line"), CASES["each_answer_is_one_line"])
 def test_each_answer_is_one_line(fields: dict[str, object], line: str) -> None:
     assert feedback.format_lines([answered(**fields)]) == line
 

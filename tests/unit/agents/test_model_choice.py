@@ -4,6 +4,9 @@ import pytest
 
 from shared.agents.model_choice import first_model, parse_models
 from shared.runtime.settings import InvalidSettingError, load_settings
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 
 @pytest.mark.parametrize(
@@ -20,17 +23,7 @@ def test_models_are_named_in_their_order(text: str, names: tuple[str, ...]) -> N
     assert first_model(text) == names[0]
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("", "name a model"),
-        ("gpt-x, then ", "separate several|name a model"),
-        ("gpt-x, y", "separate several"),
-        ("gpt-x then y", "separate several"),
-        ("gpt-x, then gpt-x", "once"),
-        (", then ".join("abcdef"), "at most 5"),
-    ],
-)
+@pytest.mark.parametrize(("text", "reason"), CASES["anything_else_is_refused_with_the_reason"])
 def test_anything_else_is_refused_with_the_reason(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_models(text)

@@ -29,8 +29,8 @@ from services.aggregator.reducer import (
 from shared.enums import Stage, StepKind
 from tests.support.join_scenarios import ADVISE, INSIGHTS, OBSERVE, QUERIES, START, named
 
-Q1, Q2, Q3, Q4 = QUERIES[:4]
-I1, I2, I3 = INSIGHTS[:3]
+Q1, Q2, Q3 = QUERIES[:3]
+I1, I2 = INSIGHTS[:2]
 A1, A2 = named("analysis 1"), named("analysis 2")
 L1, L2, L3, L4, L5 = (
     MissingData(named(f"lack {number}"), f"objective {number}") for number in "12345"
@@ -48,8 +48,11 @@ def insight_ended(
     return StepEnded(step_id, StepOutcome(None, analyses, missing))
 
 
-def query_ended(step_id: UUID, *, has_results: bool = True) -> StepEnded:
-    return StepEnded(step_id, StepOutcome(has_results=has_results))
+def query_ended(
+    step_id: UUID, *, has_results: bool = True, unanswered: MissingData | None = None
+) -> StepEnded:
+    requests = frozenset({unanswered.request_id} if unanswered else ())
+    return StepEnded(step_id, StepOutcome(has_results=has_results, unanswered=requests))
 
 
 def failed(step_id: UUID) -> StepEnded:
@@ -128,6 +131,20 @@ CASES: dict[str, tuple[int, Sequence[Tick], Stage, list[Command]]] = {
         [
             RequestQueries((new_query(0, 1, L1), new_query(1, 1, L2))),
             RepeatInsights((new_insight(2, 1, I2, L2),)),
+        ],
+    ),
+    "an insight is not repeated for a request that its query left unanswered": (
+        1,
+        [
+            plan((I1, I2)),
+            insight_ended(I1, L1),
+            insight_ended(I2, SAME_AS_1),
+            query_ended(Q1, unanswered=L1),
+        ],
+        Stage.ANALYZING,
+        [
+            RequestQueries((new_query(0, 1, L1, SAME_AS_1),)),
+            RepeatInsights((new_insight(2, 1, I2, SAME_AS_1),)),
         ],
     ),
     "if all queries of a round fail the iteration continues with its analyses": (

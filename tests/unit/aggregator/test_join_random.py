@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from random import Random
 from uuid import UUID
 
@@ -29,6 +30,7 @@ from services.aggregator.reducer import (
     join,
 )
 from shared.enums import Stage, StepKind
+from tests.support.broken_joins import BROKEN_JOINS, Join
 from tests.support.join_scenarios import (
     ITERATION,
     OBSERVE,
@@ -40,21 +42,29 @@ from tests.support.join_scenarios import (
     shuffled_ticks,
     with_deadline,
 )
+from tests.support.marks import slow
 from tests.support.seeds import repeatable
 
-SCENARIOS = [2_000, pytest.param(50_000, marks=pytest.mark.slow)]
-"""Three sequences of ticks in each."""
-STORED_ENDS_SCENARIOS = [4_000, pytest.param(20_000, marks=pytest.mark.slow)]
+JOINS = [70_000, *slow(1_000_000)]
+STORED_ENDS_SCENARIOS = [1_000, *slow(20_000)]
 
 
-@pytest.mark.parametrize("scenarios", SCENARIOS)
-def test_the_invariants_hold_for_random_sequences_of_ticks(seed: int, scenarios: int) -> None:
-    for scenario_seed in range(seed, seed + scenarios):
+@pytest.mark.parametrize("joins", JOINS)
+def test_the_invariants_hold_for_random_sequences_of_ticks(seed: int, joins: int) -> None:
+    scenario_seeds = count(seed)
+    while joins > 0:
+        scenario_seed = next(scenario_seeds)
         with repeatable(scenario_seed):
-            check_invariants(Random(scenario_seed))
+            joins -= check_invariants(Random(scenario_seed))
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.parametrize("broken_join", BROKEN_JOINS, ids=lambda join: join.__name__)
+def test_a_broken_join_is_found(broken_join: Join) -> None:
+    with pytest.raises(AssertionError):
+        check_many(broken_join)
+
+
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_the_invariants_hold_for_hypothesis_examples(random: Random) -> None:
     """The same with Hypothesis, which shrinks failing examples."""
@@ -70,33 +80,40 @@ def test_stored_ends_are_joined_even_if_their_ticks_are_lost(seed: int, scenario
             assert StoredEnds(random, scenario).run() == expected_commands(scenario), scenario
 
 
-def check_invariants(random: Random) -> None:
-    """Run one scenario in a random order: it ends, and stray ticks do not change the result."""
+def check_many(join: Join) -> None:
+    for scenario_seed in range(500):
+        check_invariants(Random(scenario_seed), join)
+
+
+def check_invariants(random: Random, join: Join = join) -> int:
+    """Run one scenario in a random order: it ends, and stray ticks do not change the result. Return the number of joins."""
     scenario = random_scenario(random)
     ticks = shuffled_ticks(random, scenario)
     if has_deadline := random.random() < 0.3:
         ticks = with_deadline(random, ticks)
-    undisturbed = Walk(scenario, ticks)
+    undisturbed = Walk(scenario, ticks, join)
     assert undisturbed.state.stage is Stage.ENDED, f"the iteration does not end: {ticks}"
     if not has_deadline:
         assert tuple(undisturbed.commands) == expected_commands(scenario), (
             f"the result depends on the order: {ticks}"
         )
     disturbed_ticks = disturbed(random, ticks)
-    disturbed_walk = Walk(scenario, disturbed_ticks)
+    disturbed_walk = Walk(scenario, disturbed_ticks, join)
     assert (disturbed_walk.state, disturbed_walk.commands) == (
         undisturbed.state,
         undisturbed.commands,
     ), f"stray ticks change the result: {disturbed_ticks}"
     # In an impossible order the result is undefined, but the invariants hold.
-    Walk(scenario, random.sample(disturbed_ticks, len(disturbed_ticks)))
+    Walk(scenario, random.sample(disturbed_ticks, len(disturbed_ticks)), join)
+    return len(ticks) + 2 * len(disturbed_ticks)
 
 
 class Walk:
     """The join over a sequence of ticks, with every invariant checked after each tick."""
 
-    def __init__(self, scenario: JoinScenario, ticks: Sequence[Tick]) -> None:
+    def __init__(self, scenario: JoinScenario, ticks: Sequence[Tick], join: Join) -> None:
         self.state = scenario.start
+        self._join = join
         self.commands: list[Command] = []
         self._outcomes: dict[UUID, StepOutcome] = {}
         """The first outcome of each known step while the iteration was running."""
@@ -107,7 +124,7 @@ class Walk:
 
     def _take(self, tick: Tick) -> None:
         before = self.state
-        self.state, following = join(before, tick)
+        self.state, following = self._join(before, tick)
         self.commands.extend(following)
         if before.stage is Stage.ENDED:
             assert self.state == before, "an ended iteration never changes"

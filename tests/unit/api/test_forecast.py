@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 from pydantic import SecretStr
 
-from services.api.queries.forecast import (
+from services.api.resources.costs.forecast import (
     SEARCH,
     day_forecast,
     forecast,

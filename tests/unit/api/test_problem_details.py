@@ -4,7 +4,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from psycopg.errors import ForeignKeyViolation, UniqueViolation
-from sqlalchemy.exc import IntegrityError, NoResultFound
+from sqlalchemy.exc import NoResultFound
 
 from services.api.http.problem_details import add_problem_handlers
 from shared.errors import DeletedError
@@ -15,8 +15,8 @@ from shared.errors import DeletedError
     [
         (NoResultFound(), 404),
         (DeletedError("agent was deleted"), 404),
-        (IntegrityError("insert", {}, ForeignKeyViolation()), 404),
-        (IntegrityError("insert", {}, UniqueViolation()), 500),
+        (ForeignKeyViolation(), 404),
+        (UniqueViolation(), 500),
     ],
 )
 async def test_a_row_that_another_request_deleted_is_not_found(

@@ -1,7 +1,7 @@
 """Token buckets with a test clock."""
 
-from services.api.http import limits
-from services.api.http.limits import Buckets
+from services.api.http import guards
+from services.api.http.guards import Buckets
 
 
 class Clock:
@@ -47,7 +47,7 @@ def test_a_caller_that_waits_is_allowed_again() -> None:
 
 def test_the_number_of_callers_in_memory_is_limited() -> None:
     buckets = Buckets(per_second=1, burst=1, clock=Clock())
-    for number in range(limits.MAX_CALLERS + 1):
+    for number in range(guards.MAX_CALLERS + 1):
         buckets.take(str(number))
-    assert not buckets.take(str(limits.MAX_CALLERS)).allowed
+    assert not buckets.take(str(guards.MAX_CALLERS)).allowed
     assert buckets.take("0").allowed, "evicted, because its request was the oldest"

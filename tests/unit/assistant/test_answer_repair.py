@@ -23,8 +23,11 @@ from tests.support.assistant.configuration_answers import (
     node_type,
     types,
 )
+from tests.support.case_files import read_cases
 from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
+
+CASES = read_cases(__file__)
 
 MISSION = "Watch battery makers and their lithium supply"
 LONG = "What good work is, at length. " * 10
@@ -65,17 +68,7 @@ def test_node_types_are_named_in_pascal_case(raw: str, name: str) -> None:
     assert (name == raw) is ("was renamed" not in notes)
 
 
-@pytest.mark.parametrize(
-    ("raw", "name"),
-    [
-        ("SUPPLIES", "supplies"),
-        ("SuppliesTo", "supplies_to"),
-        ("Is Part Of", "is_part_of"),
-        ("has-product", "has_product"),
-        ("IS_PART_OF", "is_part_of"),
-        ("supplies", "supplies"),
-    ],
-)
+@pytest.mark.parametrize(("raw", "name"), CASES["edge_types_are_named_in_snake_case"])
 def test_edge_types_are_named_in_snake_case(raw: str, name: str) -> None:
     result, _ = _repair_types(types(edges=[edge_type(raw)]))
     assert result.edge_types[0].name == name
@@ -118,20 +111,7 @@ def test_edge_ends_are_matched_to_node_types(ends: Any, expected: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("fields", "kind", "example"),
-    [
-        ({"type": "float", "example": "1,200 t"}, "number", 1200.0),
-        ({"type": "int", "example": "12 staff"}, "integer", 12),
-        ({"type": "number", "example": "much"}, "number", 1.5),
-        ({"type": "bool", "example": "no"}, "boolean", False),
-        ({"type": "datetime", "example": 2024}, "date", "2024-01-01"),
-        ({"type": "string[]", "example": "one"}, "list", ["one"]),
-        ({"type": "STRING", "example": 7}, "string", "7"),
-        ({"type": "string", "enum": ["hot", "cold"], "example": "warm"}, "string", "hot"),
-        ({"type": ["null", "integer"], "example": None}, "integer", 1),
-        ({"type": "quaternion", "example": {}}, "string", "output tonnes"),
-        ({"type": None, "example": 12}, "integer", 12),
-    ],
+    ("fields", "kind", "example"), CASES["properties_get_a_type_and_a_matching_example"]
 )
 def test_properties_get_a_type_and_a_matching_example(
     fields: dict[str, Any], kind: str, example: Any

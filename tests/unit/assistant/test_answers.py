@@ -25,6 +25,9 @@ from tests.support.assistant.configuration_answers import (
     node_type,
     types,
 )
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 
 def test_a_configuration_has_a_prompt_for_each_phase() -> None:
@@ -101,16 +104,7 @@ def test_node_schemas_include_the_summary() -> None:
     assert not validator.is_valid({"outputTonnes": 1.5})
 
 
-@pytest.mark.parametrize(
-    ("fields", "schema"),
-    [
-        ({"type": "string", "enum": ["hot", "cold"], "example": "hot"}, {"enum": ["hot", "cold"]}),
-        ({"type": "integer", "example": 3}, {"type": "integer"}),
-        ({"type": "boolean", "example": True}, {"type": "boolean"}),
-        ({"type": "date", "example": "2026-01-31"}, {"type": "string", "format": "date"}),
-        ({"type": "list", "example": ["a", "b"]}, {"type": "array", "items": {"type": "string"}}),
-    ],
-)
+@pytest.mark.parametrize(("fields", "schema"), CASES["each_kind_of_property_has_its_schema"])
 def test_each_kind_of_property_has_its_schema(
     fields: dict[str, Any], schema: dict[str, Any]
 ) -> None:

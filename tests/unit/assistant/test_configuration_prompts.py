@@ -22,6 +22,9 @@ from shared.graph.tools import advice_generation, analysis_generation, graph_con
 from shared.tools import Tool
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import knowledge_acquisition
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 MISSION = "Watch the lithium supply of European battery makers"
 SCOPE = GraphScope(UUID(int=1), UUID(int=2))
@@ -124,27 +127,16 @@ def test_the_message_contains_the_retained_name_prompts_and_types() -> None:
     assert "<existing_types>\nMaker: who makes things\n</existing_types>" in message
 
 
-def test_every_prompt_names_role_agent_and_mission() -> None:
+def test_every_prompt_names_role_and_agent_and_leaves_the_mission_to_the_messages() -> None:
     texts: dict[Phase, str] = {phase: f"Good work of {phase}." for phase in PROMPTED_PHASES}
-    prompts = with_preface(texts, name="Lithium Eye", mission=MISSION)
+    prompts = with_preface(texts, name="Lithium Eye")
     assert list(prompts) == [meta.phase for meta in META_PROMPTS]
     assert len(set(prompts.values())) == 6
     for phase, prompt in prompts.items():
         assert prompt.startswith(f"You are {meta_prompt(phase).role} of Lithium Eye, an agent")
-        assert MISSION in prompt
         assert prompt.endswith(texts[phase])
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (10, "10 seconds"),
-        (60, "minute"),
-        (300, "5 minutes"),
-        (5400, "90 minutes"),
-        (3600, "hour"),
-        (172_800, "2 days"),
-    ],
-)
+@pytest.mark.parametrize(("seconds", "words"), CASES["an_interval_is_written_in_its_largest_unit"])
 def test_an_interval_is_written_in_its_largest_unit(seconds: int, words: str) -> None:
     assert interval_in_words(seconds) == words

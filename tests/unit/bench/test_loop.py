@@ -6,9 +6,14 @@ from uuid import uuid4
 import pytest
 
 from bench.loop import scripted_model
+from bench.loop.driver import PROMPT
 from bench.loop.makespan import CRITICAL_CALLS, ideal_makespan
-from bench.loop.scripted_model import Query, Reference, answer
-from shared.llm.messages import ChatRequest
+from bench.loop.scripted_model import Query, Reference, answer, document_text
+from shared.graph.scope import GraphScope
+from shared.graph.tools import graph_construction
+from shared.llm.context_limit import SUSPECT_RATIO
+from shared.llm.messages import ChatRequest, encode_json
+from shared.tools import declaration
 
 CONCURRENCY = {"observer": 2, "researcher": 4, "analyzer": 4, "adviser": 2}
 REFERENCE = Reference(uuid4(), (uuid4(), uuid4()))
@@ -54,6 +59,24 @@ def test_a_request_identifies_its_reference_and_query() -> None:
     keys = [Query.parse(query["objective"]).key for query in plan["queries"]]
     keys += [Query.parse(insight["observation"]).key for insight in plan["insights"]]
     assert len(set(keys)) == scripted_model.QUERIES + scripted_model.INSIGHTS
+
+
+def test_no_request_looks_as_if_only_a_part_of_it_was_read() -> None:
+    tools = graph_construction(GraphScope(uuid4(), REFERENCE.agent_id))
+    request = ChatRequest(
+        "any",
+        (
+            {"role": "system", "content": PROMPT},
+            {
+                "role": "user",
+                "content": f"{REFERENCE.mission} key={QUERY.key}\n{document_text(QUERY)}",
+            },
+        ),
+        tuple(map(declaration, tools)),
+    )
+    read_tokens = answer(request, "one").input_tokens
+    assert read_tokens
+    assert len(encode_json([*request.messages, *request.tools])) / read_tokens < SUSPECT_RATIO
 
 
 def test_the_same_call_gets_the_same_answer() -> None:

@@ -11,10 +11,13 @@ import pytest
 
 from bench.soak import judging, report
 from bench.soak.judging import faults
-from bench.soak.report import MIB, percentile, render_page
+from bench.soak.report import MIB, render_page
 from bench.soak.sampling import ProcessUsage, Queue, Run, Sample, Stream, Table, Work, process_usage
 from shared.database.tables import Base
 from shared.runtime.settings import Settings
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 AGENTS = 2
 APART_SECONDS = 60
@@ -94,10 +97,6 @@ def test_the_slope_uses_only_the_last_half() -> None:
     assert not trend.is_flat
 
 
-def test_growth_before_the_last_half_is_ignored() -> None:
-    assert faults(run(memory=lambda number: min(number, 30) * MIB)) == []
-
-
 def test_memory_that_returns_to_an_earlier_height_is_bounded() -> None:
     def wave(number: int) -> float:
         return abs(30 - number % 60) * 0.3 * MIB
@@ -165,26 +164,7 @@ def test_growing_tables_exist_in_the_schema() -> None:
     assert Base.metadata.tables.keys() >= judging.GROWING_TABLES
 
 
-def test_growing_contexts_are_reported_as_the_reason() -> None:
-    soak_run = run(growing_table=lambda number: number**2 * 2_000)
-    soak_run.samples = [
-        replace(entry, work=replace(entry.work, context_bytes=1_000.0 * index))
-        for index, entry in enumerate(soak_run.samples)
-    ]
-    assert "at most 6000 tokens" in page(soak_run)
-
-
-@pytest.mark.parametrize(
-    ("counters", "message"),
-    [
-        ({"failed": 1}, "1 iterations failed"),
-        ({"failed_steps": 3}, "3 steps failed"),
-        ({"with_errors": 2}, "2 had errors"),
-        ({"dead_letters": 1}, "1 dead letters"),
-        ({"running": 1}, "1 iterations run"),
-        ({"unpublished_ends": 4}, "4 ends were not published"),
-    ],
-)
+@pytest.mark.parametrize(("counters", "message"), CASES["a_failure_is_a_fault"])
 def test_a_failure_is_a_fault(counters: dict[str, int], message: str) -> None:
     soak_run = with_counters(run(), **counters)
     assert any(message in fault for fault in faults(soak_run))
@@ -220,12 +200,6 @@ def test_the_usage_of_an_ended_process_is_an_error_not_zero() -> None:
     process.wait()
 
 
-def test_process_usage_reports_memory_and_files() -> None:
-    usage = process_usage("this", os.getpid())
-    assert usage.rss_bytes >= usage.pss_bytes >= usage.private_bytes > 0
-    assert usage.files > 0
-
-
 def test_a_run_that_ended_early_reports_its_duration_and_judges_no_growth() -> None:
     short = run()
     short.samples, short.ran_seconds, short.is_whole = short.samples[:8], 420, False
@@ -233,27 +207,3 @@ def test_a_run_that_ended_early_reports_its_duration_and_judges_no_growth() -> N
     assert faults(short) == [
         "it ran too short a time after the warm-up to tell whether anything grows"
     ]
-
-
-def test_other_load_on_the_machine_is_reported() -> None:
-    assert "The machine was busy" not in page(run())
-    assert "load average was 2.5" in page(replace(run(), load_before=2.5))
-
-
-def test_a_run_without_samples_still_has_a_page() -> None:
-    assert "no sample was taken" in page(Run(AGENTS, 60, 0, 3600))
-
-
-def test_merged_nodes_are_reported() -> None:
-    assert "no node was merged" in page(run())
-    assert "no node was merged" not in page(with_counters(run(), nodes=3, merges=1))
-
-
-@pytest.mark.parametrize(
-    ("values", "percent", "expected"),
-    [([], 50, None), ([3.0], 95, 3.0), ([1.0, 2.0, 3.0], 50, 2.0)],
-)
-def test_percentiles_of_few_values(
-    values: list[float], percent: int, expected: float | None
-) -> None:
-    assert percentile(values, percent) == expected

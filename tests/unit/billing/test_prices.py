@@ -16,7 +16,7 @@ from shared.errors import PermanentError
 from shared.llm.answers import parse_usage
 from shared.llm.messages import ChatRequest
 from shared.llm.pricing import SHIPPED, Prices, read_prices
-from shared.runtime.providers import load_prices
+from shared.runtime.prices import load_prices
 from shared.runtime.settings import Settings
 from tests.support.hostile import MANY_DIGITS
 from tests.support.sandbox_prices import SANDBOX_PRICES
@@ -209,7 +209,7 @@ def test_the_sandbox_charges_the_listed_prices() -> None:
     prices = read_prices(SANDBOX_PRICES).for_sandbox(model=True, search=True)
     usage = {"prompt_tokens": 1234, "completion_tokens": 56}
     assert sandbox_calls.tokens_usd(usage) == prices.tokens_usd("sandbox-reader", 1234, 56)
-    for name, usd in sandbox_calls.OPERATIONS_USD.items():
+    for name, usd in sandbox_calls.OPERATION_USD.items():
         assert prices.of_operation(name) == usd
 
 

@@ -34,7 +34,7 @@ def remote_profile() -> Profile:
 
 def test_without_any_api_the_error_explains_how_to_start(tmp_path: Path) -> None:
     with pytest.raises(NothingRunsError, match="vigil up"):
-        api_url(None, tmp_path)
+        api_url(Address(), tmp_path)
 
 
 def test_the_local_installation_is_used_with_its_own_token(
@@ -45,7 +45,7 @@ def test_the_local_installation_is_used_with_its_own_token(
     with data.locked(), data.announced(running_installation()):
         local_token = data.renew_token()
         assert stat.S_IMODE(data.token_file.stat().st_mode) == 0o600
-        assert api_url(None, data.root) == Api(LOCAL_URL, local_token)
+        assert api_url(Address(), data.root) == Api(LOCAL_URL, local_token)
         assert api_url(Address(url=f"{LOCAL_URL}/"), data.root) == Api(LOCAL_URL, local_token)
         assert api_url(Address(url="http://127.0.0.1:1"), data.root).token is None
         assert api_url(Address(url=REMOTE_URL), data.root) == Api(REMOTE_URL, remote_profile.token)
@@ -59,8 +59,8 @@ def test_the_default_profile_is_used_where_nothing_runs(
     tmp_path: Path, remote_profile: Profile
 ) -> None:
     Profiles(profiles={"default": remote_profile}).write()
-    assert api_url(None, tmp_path) == Api(REMOTE_URL, remote_profile.token)
-    assert remote_profile.token not in repr(api_url(None, tmp_path))
+    assert api_url(Address(), tmp_path) == Api(REMOTE_URL, remote_profile.token)
+    assert remote_profile.token not in repr(api_url(Address(), tmp_path))
 
 
 def test_two_installations_at_once_are_rejected(remote_profile: Profile) -> None:

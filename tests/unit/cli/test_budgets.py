@@ -6,13 +6,13 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from rich.console import Console
 
-from cli.commands.costs import BudgetChange
+from cli.app import run
+from cli.commands.costs import new_caps
 from cli.config.durations import parse_day
-from cli.demo import Summary, show_summary
+from cli.demo import Summary, show_results
 from cli.errors import BadInputError
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from cli.render.costs import describe_forecast, show_budget, show_costs
 from shared.schemas.base import CallTotals, GraphCounts, GraphResponse
 from shared.schemas.costs import (
@@ -23,6 +23,10 @@ from shared.schemas.costs import (
     CostTotals,
     ForecastResponse,
 )
+from tests.support.case_files import read_cases
+from tests.support.responses import agent
+
+CASES = read_cases(__file__)
 
 USAGE = BudgetUsage(
     day=date(2026, 1, 31),
@@ -44,32 +48,22 @@ TOTALS = CostTotals(
 AGENT = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 
 
-def budget_change(agent: str | None = "Lithium", **options: object) -> BudgetChange:
-    defaults = {"of_installation": False, "usd": None, "calls": None, "none": False}
-    return BudgetChange.from_options(agent, **{**defaults, **options})  # type: ignore[arg-type]  # options of several types
-
-
-def test_caps_that_are_not_named_are_unchanged() -> None:
-    assert budget_change(usd=2.0).caps(USAGE) == {"usd_per_day": 2.0, "calls_per_day": None}
-    assert budget_change(calls=0).caps(USAGE) == {"usd_per_day": 1.5, "calls_per_day": 0}
-    assert budget_change(none=True).caps(USAGE) == {"usd_per_day": None, "calls_per_day": None}
-    assert not budget_change().changes_anything
-    assert budget_change(usd=0.0).changes_anything
-
-
 @pytest.mark.parametrize(
-    ("agent", "options", "message"),
-    [
-        (None, {}, "name either an agent or --installation"),
-        ("Lithium", {"of_installation": True}, "name either an agent or --installation"),
-        ("Lithium", {"none": True, "usd": 1.0}, "cannot be combined with --usd or --calls"),
-    ],
+    ("usd", "calls", "none", "caps"),
+    [(2.0, None, False, (2.0, None)), (None, 0, False, (1.5, 0)), (None, None, True, (None, None))],
 )
-def test_ambiguous_options_are_rejected(
-    agent: str | None, options: dict[str, object], message: str
+def test_caps_that_are_not_named_are_unchanged(
+    usd: float | None, calls: int | None, none: bool, caps: tuple[float | None, int | None]
 ) -> None:
+    usd_per_day, calls_per_day = caps
+    expected = {"usd_per_day": usd_per_day, "calls_per_day": calls_per_day}
+    assert new_caps(USAGE, usd, calls, none=none) == expected
+
+
+@pytest.mark.parametrize(("arguments", "message"), CASES["ambiguous_options_are_rejected"])
+def test_ambiguous_options_are_rejected(arguments: list[str], message: str) -> None:
     with pytest.raises(BadInputError, match=message):
-        budget_change(agent, **options)
+        run(["budget", *arguments])
 
 
 def test_days_are_parsed_from_dates_and_ages() -> None:
@@ -84,7 +78,7 @@ def test_days_are_parsed_from_dates_and_ages() -> None:
 
 def render(response: CostsResponse | BudgetResponse | BudgetUsage) -> str:
     file = io.StringIO()
-    console = Console(file=file, theme=THEME, width=160)
+    console = SafeConsole(file=file, theme=THEME, width=160)
     if isinstance(response, CostsResponse):
         show_costs(console, response, "Lithium [bold]")
     else:
@@ -113,11 +107,8 @@ def test_costs_are_shown_with_assumed_amounts_and_the_remaining_budget() -> None
     assert "34,567" in output
     assert "0.2500 +0.0725?" in output
     assert "total" in output
-    assert (
-        "Lithium [bold] today: 0.2500 USD and 12 calls spent, up to 0.0700 USD in progress"
-        in output
-    )
-    assert "; 1.18 USD of 1.50 USD left" in output
+    assert "Lithium [bold] today: $0.25 and 12 calls spent, up to $0.07 in progress" in output
+    assert "; $1.18 of $1.50 left" in output
     assert "There were no calls from 2026-01-01 to 2026-01-31." in render(costs())
 
 
@@ -125,12 +116,12 @@ def test_what_is_not_billed_is_shown_without_dollars() -> None:
     group = CostGroup(**FREE.model_dump(), key="sandbox-reader", agent_id=None)
     free = USAGE.model_copy(update={"spent_usd": 0.0, "reserved_usd": 0.0})
     output = render(costs(group).model_copy(update={"totals": FREE, "usage": free}))
-    assert "USD" not in output
+    assert "$" not in output
     assert "Nothing was billed." in output
     assert "Lithium [bold] today: 12 calls, not billed" in output
     file = io.StringIO()
-    show_costs(Console(file=file, theme=THEME, width=160), costs(), None, sandbox=True)
-    assert "USD" not in file.getvalue()
+    show_costs(SafeConsole(file=file, theme=THEME, width=160), costs(), None, sandbox=True)
+    assert "$" not in file.getvalue()
 
 
 def test_a_budget_is_shown_with_the_suspension_it_caused() -> None:
@@ -138,7 +129,7 @@ def test_a_budget_is_shown_with_the_suspension_it_caused() -> None:
     output = render(
         BudgetResponse(agent_id=AGENT, agent_name="Lithium", suspended_until=until, usage=USAGE)
     )
-    assert "Lithium today: 0.2500 USD" in output
+    assert "Lithium today: $0.25" in output
     assert "suspended; it resumes in 5 h" in output
     no_budget = USAGE.model_copy(update={"usd_per_day": None, "left_usd": None})
     assert "no budget is set" in render(no_budget)
@@ -175,12 +166,12 @@ def test_the_parts_of_the_input_never_exceed_it() -> None:
     [
         (
             {},
-            "Forecast: about 1.90 USD a day at one iteration every 5m with gpt-5-mini (1.50 for the model, 0.40 for "
+            "Forecast: about $1.90 a day at one iteration every 5 min with gpt-5-mini ($1.50 for the model, $0.40 for "
             "searches).",
         ),
         (
             {"is_priced": False, "model": None},
-            "Forecast: about 1.90 USD a day at one iteration every 5m with your model (1.50 for the model, 0.40 for "
+            "Forecast: about $1.90 a day at one iteration every 5 min with your model ($1.50 for the model, $0.40 for "
             "searches, at the fallback price because the model is not in the price list).",
         ),
         (
@@ -204,14 +195,13 @@ def test_a_forecast_names_its_price(changes: dict[str, Any], expected: str) -> N
 
 @pytest.mark.parametrize(
     ("cost_usd", "unpriced", "expected"),
-    [(0.0, 0, "not billed"), (0.0, 2, "cost unknown"), (0.25, 0, "0.2500 USD")],
+    [(0.0, 0, "not billed"), (0.0, 2, "cost unknown"), (0.25, 0, "$0.25")],
 )
 def test_a_demo_reports_its_cost(cost_usd: float, unpriced: int, expected: str) -> None:
     file = io.StringIO()
     counts = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
     empty = GraphResponse(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
     calls = CallTotals(llm_calls=3, cost_usd=cost_usd, unpriced_calls=unpriced)
-    agent: Any = None  # not shown
-    summary = Summary(agent, (), empty, (), (), calls, (), None, seconds=7)
-    show_summary(Console(file=file, theme=THEME, width=160), summary)
+    summary = Summary(agent(), (), empty, (), (), calls, (), None, seconds=7)
+    show_results(SafeConsole(file=file, theme=THEME, width=160), summary)
     assert f"tokens, {expected}, " in file.getvalue()

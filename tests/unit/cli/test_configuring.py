@@ -15,11 +15,10 @@ from cli.render.agents import (
     show_agent,
     show_agents,
     show_created,
-    show_history,
     show_prompts,
-    show_types,
 )
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
+from cli.render.graph import show_types
 from cli.watch import report_configuration, wait_until_configured
 from shared.schemas.agents import ConfigurationDetails, PromptResponse, TypesResponse
 from shared.schemas.base import (
@@ -30,31 +29,12 @@ from shared.schemas.base import (
     InteractionResponse,
 )
 from shared.schemas.graph import EdgeTypeDetails, NodeTypeDetails
-from tests.support.cli.story import ID, START
+from tests.support.responses import ID, START, agent
 
 
 def details(status: str = "ready", **values: Any) -> AgentDetails:
-    defaults: dict[str, Any] = {
-        "id": ID,
-        "name": "Lithium [red]Eye",
-        "mission": "Watch lithium",
-        "fault": None,
-        "interval_seconds": 300,
-        "active": True,
-        "models": {},
-        "next_run_at": START,
-        "run_requested_at": None,
-        "suspended_until": None,
-        "updated_at": START,
-        "iterations_started": 0,
-        "created_at": START,
-        "last_iteration": None,
-        "trouble": [],
-        "prompts": {},
-        "prompts_version": 0,
-        "configuration": None,
-    }
-    return AgentDetails(status=status, **(defaults | values))
+    defaults: dict[str, Any] = {"run_requested_at": None, "iterations_started": 0}
+    return agent("Lithium [red]Eye", status=status, **(defaults | values))
 
 
 def configuration(
@@ -149,7 +129,7 @@ TYPES = TypesResponse(
 
 @pytest.fixture
 def console() -> Console:
-    return Console(file=io.StringIO(), theme=THEME, width=120)
+    return SafeConsole(file=io.StringIO(), theme=THEME, width=120)
 
 
 def output_of(console: Console) -> str:
@@ -267,11 +247,11 @@ def test_an_error_during_configuration_is_shown(console: Console) -> None:
 
 
 def test_types_are_shown_with_properties_and_example(console: Console) -> None:
-    show_types(console, TYPES)
+    show_types(console, [*TYPES.node_types, *TYPES.edge_types])
     output = output_of(console)
     for words in (
-        *("1 node type", "Maker", "Who makes batteries.", "summary*", "new | old"),
-        *('{"summary": "Makes [cells]."}', "Maker → any", "(by system)"),
+        *("Maker", "Who makes batteries.", "summary: string", "one of new, old, optional"),
+        *('{"summary": "Makes [cells]."}', "from Maker to any", "(by system)"),
     ):
         assert words in output
 
@@ -295,11 +275,6 @@ def test_prompts_are_shown_with_their_version(
     assert "version 2," in output
     assert "by owner" in output
     assert "version 0\n" in output
-
-
-def test_an_empty_history_is_reported(console: Console) -> None:
-    show_history(console, [])
-    assert "have not been changed yet" in output_of(console)
 
 
 def test_a_paused_agent_is_shown_as_paused(console: Console) -> None:

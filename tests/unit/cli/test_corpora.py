@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 import typer
-from rich.console import Console
 
 from cli import corpora
 from cli.client.client import Client
@@ -16,7 +15,7 @@ from cli.corpora import add_agent_corpus
 from cli.errors import BadInputError
 from cli.local.data_directory import DataDirectory, Running
 from cli.options import corpus_path
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from sandbox.corpus.registry import read_registry
 from shared.enums import CredentialKind
 from shared.schemas.accounts import CredentialResponse, MeResponse, UserResponse
@@ -42,7 +41,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "reports"
     folder.mkdir()
     (folder / "gold.md").write_text(
-        "# Gold\n\nGold is what Ghana exports, and it has exported it for long."
+        "# Gold\n\nGold is what Ghana exports.\n\nExports 2025: 130 tonnes\n"
     )
     return folder
 
@@ -92,7 +91,7 @@ def add(
     search: bool = True,
 ) -> tuple[str | None, str]:
     """The name of the corpus, and what is printed."""
-    console = Console(file=io.StringIO(), theme=THEME, width=200)
+    console = SafeConsole(file=io.StringIO(), theme=THEME, width=200)
     with SandboxClient(url, model=model, search=search) as client:
         name = add_agent_corpus(client, folder.parent / "data", corpus, console)
     assert isinstance(console.file, io.StringIO)
@@ -137,13 +136,13 @@ def test_only_a_sandbox_searches_a_folder(folder: Path, monkeypatch: pytest.Monk
     assert registered(folder) == []
 
 
-def test_the_model_of_the_installation_decides_which_languages_are_read(
+def test_the_model_of_the_installation_decides_whether_prose_is_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And not the keys in the environment of the command."""
     running(monkeypatch)
-    (folder / "gold.md").write_text("这是中文报告，介绍加纳的黄金出口情况。" * 30)
-    with pytest.raises(BadInputError, match="English"):
+    (folder / "gold.md").write_text("Gold is what Ghana exports.")
+    with pytest.raises(BadInputError, match="no prose"):
         add(folder, folder)
     assert registered(folder) == []
     assert add(folder, folder, model=False)[0] is not None
@@ -173,7 +172,7 @@ def test_nothing_is_added_where_nothing_runs(folder: Path, monkeypatch: pytest.M
         add(folder, folder)
 
 
-@pytest.mark.parametrize("content", [None, "这是中文报告，介绍加纳的黄金出口情况。" * 30])
+@pytest.mark.parametrize("content", [None, "Gold is what Ghana exports."])
 def test_a_folder_that_cannot_be_used_is_not_added(
     folder: Path, monkeypatch: pytest.MonkeyPatch, content: str | None
 ) -> None:
@@ -181,6 +180,6 @@ def test_a_folder_that_cannot_be_used_is_not_added(
     (folder / "gold.md").unlink()
     if content:
         (folder / "report.md").write_text(content)
-    with pytest.raises(BadInputError, match="English" if content else "is empty"):
+    with pytest.raises(BadInputError, match="no prose" if content else "is empty"):
         add(folder, folder)
     assert registered(folder) == []

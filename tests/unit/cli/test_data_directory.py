@@ -9,7 +9,10 @@ import pytest
 
 from cli.local.data_directory import DataDirectory, default_data_directory
 from cli.local.errors import AlreadyRunningError, DataDirectoryError
+from tests.support.case_files import read_cases
 from tests.support.cli.running import running_installation
+
+CASES = read_cases(__file__)
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def test_a_file_in_place_of_the_directory_is_reported(tmp_path: Path) -> None:
 def test_a_full_disk_is_reported_with_free_and_required_space(tmp_path: Path) -> None:
     with pytest.raises(
         DataDirectoryError,
-        match=r"only \d+ MB is free on its disk, but 1099511627776 MB is required",
+        match=r"only [0-9.]+ [KMG]iB is free on its disk, but 1073741824.0 GiB is required",
     ):
         DataDirectory(tmp_path / "vigil", minimum_free_bytes=2**60).create()
 
@@ -123,16 +126,7 @@ def test_a_run_file_that_cannot_be_read_is_ignored(directory: DataDirectory) -> 
         assert directory.running() is None
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({"VIGIL_DATA": "/data", "XDG_DATA_HOME": "/xdg"}, "/data"),
-        ({"VIGIL_DATA": "~/here"}, "/home/me/here"),
-        ({"XDG_DATA_HOME": "/xdg"}, "/xdg/vigil"),
-        ({"XDG_DATA_HOME": "relative"}, "/home/me/.local/share/vigil"),
-        ({}, "/home/me/.local/share/vigil"),
-    ],
-)
+@pytest.mark.parametrize(("environment", "expected"), CASES["the_default_data_directory"])
 def test_the_default_data_directory(
     environment: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

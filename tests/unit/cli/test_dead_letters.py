@@ -1,30 +1,17 @@
 """Dead letters in a terminal: every payload is readable, and its control characters are escaped."""
 
 import io
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import pytest
-from rich.console import Console
 
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from cli.render.operations import readable, show_dead_letter, show_dead_letters
-from shared.schemas.operations import DeadLetterDetails, DeadLetterStep
+from shared.schemas.operations import DeadLetterDetails
+from tests.support.responses import DEAD_STEP, START, dead_letter_fields
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
-STORED_AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
-STEP = DeadLetterStep(
-    id=ID,
-    kind="query",
-    index=1,
-    status="failed",
-    iteration_id=ID,
-    iteration_number=7,
-    iteration_status="completed",
-    agent_id=ID,
-    agent_name="Lithium [bold]",
-)
 
 
 def dead_letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
@@ -34,23 +21,19 @@ def dead_letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
         text = None
     defaults: dict[str, Any] = {
         "id": ID,
-        "service": "researcher",
-        "subject": "query.requested",
         "code": "llm_key",
         "error": "the key is wrong [/]",
         "attempts": 6,
-        "created_at": STORED_AT,
-        "stored_at": STORED_AT,
-        "retry_requested_at": None,
-        "refusal": None,
-        "step": STEP,
+        "step": DEAD_STEP,
     }
-    return DeadLetterDetails(**(defaults | values), payload=payload, text=text)
+    return DeadLetterDetails(
+        **dead_letter_fields(**(defaults | values)), payload=payload, text=text
+    )
 
 
 def render(details: DeadLetterDetails) -> str:
     file = io.StringIO()
-    show_dead_letter(Console(file=file, theme=THEME, width=200), details)
+    show_dead_letter(SafeConsole(file=file, theme=THEME, width=200), details)
     return file.getvalue()
 
 
@@ -62,7 +45,7 @@ def render(details: DeadLetterDetails) -> str:
         (b"", "nothing"),
         (b"a\x1b[31mred\x07\r\nb", "a\\x1b[31mred\\x07\\r\nb"),
         ('{"a": "\u202egnirts"}'.encode(), '{\n  "a": "\\u202egnirts"\n}'),
-        (b"\x00\xffA", f"{'00 ff 41':<48} ··A"),
+        (b"\x00\xffA", "00 ff 41"),
     ],
 )
 def test_a_payload_is_shown_as_readable_text(payload: bytes, expected: str) -> None:
@@ -83,7 +66,7 @@ def test_a_dead_letter_is_shown_with_its_details_and_commands() -> None:
         "query.requested",
         "llm_key the key is wrong [/]",
         "researcher, after 6 attempts",
-        "query 2 of Lithium [bold] #7",
+        "query 2 of Tin [bold] #7",
         "vigil dead-letters retry a1b2c3d4",
         "vigil dead-letters discard a1b2c3d4",
         '"objective": "lithium"',
@@ -95,19 +78,19 @@ def test_a_refused_and_a_pending_retry_are_explained() -> None:
     refusal_output = render(dead_letter(refusal="iteration 7 still runs"))
     assert "iteration 7 still runs" in refusal_output
     assert "dead-letters retry" not in refusal_output
-    pending_output = render(dead_letter(retry_requested_at=STORED_AT))
+    pending_output = render(dead_letter(retry_requested_at=START))
     assert "is waiting for the scheduler and NATS" in pending_output
 
 
 def test_the_list_has_one_line_per_dead_letter() -> None:
     file = io.StringIO()
-    console = Console(file=file, theme=THEME, width=200)
-    pending = dead_letter(retry_requested_at=STORED_AT, step=None, error="two\nlines")
+    console = SafeConsole(file=file, theme=THEME, width=200)
+    pending = dead_letter(retry_requested_at=START, step=None, error="two\nlines")
     show_dead_letters(console, [dead_letter(), pending], limit=2)
     head, first, second, more = file.getvalue().splitlines()
     assert head.split()[:3] == ["Id", "When", "Service"]
     assert "a1b2c3d4" in first
-    assert "query 2 of Lithium [bold] #7" in first
+    assert "query 2 of Tin [bold] #7" in first
     assert "retry requested" in second
     assert "two lines" in second
     assert "newest 2" in more
@@ -115,5 +98,5 @@ def test_the_list_has_one_line_per_dead_letter() -> None:
 
 def test_an_empty_list_is_reported() -> None:
     file = io.StringIO()
-    show_dead_letters(Console(file=file, theme=THEME), [], limit=50)
+    show_dead_letters(SafeConsole(file=file, theme=THEME), [], limit=50)
     assert "no dead letters" in file.getvalue()

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from rich.console import Console
 
 from cli import demo as demo_module
 from cli.config.providers import (
@@ -16,7 +15,6 @@ from cli.config.providers import (
     Providers,
     check_corpus,
     refuse_unreadable,
-    suggested_mission,
 )
 from cli.demo import (
     MAX_ITERATIONS,
@@ -26,27 +24,26 @@ from cli.demo import (
     _outcome,
     _until_advice,
     run_demo,
-    show_summary,
-    show_verification,
+    show_results,
 )
-from cli.doctor import RefusedKey, Verdict
 from cli.errors import BadInputError
+from cli.findings import Verdict
 from cli.local.errors import LocalError
 from cli.local.signals import StopSignals
-from cli.render.console import THEME
+from cli.provider_check import RefusedKey
+from cli.render.console import THEME, SafeConsole
 from cli.render.operations import show_corpus
 from cli.throwaway import temporary_directory
 from cli.watch import IterationWatch
 from shared.runtime.settings import Settings
 from shared.schemas.base import (
-    AgentDetails,
     CallTotals,
     GraphCounts,
     GraphResponse,
     IterationDetails,
 )
 from shared.schemas.provenance import CheckedCounts, VerificationResponse
-from tests.support.cli.story import ID, iteration, step
+from tests.support.responses import ID, agent, iteration, step
 
 SANDBOX = Providers(None, None, "corpus", corpus_was_chosen=True)
 QUERY, NOTHING_MORE = step("query"), step("observe")
@@ -82,9 +79,9 @@ def iterate(
 
     monkeypatch.setattr(demo_module, "run_iterations", run)
     file = io.StringIO()
-    console = Console(file=file, theme=THEME, width=160)
-    watch, agent = cast("IterationWatch", None), cast("AgentDetails", None)
-    return len(list(_until_advice(console, demo(chosen), watch, agent))), file.getvalue()
+    console = SafeConsole(file=file, theme=THEME, width=160)
+    watch = cast("IterationWatch", None)
+    return len(list(_until_advice(console, demo(chosen), watch, agent()))), file.getvalue()
 
 
 def test_iterates_until_there_is_advice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,46 +128,25 @@ def verification(**values: Any) -> VerificationResponse:
 def summary(*iterations: IterationDetails, verified: VerificationResponse | None) -> Summary:
     counts = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
     graph = GraphResponse(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
-    agent = cast("AgentDetails", None)  # not shown
-    return Summary(agent, iterations, graph, (), (), CallTotals(), (), verified, seconds=7)
+    return Summary(agent(), iterations, graph, (), (), CallTotals(), (), verified, seconds=7)
 
 
 def printed(show: Any, *arguments: Any, **options: Any) -> str:
     file = io.StringIO()
-    show(Console(file=file, theme=THEME, width=160), *arguments, **options)
+    show(SafeConsole(file=file, theme=THEME, width=160), *arguments, **options)
     return file.getvalue()
 
 
 def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
-    text = printed(show_verification, verification())
+    text = printed(show_results, summary(advising(1, "x"), verified=verification()))
     assert f"vigil verify {ID}" in text
-    assert "✓ 8 quotes found word for word in 3 pages" in text
-    assert "✓ 7 claims supported by their quotes, according to fixed rules" in text
-    assert (
-        "✓ 26 values in the conclusions (figures, dates, names) supported by what they cite" in text
-    )
-    assert "– not checked: the reasoning\n" in text
+    assert "✓ nothing was changed, and each quote is in its page. 3 pages, 8 quotes" in text
+    assert "Reasoning is not checked" in text
     assert "one site" not in text
 
 
-def test_a_verification_says_what_is_left_to_a_reader() -> None:
-    checked = CheckedCounts(claims_unverified=2, values_unverified=1)
-    text = printed(show_verification, verification(checked=checked, sites=["a.example"]))
-    assert "not checked: the reasoning, and 3 values left for you to check" in text
-    assert "everything rests on one site, a.example" in text
-    assert "claims supported" not in text, "no tick for what there is none of"
-    assert "values in the conclusions" not in text
-
-
-def test_a_verification_that_fails_is_not_praised() -> None:
-    text = printed(show_verification, verification(holds=False))
-    assert "✗ 8 quotes" in text
-    assert "unchanged" not in text
-    assert "✓" not in text
-
-
 def test_without_advice_the_reason_of_the_adviser_is_shown() -> None:
-    text = printed(show_summary, summary(advising(1), verified=None))
+    text = printed(show_results, summary(advising(1), verified=None))
     assert "no advice: not yet." in text
     assert "Verified" not in text
 
@@ -188,22 +164,18 @@ def test_without_advice_the_reason_of_the_adviser_is_shown() -> None:
 def test_the_exit_code_tells_how_it_went(
     iterations: tuple[IterationDetails, ...], verified: VerificationResponse | None, code: int
 ) -> None:
-    console = Console(file=io.StringIO(), theme=THEME)
+    console = SafeConsole(file=io.StringIO(), theme=THEME)
     assert _outcome(console, demo(), summary(*iterations, verified=verified)) == code
 
 
 def test_the_json_says_whether_the_advice_was_verified() -> None:
-    agent = cast("AgentDetails", type("Agent", (), {"mission": "Watch it"}))
     for verified, expected in ((verification(), True), (None, None)):
         made = summary(advising(1), verified=verified)
-        made = Summary(**(vars(made) | {"agent": agent}))
         assert made.as_json(corpus=None, model="m")["advice_verified"] is expected
 
 
-GERMAN = "Das Werk wurde im Frühjahr eröffnet, und es wird erwartet, dass die Produktion nicht mehr steigt. "
-ENGLISH = (
-    "The plant was opened in the spring, and it is expected that its output will rise this year. "
-)
+PROSE = "The plant was opened in the spring, and its output rose by 12% to 4 GWh."
+SHEET = "The plant\n\nOutput 2025: 4 GWh\nOutput 2024: 3 GWh\nStaff: 120"
 
 
 @pytest.fixture
@@ -211,26 +183,28 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folder = tmp_path / "corpus"
     folder.mkdir()
-    (folder / "werk.txt").write_text(GERMAN * 4)
+    (folder / "prose.txt").write_text(PROSE)
     (folder / "broken.json").write_text('{\n"text": oops}')
     return folder
 
 
-def test_a_corpus_that_no_rule_can_read_is_refused(corpus: Path) -> None:
+def test_a_corpus_without_labelled_figures_is_refused(corpus: Path) -> None:
     checked = check_corpus(str(corpus))
-    with pytest.raises(BadInputError, match=r"reads only English.* in German .*Set OPENAI_API_KEY"):
+    with pytest.raises(
+        BadInputError, match=r"no prose, and .* has none of them\. Set OPENAI_API_KEY"
+    ):
         refuse_unreadable(str(corpus), checked)
 
 
-def test_the_documents_in_english_are_used_and_the_others_named(corpus: Path) -> None:
-    (corpus / "plant.txt").write_text(ENGLISH * 4)
+def test_what_is_read_of_a_corpus_is_said(corpus: Path) -> None:
+    (corpus / "plant.txt").write_text(SHEET)
     checked = check_corpus(str(corpus))
     refuse_unreadable(str(corpus), checked)
     text = printed(show_corpus, checked, sandbox_model=True).replace("\n", " ")
     assert "2 documents; skipped: broken.json (invalid JSON, line 2)" in text
-    assert "1 of 2 documents are in other languages and are not used (1 in German (werk))" in text
-    assert "It uses plant." in text
-    assert "only English" not in printed(show_corpus, checked, sandbox_model=False)
+    assert "no prose: it found 3 labelled figures, such as Output and Staff." in text
+    assert "prose" not in printed(show_corpus, checked, sandbox_model=False)
+    assert checked.mission == "Watch output and staff of The plant, and find out what stands out"
 
 
 def test_nothing_is_said_of_the_default_corpus() -> None:
@@ -241,11 +215,6 @@ def test_the_progress_of_reading_is_reported(corpus: Path) -> None:
     calls: list[tuple[int, int]] = []
     check_corpus(str(corpus), lambda read, of: calls.append((read, of)))
     assert calls == [(0, 2), (1, 2)]
-
-
-def test_a_mission_is_made_from_the_corpus(corpus: Path) -> None:
-    (corpus / "plant.txt").write_text(ENGLISH * 4)
-    assert suggested_mission(str(corpus)).startswith("Watch ")
 
 
 def test_a_temporary_directory_is_removed_however_the_block_ends(

@@ -9,7 +9,7 @@ from uuid import UUID
 from rich.console import Console
 
 from cli.render import notifications as show
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from shared.schemas.notifications import (
     CreatedDestination,
     DeliveryResponse,
@@ -57,7 +57,7 @@ def destination(**values: Any) -> dict[str, Any]:
 
 def render(renderer: Callable[[Console, Any], None], value: Any) -> str:
     file = io.StringIO()
-    renderer(Console(file=file, theme=THEME, width=200), value)
+    renderer(SafeConsole(file=file, theme=THEME, width=200), value)
     return file.getvalue()
 
 

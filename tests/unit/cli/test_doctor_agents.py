@@ -6,9 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from cli.doctor_agents import LATE, LONG, agent_problems, dead_letter_problem
+from cli.doctor_agents import (
+    LATE,
+    LONG,
+    agent_problems,
+    dead_letter_problem,
+    server_problems,
+)
+from shared.schemas.iterations import SERVER_NOTE, UNREAD_CALLS
 from shared.schemas.operations import DeadLetterResponse
-from tests.support.cli.story import START, agent
+from tests.support import responses
+from tests.support.responses import START, agent
 
 NOW = START
 SECOND = timedelta(seconds=1)
@@ -47,7 +55,7 @@ IDLE = {"next_run_at": NOW + SECOND, "run_requested_at": None}
         (LATE_RUN | {"status": "configuring"}, None, False),
         (IDLE | {"status": "failed", "fault": "401 from x"}, "configuration failed: 401 from x", True),
         (IDLE | {"status": "failed"}, "configuration failed", True),
-        (LATE_RUN, "was due 2 min ago and has not started", True),
+        (LATE_RUN, "was due 2 min 1 s ago and has not started", True),
         (LATE_RUN | {"active": False}, None, False),
         (LATE_RUN | {"next_run_at": NOW - LATE}, None, False),
         (IDLE | {"run_requested_at": NOW - LATE - SECOND}, "was due", True),
@@ -73,19 +81,7 @@ def test_what_is_wrong_with_an_agent(
 
 
 def dead_letter(error: str, retry_requested: bool = False) -> DeadLetterResponse:
-    return DeadLetterResponse(
-        id=UUID(int=2),
-        service="researcher",
-        subject="query.requested",
-        code="too_large",
-        error=error,
-        attempts=1,
-        created_at=NOW,
-        stored_at=NOW,
-        retry_requested_at=NOW if retry_requested else None,
-        refusal=None,
-        step=None,
-    )
+    return responses.dead_letter(error=error, retry_requested_at=NOW if retry_requested else None)
 
 
 def test_every_agent_is_named() -> None:
@@ -102,3 +98,12 @@ def test_dead_letters_are_counted_and_the_newest_is_shown() -> None:
     assert "vigil dead-letters" in fix
     more, _ = dead_letter_problem(letters, 2) or ("", "")
     assert more.startswith("2 or more dead letters")
+
+
+def test_what_model_servers_lack_is_listed_once() -> None:
+    unread = f"{SERVER_NOTE}m {UNREAD_CALLS}."
+    other = f"{SERVER_NOTE}n reports no usage."
+    agents = [agent(server_notes=[unread]), agent(server_notes=[unread, other]), agent()]
+    assert [(text, bool(fix)) for text, fix in server_problems(agents)] == [
+        (unread, True), (other, False),
+    ]  # fmt: skip

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.doctor import Verdict, check_agent_corpora
+from cli.doctor import check_agent_corpora
+from cli.findings import Verdict
 from cli.local.data_directory import DataDirectory
 from sandbox.corpus.registry import add_corpus
-from tests.support.cli.story import agent
+from tests.support.responses import agent
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 
 from cli.config.providers import Providers
-from cli.doctor import Finding, Verdict, check_installed_providers
+from cli.doctor import check_installed_providers
+from cli.findings import Finding, Verdict
 from shared.runtime.settings import Settings, load_settings
 from shared.schemas.base import ProvidersResponse
 from tests.support.cli.garbage_api import ANSWERS, answering

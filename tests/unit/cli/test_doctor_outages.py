@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli import doctor
-from cli.doctor import Finding, Verdict, examine, good
+from cli.doctor import examine
+from cli.findings import Finding, Verdict, good
 from shared.runtime.settings import ModelProvider, Settings
 from shared.schemas.base import ProviderOutage, ProvidersResponse
 

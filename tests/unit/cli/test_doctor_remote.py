@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from cli.client.target import Api
-from cli.doctor import Finding, examine
+from cli.doctor import examine
+from cli.findings import Finding
 from shared.runtime.settings import Settings
 
 LOCAL = {"engines", "data directory", "disk", "model server", "search service"}

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.case_files import read_cases
 from tests.support.cli.garbage_api import ANSWERS, answering
 from tests.support.paths import ROOT
 from tests.support.warm_processes import run_vigil
+
+CASES = read_cases(__file__)
 
 NOTHING_LISTENS = "http://127.0.0.1:9"
 
@@ -55,24 +58,7 @@ def test_a_command_ends_with_the_documented_exit_code(
     assert (result.stderr == "") is (exit_code == 0)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("agnt list", "vigil: there is no command 'agnt': did you mean agent"),
-        ("agent lst", "did you mean list"),
-        ("agent list --jso", "vigil: --jso: did you mean --json?"),
-        ("agent show", "vigil: AGENT is missing: name or id of the agent"),
-        (
-            "agent list extra words",
-            "extra words: unexpected argument; put quotes around a name of several words",
-        ),
-        ("run x --timeout soon", "vigil: --timeout 'soon': write a number"),
-        ("iterations x --limit 0", "vigil: --limit '0': it must be 1 or more"),
-        ("iterations x --status odd", "choose from running, completed, failed, quiet"),
-        ("iterations x --limit", "vigil: --limit needs a value"),
-        ("whoami --json=yes", "vigil: --json takes no value"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), CASES["a_wrong_command_line_is_explained"])
 def test_a_wrong_command_line_is_explained(tmp_path: Path, arguments: str, words: str) -> None:
     result = run_vigil(arguments.split(), environment(tmp_path), timeout_seconds=60)
     assert words in result.stderr
@@ -90,12 +76,7 @@ def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "variables",
-    [
-        {"OPENAI_API_KEY": "sk-secret", "OPENAI_BASE_URL": "URL/v1"},
-        {"TAVILY_API_KEY": "tvly-secret", "TAVILY_BASE_URL": "URL"},
-    ],
-    ids=["model", "search"],
+    "variables", CASES["a_key_that_the_provider_refuses_is_an_error_before_anything_starts"]
 )
 def test_a_key_that_the_provider_refuses_is_an_error_before_anything_starts(
     tmp_path: Path, variables: Mapping[str, str]

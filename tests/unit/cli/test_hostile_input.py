@@ -9,7 +9,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.app import LazyCommands, build_app
+from cli.app import LazyCommands, build_app, load_command
 from cli.errors import BadInputError
 from shared.errors import VigilError
 from tests.support.attack_mode import in_full
@@ -40,7 +40,7 @@ def commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
     if hasattr(command, "commands"):
         is_lazy = isinstance(command, LazyCommands)
         for name, subcommand in command.commands.items():
-            loaded = command.load_command(name) if is_lazy else subcommand
+            loaded = load_command(name) if is_lazy else subcommand
             yield from commands(loaded, (*path, name))
     else:
         yield path, command

@@ -7,14 +7,17 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from cli.main import main
 from tests.support.attack_mode import in_full
 from tests.support.cli.garbage_api import ANSWERS, answering
+from tests.support.marks import slow
 from tests.support.paths import ROOT
 from tests.support.warm_processes import run_vigil
 
@@ -38,31 +41,47 @@ def environment(home: Path, **variables: str) -> dict[str, str]:
     }
 
 
+@contextmanager
+def interrupts_kept() -> Iterator[None]:
+    """Restores the handler of SIGINT, which `main` replaces."""
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
 def check(result: subprocess.CompletedProcess[str], exit_codes: Sequence[int]) -> None:
     text = result.stdout + result.stderr
     assert [word for word in FORBIDDEN if word in text] == [], text
     assert result.returncode in exit_codes, text
 
 
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-@pytest.mark.parametrize(
-    "command",
-    [
-        ["agent", "show", "x"],
-        ["export", "x"],
-        ["tail"],
-        ["verify", "--all"],
-    ],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("command", ["agent show x", "export x", "tail", "verify --all"])
 def test_an_api_that_answers_nonsense_is_reported(
-    tmp_path: Path, command: list[str], answer: bytes
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with answering(answer) as url:
-        variables = environment(tmp_path, VIGIL_URL=url, VIGIL_TOKEN=TOKEN)
-        result = run_vigil(command, variables, timeout_seconds=30)
-    check(result, [1])
-    assert result.stderr.splitlines()[-1].startswith("vigil: ")
+    """In this process, as `main` runs a command; the tests below start processes."""
+    for name, value in environment(tmp_path, VIGIL_TOKEN=TOKEN).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["vigil", *command.split()])
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    failures = {}
+    for kind, answer in ANSWERS.items():
+        with answering(answer) as url, interrupts_kept():
+            monkeypatch.setenv("VIGIL_URL", url)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        printed = capfd.readouterr()
+        text = printed.out + printed.err
+        last_line = ["", *printed.err.splitlines()][-1]
+        is_reported = ended.value.code == 1 and last_line.startswith("vigil: ")
+        if not is_reported or any(word in text for word in FORBIDDEN):
+            failures[kind] = (ended.value.code, text)
+    assert failures == {}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +100,8 @@ def test_an_api_that_answers_nonsense_is_reported(
         ("up", {"VIGIL_PRICES_FILE": "/etc/passwd"}, "it is not valid TOML"),
         ("demo", {"VIGIL_PRICES_FILE": "/etc/passwd"}, "it is not valid TOML"),
         ("up", {"VIGIL_SANDBOX_PACE_SECONDS": "x"}, "a number of seconds from 0 to 60, not 'x'"),
-        ("up --port 0", {}, "--port '0': it must be 1 or more"),
-        ("up --port 70000", {}, "--port '70000': it must be 65535 or less"),
+        ("up --port 0", {}, "'--port': it must be 1 or more"),
+        ("up --port 70000", {}, "'--port': it must be 65535 or less"),
         ("agent list", {"VIGIL_PROFILE": "none"}, "there is no profile 'none'"),
         ("agent list", {"VIGIL_TOKEN": "abc"}, "this is not a token"),
         ("agent list", {"VIGIL_URL": "http://["}, "Vigil does not answer"),
@@ -93,7 +112,6 @@ def test_an_api_that_answers_nonsense_is_reported(
         ("up", {"VIGIL_DATA": "/dev/null"}, "it is a file, not a directory"),
         ("up", {"VIGIL_DATA": "/proc/none"}, "data directory /proc/none"),
         ("keys /dev/null", {}, "/dev/null"),
-        ("tail", {"VIGIL_NATS_URL": "nats://127.0.0.1:9"}, "NATS does not answer"),
         ("import /nonexistent", {}, "/nonexistent cannot be read: No such file"),
         ("import /proc", {}, "/proc cannot be read: Is a directory"),
         ("login --url http://x --token -", {}, "this is not a token"),
@@ -110,28 +128,31 @@ def test_malformed_settings_are_named(
 @pytest.mark.parametrize(
     ("script", "exit_codes"),
     [
-        ("{vigil} --help | true; exit ${{PIPESTATUS[0]}}", [0]),
         ("{vigil} agent --help | head -0; exit ${{PIPESTATUS[0]}}", [0]),
-        ("{vigil} doctor | head -0; exit ${{PIPESTATUS[0]}}", [0]),
         ("{vigil} --help > /dev/full", [1]),
-        ("{vigil} --version > /dev/full", [1]),
-        ("{vigil} doctor > /dev/full", [1]),
-        ("{vigil} agent list 2> /dev/full", [1]),
-        ("{vigil} costs --help >&-", [0]),
         ("{vigil} agent list 2>&-", [1]),
         ("{vigil} completion zsh <&-", [0]),
-        ("COLUMNS=10 {vigil} doctor", [0]),
         ("COLUMNS=10 {vigil} agent create --help", [0]),
-        ("COLUMNS=0 {vigil} --help", [0]),
-        ("COLUMNS=wide {vigil} --help", [0]),
-        ("PYTHONIOENCODING=latin-1 {vigil} agent create --help", [0]),
-        ("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {vigil} doctor", [0]),
-        ("TERM=dumb {vigil} inbox --help", [0]),
+        ("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {vigil} agent list", [1]),
         ("env -u HOME {vigil} agent list", [1]),
         ("{vigil} chat $'\\xff' hello", [1, 2]),
-        ("{vigil} agent list --url $'http://\\xff'", [2]),
-        ("{vigil} verify $'\\xff' --url http://127.0.0.1:9", [1, 2]),
-        ("{vigil} agent prompts x --phase observer --from <(printf '\\xff') --url http://127.0.0.1:9", [1, 2]),
+        *slow(
+            ("{vigil} --help | true; exit ${{PIPESTATUS[0]}}", [0]),
+            ("{vigil} --version > /dev/full", [1]),
+            ("{vigil} agent list 2> /dev/full", [1]),
+            ("{vigil} costs --help >&-", [0]),
+            ("COLUMNS=0 {vigil} --help", [0]),
+            ("COLUMNS=wide {vigil} --help", [0]),
+            ("PYTHONIOENCODING=latin-1 {vigil} agent create --help", [0]),
+            ("LC_ALL=C PYTHONUTF8=0 PYTHONCOERCECLOCALE=0 {vigil} doctor", [0]),
+            ("TERM=dumb {vigil} inbox --help", [0]),
+            ("{vigil} agent list --url $'http://\\xff'", [2]),
+            ("{vigil} verify $'\\xff' --url http://127.0.0.1:9", [1, 2]),
+            ("{vigil} agent prompts x --phase observer --from <(printf '\\xff') --url http://127.0.0.1:9", [1, 2]),
+            ("{vigil} doctor | head -0; exit ${{PIPESTATUS[0]}}", [0]),
+            ("{vigil} doctor > /dev/full", [1]),
+            ("COLUMNS=10 {vigil} doctor", [0]),
+        ),
     ],
 )  # fmt: skip
 def test_output_and_input_that_fail_are_no_tracebacks(

@@ -6,9 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from rich.console import Console
-
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from cli.render.graph import (
     show_distinct,
     show_distinct_pairs,
@@ -54,14 +52,14 @@ def make_merge(**values: Any) -> MergeResponse:
 
 def render(show: Callable[..., None], *values: Any) -> str:
     file = io.StringIO()
-    show(Console(file=file, theme=THEME, width=200), *values)
+    show(SafeConsole(file=file, theme=THEME, width=200), *values)
     return file.getvalue()
 
 
 def test_a_merge_is_shown_with_the_command_to_undo_it() -> None:
     output = render(show_merge, "Chips", make_merge())
     assert (
-        "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, no edges." in output
+        "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, 0 edges." in output
     )
     assert "vigil node unmerge Chips a1b2c3d4\n" in output
     assert str(ID) not in output

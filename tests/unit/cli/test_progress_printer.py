@@ -6,12 +6,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from rich.console import Console
 
-from cli.render.console import THEME
-from cli.render.iterations import doing, show_iteration
+from cli.render.console import THEME, SafeConsole
+from cli.render.iterations import doing, show_iteration, waiting
 from cli.watch import ProgressPrinter
 from shared.enums import WorkReason
+from shared.errors import USED_UP
 from shared.schemas.base import (
     CitationResponse,
     ConclusionResponse,
@@ -19,7 +19,7 @@ from shared.schemas.base import (
     RunningCall,
     StepResponse,
 )
-from tests.support.cli.story import iteration, run_of, step
+from tests.support.responses import iteration, run_of, step
 
 ANALYSIS = UUID(int=11)
 NOTHING = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
@@ -49,7 +49,7 @@ class ProgressRecorder:
 
     def __init__(self) -> None:
         self._output = io.StringIO()
-        self.printer = ProgressPrinter(Console(file=self._output, width=200, theme=THEME))
+        self.printer = ProgressPrinter(SafeConsole(file=self._output, width=200, theme=THEME))
 
     @property
     def text(self) -> str:
@@ -81,7 +81,7 @@ def test_a_step_of_a_further_round_is_labelled() -> None:
 
 def test_an_iteration_shows_its_rounds() -> None:
     output = io.StringIO()
-    console = Console(file=output, width=200, theme=THEME)
+    console = SafeConsole(file=output, width=200, theme=THEME)
     show_iteration(console, iteration(step("observe"), *_second_round()), show_messages=False)
     lines = output.getvalue().splitlines()
     (position,) = (
@@ -108,7 +108,7 @@ def test_an_iteration_shows_why_it_worked_and_what_was_checked() -> None:
             ],
         },
     )
-    console = Console(file=output, width=200, theme=THEME)
+    console = SafeConsole(file=output, width=200, theme=THEME)
     show_iteration(console, iteration(observe), show_messages=False)
     lines = output.getvalue().splitlines()
     assert "  Why: pages have changed or are new; the horizon of an analysis has passed." in lines
@@ -153,7 +153,7 @@ def test_a_whole_iteration_is_printed_step_by_step_and_only_once() -> None:
         "pattern  Prices followed output for three years.",
         "gives no advice, like most iterations",
         "It is too early.",
-        "completed in 9.0 s: 12 nodes and 9 edges (+12 nodes, +9 edges)",
+        "completed in 9 s: 12 nodes and 9 edges (+12 nodes, +9 edges)",
     ):
         assert recorder.text.count(words) == 1, words
 
@@ -164,6 +164,7 @@ def test_a_retry_and_a_failure_are_each_printed_once() -> None:
     for attempts in (1, 2, 3):
         retry = step("observe", 0, "pending", error=error, attempts=attempts)
         recorder.printer.update(iteration(retry), list_conclusions)
+    recorder.printer.stop()
     failure = step("observe", 0, "failed", error=f"{error} (gave up after 5 attempts)")
     deadline = "the iteration's deadline passed while observing"
     final = iteration(failure, status="failed", errors=[f"observe: {failure.error}", deadline])
@@ -182,31 +183,10 @@ def test_an_insight_without_data_shows_what_is_missing() -> None:
     assert "missing  Output of Chile in 2025" in recorder.text
 
 
-@pytest.mark.parametrize(
-    ("phase", "calls", "words"),
-    [
-        ("knowledge_acquisition", [], "decides where to search"),
-        (
-            "knowledge_acquisition",
-            [("tavilySearch", '{"query": "lithium price"}')],
-            "searches “lithium price”",
-        ),
-        (
-            "knowledge_acquisition",
-            [("tavilyExtract", '{"urls": ["https://a.example"]}')],
-            "reads “https://a.example”",
-        ),
-        ("knowledge_acquisition", [("tavilySearch", "not json")], "searches"),
-        ("graph_construction", [("queryGraph", "{}")], "compares the document"),
-        ("graph_construction", [("addGraphNode", "{}")] * 3, "writes to the graph (3 so far)"),
-    ],
-)
-def test_worker_activity_is_derived_from_the_last_answer(
-    phase: str, calls: list[tuple[str, str]], words: str
-) -> None:
+def test_a_running_step_is_shown_with_its_phase() -> None:
     query = step("query", 0, "running")
-    details = iteration(query, interactions=[run_of(query, phase, *calls)])
-    assert words in doing(details, query)
+    details = iteration(query, interactions=[run_of(query, "graph_construction")])
+    assert doing(details, query) == "graph construction"
 
 
 def test_a_step_without_a_worker_is_shown_as_waiting() -> None:
@@ -214,9 +194,7 @@ def test_a_step_without_a_worker_is_shown_as_waiting() -> None:
     assert doing(iteration(query), query) == "waiting for a worker"
 
 
-def test_a_step_waiting_for_a_provider_shows_the_next_attempt(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_step_waiting_for_a_provider_shows_the_next_attempt() -> None:
     now = datetime.now(UTC)
     query = step(
         "query",
@@ -227,29 +205,44 @@ def test_a_step_waiting_for_a_provider_shows_the_next_attempt(
         waiting_since=now - timedelta(minutes=12),
         retry_at=now + timedelta(seconds=40),
     )
-    clock = fake_clock(monkeypatch)
     recorder = ProgressRecorder()
-    for seconds in (0, 10, 35):
-        clock[0] = seconds
+    for _ in range(2):
         recorder.printer.update(iteration(query), list_conclusions)
-    assert recorder.text.count("query 1: waiting for 12 min: no answer from the model server") == 2
+    recorder.printer.stop()
+    assert recorder.text.count("query 1: waiting for 12 min: no answer from the model server") == 1
     assert "connection refused; next attempt in 40 s" in recorder.text
     assert "retried" not in recorder.text
     assert doing(iteration(query), query).startswith("waiting, next attempt in")
 
 
+def test_a_step_waiting_for_a_quota_names_no_attempt_of_its_own() -> None:
+    query = step(
+        "query",
+        0,
+        "pending",
+        input=PLANNED,
+        error=f"the search service {USED_UP}: it answered 432",
+        waiting_since=datetime.now(UTC),
+        retry_at=datetime.now(UTC) + timedelta(minutes=8),
+    )
+    assert doing(iteration(query), query).startswith("waiting: the search service")
+    assert query.error is not None
+    assert query.waiting_since is not None
+    assert "next attempt" not in waiting(query.error, query.waiting_since, query.retry_at)
+
+
 def fake_clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Replace the monotonic clock by the list's one item, in seconds."""
     clock = [0.0]
-    monkeypatch.setattr("cli.watch.time.monotonic", lambda: 1000.0 + clock[0])
+    monkeypatch.setattr("cli.render.operations.time.monotonic", lambda: 1000.0 + clock[0])
     return clock
 
 
 @pytest.mark.parametrize(
     ("received", "words"),
     [
-        (None, "query 1: waiting for the first token, 90 s"),
-        (12_345, "query 1: receiving the answer: 12,345 characters after 90 s"),
+        (None, "query 1: waiting for the first token, 1 min 30 s"),
+        (12_345, "query 1: receiving the answer: 12,345 characters after 1 min 30 s"),
     ],
 )
 def test_a_long_call_is_reported_periodically_without_a_terminal(
@@ -259,22 +252,14 @@ def test_a_long_call_is_reported_periodically_without_a_terminal(
     details = iteration(query, running_calls=[running_call(query, 90, received)])
     clock = fake_clock(monkeypatch)
     recorder = ProgressRecorder()
-    for seconds in (0, 10, 29, 31):
+    for seconds in (0, 10, 29, 41):
         clock[0] = seconds
         recorder.printer.update(details, list_conclusions)
+    recorder.printer.stop()
     assert recorder.text.count(words) == 2
     output = io.StringIO()
-    show_iteration(Console(file=output, width=200, theme=THEME), details, show_messages=False)
+    show_iteration(SafeConsole(file=output, width=200, theme=THEME), details, show_messages=False)
     assert words.removeprefix("query 1: ") in output.getvalue()
-
-
-def test_a_short_call_is_not_reported() -> None:
-    query = step("query", 0, "running", input=PLANNED)
-    recorder = ProgressRecorder()
-    recorder.printer.update(
-        iteration(query, running_calls=[running_call(query, 5, None)]), list_conclusions
-    )
-    assert recorder.text == ""
 
 
 def running_call(parent: StepResponse, seconds: float, received: int | None) -> RunningCall:

@@ -5,6 +5,9 @@ from uuid import UUID
 import pytest
 
 from cli.references import Named, NoMatchError, find, is_id_prefix, short_ids
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 LITHIUM = Named(UUID("a1b2c3d4-0000-4000-8000-000000000001"), ["Lithium Supply"])
 LITHIUM_PRICES = Named(UUID("a1b2c3d4-0000-4000-8000-000000000002"), ["Lithium Supply Prices"])
@@ -48,17 +51,7 @@ def test_an_ambiguous_name_lists_the_candidates_with_distinct_ids(reference: str
     assert error.value.exit_code == 1
 
 
-@pytest.mark.parametrize(
-    ("reference", "words"),
-    [
-        ("Coccoa", "There is no agent 'Coccoa': did you mean Cocoa?"),
-        ("lithum", "did you mean Lithium Supply"),
-        ("prices", "did you mean Lithium Supply Prices?"),
-        ("zzz", "There is no agent 'zzz': `vigil agent list` lists them"),
-        ("", "`vigil agent list` lists them"),
-        ("c0", "`vigil agent list` lists them"),
-    ],
-)
+@pytest.mark.parametrize(("reference", "words"), CASES["an_unknown_name_suggests_what_is_near"])
 def test_an_unknown_name_suggests_what_is_near(reference: str, words: str) -> None:
     with pytest.raises(NoMatchError) as error:
         found(reference)

@@ -3,9 +3,8 @@
 import io
 
 import pytest
-from rich.console import Console
 
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from cli.render.operations import show_retention
 from shared.schemas.operations import RetainedKind, RetainedTable, RetentionResponse
 
@@ -33,21 +32,21 @@ def kind(**values: object) -> RetainedKind:
 @pytest.mark.parametrize(
     ("values", "kept", "size"),
     [
-        ({}, "30 days", "4.0 MiB"),
-        ({"days": None}, "ever", "4.0 MiB"),
+        ({}, "30 days", "4 MiB"),
+        ({"days": None}, "ever", "4 MiB"),
         (
             {"max_bytes": 2 * 1024**2, "bytes": 1024**2},
-            "30 days, at most 2.0 MiB",
-            "4.0 MiB, 1.0 MiB in rows",
+            "30 days, at most 2 MiB",
+            "4 MiB, 1 MiB in rows",
         ),
-        ({"days": None, "max_bytes": 1024**3}, "ever, at most 1,024.0 MiB", "4.0 MiB"),
-        ({"is_known": False}, "–", "4.0 MiB"),
+        ({"days": None, "max_bytes": 1024**3}, "ever, at most 1.0 GiB", "4 MiB"),
+        ({"is_known": False}, "–", "4 MiB"),
     ],
 )
 def test_each_limit_is_shown(values: dict[str, object], kept: str, size: str) -> None:
     file = io.StringIO()
     view = RetentionResponse(kinds=[kind(**values)], kept=[])
-    show_retention(Console(file=file, theme=THEME, width=200), view)
+    show_retention(SafeConsole(file=file, theme=THEME, width=200), view)
     [row] = [line for line in file.getvalue().splitlines() if line.startswith("Pages")]
     cells = [cell.strip() for cell in row.split("  ") if cell.strip()]
     assert cells[1:4] == [kept, "3", size]

@@ -20,7 +20,7 @@ ROOM, FULL = ENOUGH_BYTES, ENOUGH_BYTES - 1
 
 @dataclass(frozen=True)
 class Phase:
-    """What is known for some seconds, once a second."""
+    """Faults reported during some seconds, once a second."""
 
     seconds: int
     fault: str | None = FAULT

@@ -6,23 +6,16 @@ import pytest
 
 from cli.commands.events import subject_pattern
 from cli.errors import BadInputError
-from cli.render.iterations import line_of, summary
+from cli.render.events import line_of, summary
 from shared.events.envelope import Event
 from shared.events.stream_reader import StoredEvent
+from tests.support.case_files import read_cases
 from tests.support.contracts.samples import samples
 
+CASES = read_cases(__file__)
 
-@pytest.mark.parametrize(
-    ("text", "pattern"),
-    [
-        (">", ">"),
-        ("query", "query.*"),
-        ("query.*", "query.*"),
-        ("*.failed", "*.failed"),
-        ("plan.produced", "plan.produced"),
-        ("advice.>", "advice.>"),
-    ],
-)
+
+@pytest.mark.parametrize(("text", "pattern"), CASES["a_noun_alone_means_all_of_its_events"])
 def test_a_noun_alone_means_all_of_its_events(text: str, pattern: str) -> None:
     assert subject_pattern(text) == pattern
 

@@ -14,7 +14,7 @@ START = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def service(service: str = "observer", **values: Any) -> ServiceLoadResponse:
-    numbers = {"lag": 0, "in_flight": 1, "idle_slots": 3, "delivered": 10}
+    numbers = {"lag": 0, "in_flight": 1, "waiting_replicas": 3, "delivered": 10}
     leases = {"replicas": 1, "leases": 1, "lapsed_leases": 0, "workers": 1}
     return ServiceLoadResponse(service=service, **{**numbers, **leases, **values})
 
@@ -55,8 +55,8 @@ def test_a_missing_consumer_is_shown_and_the_api_has_none() -> None:
         loads(0),
         loads(
             1,
-            service(lag=None, in_flight=None, idle_slots=None, delivered=None),
-            service("api", lag=None, in_flight=None, idle_slots=None, delivered=None),
+            service(lag=None, in_flight=None, waiting_replicas=None, delivered=None),
+            service("api", lag=None, in_flight=None, waiting_replicas=None, delivered=None),
         ),
     )
     assert table_row(missing) == ["observer", "1", "unknown", "unknown", "unknown", "1", "1"]

@@ -14,12 +14,18 @@ from cli.errors import BadInputError
 from cli.trial.preflight import (
     OPENAI_URL,
     Preflight,
+    Probe,
     Server,
     UnreachableError,
     chosen_server,
+    hold_conversations,
     preflight,
 )
+from shared.llm.conformance import Quirk, quirks
 from shared.runtime.settings import Settings
+from tests.support.case_files import read_cases
+from tests.support.model_server import model_server
+from tests.support.providers.quirk_server import QuirkServer
 from tests.support.scripted_server import (
     Answer,
     Reply,
@@ -29,6 +35,8 @@ from tests.support.scripted_server import (
     serve_model,
 )
 
+CASES = read_cases(__file__)
+
 KEY = "sk-this-is-the-key"
 PAGE = b"<!doctype html><html><head><title>It works!</title></head></html>"
 
@@ -36,18 +44,7 @@ PAGE = b"<!doctype html><html><head><title>It works!</title></head></html>"
 def usable_server(path: str, body: Mapping[str, Any]) -> Reply:
     if path.endswith("/models"):
         return json_reply({"data": [{"id": "m"}]})
-    if body.get("stream"):
-        return as_stream("one two three")
-    if "tools" in body:
-        call = {
-            "id": "1",
-            "type": "function",
-            "function": {"name": "tavilySearch", "arguments": '{"query": "population of Ghana"}'},
-        }
-        return json_reply(completion("", [call]))
-    if "response_format" in body:
-        return json_reply(completion('{"city": "Accra", "country": "Ghana"}'))
-    return json_reply(completion("yes"))
+    return as_stream("kestrel") if body.get("stream") else json_reply(completion("kestrel"))
 
 
 def run_preflight(
@@ -67,42 +64,6 @@ def preflight_error(answer: Answer, model: str | None = "m", **seconds: float) -
 
 def reply_to_chat(reply: Reply) -> Answer:
     return lambda path, body: usable_server(path, body) if path.endswith("/models") else reply
-
-
-def test_a_server_with_all_features_passes() -> None:
-    result, model = run_preflight(usable_server)
-    assert model == "m"
-    assert result.models == ["m"]
-    assert (result.streaming.works, result.tool_calls.works, result.structured_output.works) == (
-        True,
-        True,
-        True,
-    )
-    assert (result.input_tokens, result.output_tokens) == (40, 20)
-
-
-def test_a_server_that_only_answers_with_text_is_not_an_error() -> None:
-    def text_only(path: str, body: Mapping[str, Any]) -> Reply:
-        if path.endswith("/models"):
-            return Reply(404, b"no such page", "text/plain")
-        if body.get("stream"):
-            return json_reply({"error": {"message": "stream is not supported"}}, 400)
-        return json_reply(completion("banana"))
-
-    result, _ = run_preflight(text_only)
-    assert result.models is None
-    assert not result.streaming.works
-    assert "stream is not supported" in result.streaming.detail
-    assert "text instead of calling the tool: banana" in result.tool_calls.detail
-    assert "does not match the JSON Schema: banana" in result.structured_output.detail
-
-
-def test_tool_call_arguments_may_be_an_object() -> None:
-    def answer(path: str, body: Mapping[str, Any]) -> Reply:
-        call = {"function": {"name": "tavilySearch", "arguments": {"query": "Ghana"}}}
-        return json_reply(completion("", [call])) if "tools" in body else usable_server(path, body)
-
-    assert run_preflight(answer)[0].tool_calls.works
 
 
 @pytest.mark.parametrize(
@@ -142,7 +103,7 @@ def test_a_reasoning_model_may_reject_a_limit_of_one_token() -> None:
             )
         return usable_server(path, body)
 
-    assert run_preflight(answer)[0].tool_calls.works
+    assert run_preflight(answer)[0].conversations["A structured answer"].works
 
 
 @contextmanager
@@ -179,7 +140,7 @@ def test_the_wait_for_a_silent_server_respects_the_timeout(after: bytes) -> None
     assert "did not answer within" in str(raised.value)
 
 
-def test_an_unanswered_probe_is_reported() -> None:
+def test_an_unanswered_conversation_is_reported() -> None:
     stop = threading.Event()
 
     def slow(path: str, body: Mapping[str, Any]) -> Reply:
@@ -188,10 +149,11 @@ def test_an_unanswered_probe_is_reported() -> None:
         return usable_server(path, body)
 
     with serve_model(slow) as url:
-        result, _ = asyncio.run(preflight(Server(url, "m"), probe_seconds=0.3))
+        result, model = asyncio.run(preflight(Server(url, "m"), probe_seconds=0.5))
         stop.set()
-    assert "no answer within" in result.tool_calls.detail
-    assert result.structured_output.works
+    assert (result.models, model) == (["m"], "m")
+    assert "no answer within" in result.conversations["Two turns of tools"].detail
+    assert result.conversations["A structured answer"].works
 
 
 def test_a_closed_port_is_unreachable() -> None:
@@ -242,3 +204,34 @@ def test_a_password_in_a_url_is_never_shown() -> None:
     assert server.without_secrets(text) == "*** *** *** *** *** host"
     short = Server("http://me:us@host/v1", "m", "a")
     assert short.without_secrets("me, us and a") == "me, us and a"
+
+
+BY_NAME = {quirk.name: quirk for quirk in quirks()}
+
+
+async def conversations_with(quirk: Quirk) -> tuple[dict[str, Probe], list[str]]:
+    async with model_server(QuirkServer(quirk)) as stand_in:
+        return await hold_conversations(Server(stand_in.url, "m", "sk-the-key"), "m")
+
+
+@pytest.mark.parametrize(("name", "note"), CASES["what_a_server_needs_is_named"])
+async def test_what_a_server_needs_is_named(name: str, note: str) -> None:
+    probes, notes = await conversations_with(BY_NAME[name])
+    assert [probe for probe in probes.values() if not probe.works] == []
+    assert [each for each in notes if note in each], notes
+
+
+async def test_a_server_that_refuses_the_second_turn_is_found_out() -> None:
+    refusal = {"error": {"message": "no second turn for sk-the-key"}}
+    rule = {"when": [{"path": "callers.role", "equals": "assistant"}], "body": refusal}
+    probes, _ = await conversations_with(Quirk("q", "s", "d", "e", refuse=[rule]))
+    works = {name: probe.works for name, probe in probes.items()}
+    assert list(works.values()) == [False, False, False, True]
+    [detail] = {probe.detail for probe in probes.values() if not probe.works}
+    assert "no second turn for ***" in detail
+
+
+async def test_a_server_that_calls_no_tool_is_found_out() -> None:
+    quirk = Quirk("q", "s", "d", "e", answer={"written": "I do not know."})
+    probes, _ = await conversations_with(quirk)
+    assert not probes["Two turns of tools"].works

@@ -9,10 +9,9 @@ from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
-from rich.console import Console
 
 from cli.errors import BadInputError
-from cli.render.console import THEME
+from cli.render.console import THEME, SafeConsole
 from cli.render.trial import show_comparison, show_report
 from cli.trial import report as reports
 from cli.trial.facts import FactCheck
@@ -36,10 +35,8 @@ from shared.llm.pricing import ModelPrice, read_prices
 from shared.schemas.agents import ConfigurationDetails
 from shared.schemas.base import (
     AnswerEvent,
-    EdgeResponse,
     InteractionEvent,
     InteractionResponse,
-    NodeResponse,
     RepairEvent,
     StepResponse,
     ToolCall,
@@ -47,7 +44,10 @@ from shared.schemas.base import (
 )
 from shared.schemas.iterations import CallResponse
 from shared.schemas.provenance import CheckedCounts
-from tests.support.cli.story import ID, START, iteration, step
+from tests.support.case_files import read_cases
+from tests.support.responses import ID, START, edge, iteration, node, step
+
+CASES = read_cases(__file__)
 
 CHECK = FactCheck(
     [Country(("Ghana",), (StatedFact("Capital, name", "Accra"), StatedFact("Area, total", "9 km")))]
@@ -137,17 +137,6 @@ def make_records(
     return Recorded(**(fields | overrides))
 
 
-def node(name: str, kind: str = "Country", **properties: Any) -> NodeResponse:
-    return NodeResponse(
-        id=make_id(name),
-        type=kind,
-        name=name,
-        properties=properties,
-        created_at=START,
-        updated_at=START,
-    )
-
-
 def test_a_phase_report_counts_calls_tokens_and_time() -> None:
     query = step("query")
     run = make_run(query, "knowledge_acquisition")
@@ -229,8 +218,8 @@ def test_tools_are_counted_and_refusals_grouped_by_kind() -> None:
         ("addGraphNode", 3, 2),
     ]
     assert [(refusal.kind, refusal.count) for refusal in tools.refusals] == [
-        ("quote is not in the page, word for word", 2),
-        ("arguments do not fit the tool's schema", 1),
+        (refusal_kind(no_quote.format(0)), 2),
+        ("the arguments of addGraphEdge do not fit: sourceId: too short", 1),
     ]
     assert tools.refusals[0].example.startswith("addGraphNode: evidence[0].quote")
     run_with_text_call = make_run(
@@ -239,11 +228,11 @@ def test_tools_are_counted_and_refusals_grouped_by_kind() -> None:
     assert reports.tools_of([run_with_text_call]).made == 1
 
 
-def test_unknown_refusals_are_grouped_by_their_wording() -> None:
+def test_refusals_are_grouped_by_their_wording() -> None:
     kind = refusal_kind("the moon 'Io' is full: wait 3 nights; then call again.")
     assert kind == refusal_kind("the moon 'Titan' is full: wait 12 nights; then call again.")
-    assert kind == "the moon … is full"
-    assert refusal_kind("There is no node type 'X'. There are: Y.") == "type does not exist"
+    assert kind == "the moon … is full: wait … nights"
+    assert refusal_kind("There is no node type 'X'. There are: Y.") == "There is no node type …"
 
 
 def test_repairs_by_code_are_counted_by_subject() -> None:
@@ -291,27 +280,20 @@ def test_structured_answers_are_counted_as_first_try_after_repair_or_failed() ->
 
 
 def test_facts_are_checked_in_nodes_and_edges_but_not_in_conclusions() -> None:
-    edge = EdgeResponse(
-        id=make_id("edge"),
-        type="area",
-        source_id=make_id("Ghana"),
-        source_name="Ghana",
-        target_id=make_id("Volta"),
-        target_name="Volta",
-        properties={"figure": "9 km"},
-        created_at=START,
-        updated_at=START,
-    )
+    names = {"source_name": "Ghana", "target_name": "Volta"}
+    area = edge("area", make_id("Ghana"), make_id("Volta"), properties={"figure": "9 km"}, **names)
     nodes = [
-        node("Ghana", capital="Accra", outlook="good"),
-        node("Republic", capital="Kumasi"),
-        node("Conclusion on Ghana", "AgentAnalysis", capital="Kumasi"),
-        node("Advice", "AgentAdvice"),
+        node("Ghana", properties={"capital": "Accra", "outlook": "good"}),
+        node("Republic", properties={"capital": "Kumasi"}),
+        node("Conclusion on Ghana", "AgentAnalysis", properties={"capital": "Kumasi"}),
+        node("Advice", "AgentAdvice", properties={}),
     ]
-    records = make_records(nodes=nodes, edges=[edge])
+    records = make_records(nodes=nodes, edges=[area])
     facts = reports.facts_of(records, CHECK)
     assert (facts.right, facts.wrong, facts.not_checkable) == (1, 0, 3)
-    wrong = reports.facts_of(make_records(nodes=[node("Ghana", capital="Kumasi")]), CHECK)
+    wrong = reports.facts_of(
+        make_records(nodes=[node("Ghana", properties={"capital": "Kumasi"})]), CHECK
+    )
     assert (wrong.wrong, wrong.wrong_examples[0].stated) == (1, "Ghana — Capital, name: Accra")
     assert wrong.wrong_examples[0].written == "Kumasi"
     graph = reports.graph_of(records)
@@ -394,7 +376,7 @@ def test_verdicts(changes: dict[str, Any], sentence: str) -> None:
 
 
 def report(**overrides: Any) -> Report:
-    probe = Probe(works=True, detail="yes")
+    refused = Probe(works=False, detail="answered 400: sk-secret is wrong")
     price = PriceReport(input_usd=1, output_usd=2, source="fallback")
     phases = reports.phases_of(EMPTY)
     defaults: dict[str, Any] = {
@@ -403,13 +385,7 @@ def report(**overrides: Any) -> Report:
         "mission": MISSION,
         "server": reports.Server(url="http://host/v1", model="org/model:7b"),
         "preflight": Preflight(
-            models=["m"],
-            streaming=probe,
-            tool_calls=probe,
-            structured_output=Probe(works=False, detail="answered 400: sk-secret is wrong"),
-            input_tokens=1,
-            output_tokens=1,
-            seconds=1,
+            models=["m"], conversations={"A structured answer": refused}, seconds=1
         ),
         "run": Run(
             ended="finished",
@@ -451,7 +427,7 @@ def report(**overrides: Any) -> Report:
 
 
 def render(trial_report: Report) -> str:
-    console = Console(theme=THEME, width=140, record=True, file=None, quiet=False)
+    console = SafeConsole(theme=THEME, width=140, record=True, file=None, quiet=False)
     with console.capture() as captured:
         show_report(console, trial_report)
     return captured.get()
@@ -463,7 +439,7 @@ def test_a_report_can_be_saved_loaded_and_compared(tmp_path: Path) -> None:
     file = tmp_path / original.file_name
     original.save(file)
     assert read_report(file) == original
-    console = Console(theme=THEME, width=140)
+    console = SafeConsole(theme=THEME, width=140)
     with console.capture() as output:
         show_comparison(console, [original, report(server=reports.Server(url=None, model="other"))])
     assert all(words in output.get() for words in ("org/model:7b", "other", "Facts", "Verdict"))
@@ -474,7 +450,8 @@ def test_a_file_that_is_not_a_report_is_rejected(tmp_path: Path) -> None:
     for content, words in (
         ("[]", "is not a report"),
         ("{", "is not a report"),
-        ('{"report_version": 1}', "is not a report"),
+        ('{"report_version": 2}', "is not a report"),
+        ('{"report_version": 1}', "of version 1"),
         ('{"report_version": 99}', "of version 99"),
     ):
         file.write_text(content)
@@ -486,14 +463,22 @@ def test_a_file_that_is_not_a_report_is_rejected(tmp_path: Path) -> None:
 
 def test_a_rendered_report_contains_the_verdict_the_price_and_the_failures() -> None:
     output = render(report())
-    for words in ("usable", "FALLBACK price", "0.25", "JSON Schema", "no: answered 400", "60 s"):
+    for words in (
+        "usable",
+        "FALLBACK price",
+        "0.25",
+        "A structured answer",
+        "no: answered 400",
+        "1 min",
+    ):
         assert words in output, output
 
 
 def test_a_report_never_contains_a_key() -> None:
     clean_report = _without_secrets(report(), Server("http://u:password@host/v1", "m", "sk-secret"))
     assert "sk-secret" not in clean_report.model_dump_json()
-    assert "*** is wrong" in clean_report.preflight.structured_output.detail
+    [probe] = clean_report.preflight.conversations.values()
+    assert "*** is wrong" in probe.detail
     assert _without_secrets(report(), None) == report()
 
 
@@ -502,17 +487,7 @@ PRICES = read_prices()
 
 @pytest.mark.parametrize(
     ("model", "url", "option", "source", "output"),
-    [
-        ("gpt-5.4-mini", "https://api.openai.com/v1", None, "listed", "4.50"),
-        ("gpt-5.4-mini", "http://127.0.0.1:1/v1", None, "listed", "4.50"),
-        ("local", "http://127.0.0.1:1/v1", None, "own_server", "0"),
-        ("local", "http://localhost/v1", None, "own_server", "0"),
-        ("local", "http://192.168.1.4:8000/v1", None, "own_server", "0"),
-        ("local", "http://gpu.internal/v1", None, "own_server", "0"),
-        ("some", "https://example.org/v1", None, "fallback", "30"),
-        ("some", "https://93.184.216.34/v1", None, "fallback", "30"),
-        ("some", "http://127.0.0.1/v1", "1.5, 2", "given", "2"),
-    ],
+    CASES["the_price_depends_on_the_model_the_server_and_the_option"],
 )
 def test_the_price_depends_on_the_model_the_server_and_the_option(
     model: str, url: str, option: str | None, source: str, output: str

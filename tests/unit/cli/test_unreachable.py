@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from rich.console import Console
 
-from cli import doctor
+from cli import provider_check
 from cli.config.providers import Providers
-from cli.doctor import unreachable_providers
-from cli.render.console import THEME
+from cli.provider_check import unreachable_providers
+from cli.render.console import THEME, SafeConsole
 from cli.render.operations import Activity, show_unreached
 from shared.runtime.settings import Settings
 
@@ -33,7 +32,7 @@ def closed_port() -> str:
 def unreachable_message(settings: Settings) -> str:
     output = io.StringIO()
     providers = unreachable_providers(settings, Providers.from_settings(settings, None))
-    show_unreached(Console(file=output, width=300, theme=THEME), providers)
+    show_unreached(SafeConsole(file=output, width=300, theme=THEME), providers)
     return output.getvalue()
 
 
@@ -50,7 +49,7 @@ def test_an_unreachable_model_server_is_named_with_its_setting(
 
 
 def test_a_missing_answer_is_reported_within_ten_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "START_REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(provider_check, "START_REQUEST_SECONDS", 0.2)
     start = time.monotonic()
     with silent_server() as url:
         monkeypatch.setenv("OPENAI_BASE_URL", url)
@@ -59,8 +58,8 @@ def test_a_missing_answer_is_reported_within_ten_seconds(monkeypatch: pytest.Mon
         message = unreachable_message(Settings())
     assert message.count(f"at {url} does not answer") == 2
     assert "TAVILY_BASE_URL" in message
-    assert time.monotonic() - start < doctor.START_SECONDS
-    assert doctor.START_SECONDS < 10
+    assert time.monotonic() - start < provider_check.START_SECONDS
+    assert provider_check.START_SECONDS < 10
 
 
 def test_the_sandbox_is_not_checked() -> None:
@@ -71,7 +70,7 @@ def test_a_long_activity_is_reported_without_a_terminal(monkeypatch: pytest.Monk
     clock = [0.0]
     monkeypatch.setattr("cli.render.operations.time.monotonic", lambda: clock[0])
     output = io.StringIO()
-    with Activity(Console(file=output, width=200, theme=THEME)) as activity:
+    with Activity(SafeConsole(file=output, width=200, theme=THEME)) as activity:
         for seconds in (0, 0.9, 1.1, 5, 31, 32):
             clock[0] = seconds
             activity.say(f"waits since {seconds}")

@@ -9,7 +9,7 @@ import typer
 
 from cli import upgrade
 from cli.commands import operations
-from cli.doctor import Finding, Verdict
+from cli.findings import Finding, Verdict
 from shared.database.migrate import DatabaseVersion
 from shared.runtime.settings import Settings
 from tests.support.paths import ROOT
@@ -37,11 +37,11 @@ def test_a_database_without_tables() -> None:
 
 def test_pending_migrations_are_named() -> None:
     pending = DatabaseVersion(
-        "0020", [("0021", "The corpus of an agent.")], head="0021", bytes=7 * 10**6
+        "0020", [("0021", "The corpus of an agent.")], head="0021", bytes=7 << 20
     )
     findings = list(upgrade.check_database(pending))
     assert [each.verdict.value for each in findings] == ["note", "note"]
-    assert "7 MB: 1 migration to apply" in findings[0].message
+    assert "7 MiB: 1 migration to apply" in findings[0].message
     assert findings[1].message == "0021: The corpus of an agent."
 
 

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 import pytest
-from rich.console import Console
 
 from cli.app import run
 from cli.client.client import Client
 from cli.client.target import Api
 from cli.errors import AwayError
-from cli.render.console import THEME
-from cli.watch import EventListener, IterationWatch, ProgressPrinter, why_not_started
+from cli.render.console import THEME, SafeConsole
+from cli.watch import IterationWatch, ProgressPrinter, why_not_started
 from shared.schemas.base import (
     AgentDetails,
     GraphCounts,
@@ -22,7 +21,7 @@ from shared.schemas.base import (
     IterationDetails,
     IterationSummary,
 )
-from tests.support.cli.story import ID, agent, iteration, step
+from tests.support.responses import ID, agent, iteration, step
 
 
 class FlakyClient(Client):
@@ -52,10 +51,8 @@ class FlakyClient(Client):
 
 
 def watch(client: Client, seconds: float, meanwhile: Callable[[], object]) -> IterationWatch:
-    printer = ProgressPrinter(Console(file=io.StringIO(), theme=THEME))
-    return IterationWatch(
-        client, EventListener(None), printer, time.monotonic() + seconds, meanwhile
-    )
+    printer = ProgressPrinter(SafeConsole(file=io.StringIO(), theme=THEME))
+    return IterationWatch(client, printer, time.monotonic() + seconds, meanwhile)
 
 
 def test_watching_waits_for_an_api_that_comes_back() -> None:
@@ -91,19 +88,6 @@ def test_watching_stops_at_the_deadline() -> None:
 )
 def test_why_an_iteration_has_not_started(agent: AgentDetails, reason: str) -> None:
     assert why_not_started(agent, 2) == reason
-
-
-def test_a_wait_is_printed_once_without_a_terminal() -> None:
-    console = Console(file=io.StringIO(), theme=THEME)
-    printer = ProgressPrinter(console)
-    for _ in range(3):
-        printer.wait_for_start(agent(), 2)
-    printer.wait_for_start(agent(status="configuring"), 2)
-    assert isinstance(console.file, io.StringIO)
-    assert [line.strip() for line in console.file.getvalue().splitlines()] == [
-        "waiting for the scheduler",
-        "waiting until the agent is configured",
-    ]
 
 
 @pytest.mark.parametrize("interrupted", ["watch_iteration", "_load"])

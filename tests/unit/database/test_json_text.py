@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.database.statements import json_text
@@ -22,6 +22,7 @@ _VALUES = st.recursive(
 )
 
 
+@settings(max_examples=50)
 @given(_VALUES)
 def test_the_text_has_the_same_value(value: Any) -> None:
     assert json.loads(json_text(value)) == json.loads(json.dumps(value))

@@ -30,13 +30,14 @@ from tests.support.kubernetes import (
     secret_files,
     selects,
 )
+from tests.support.marks import slow
 from tests.support.paths import ROOT
 
 SERVICE_NAMES: Final = set(CONSUMERS) | set(PUBLISHES)
 CUSTOM: Final = {"Cluster", "ScaledObject", "PodMonitor", "PrometheusRule"}
 """Kinds of operators. No schema of theirs is at hand: tests below check the fields that Vigil uses, by hand."""
 KUBERNETES_VERSION: Final = "1.31"
-"""The oldest release that is checked; the newest one that the validator knows is checked too."""
+"""The oldest release that is checked; `make test-nightly` checks the newest one that the validator knows too."""
 POD: Final = {"status.podIP": "10.1.2.3", "metadata.name": "pod-0"}
 
 
@@ -55,7 +56,7 @@ def test_each_folder_of_a_service_is_deployed() -> None:
     assert folders == SERVICE_NAMES
 
 
-@pytest.mark.parametrize("version", [KUBERNETES_VERSION, None])
+@pytest.mark.parametrize("version", [KUBERNETES_VERSION, *slow(None)])
 def test_every_manifest_is_valid(overlay: Overlay, version: str | None) -> None:
     newest = kubernetes_validate.latest_version()
     for manifest in overlay.manifests:

@@ -5,6 +5,9 @@ import pytest
 from shared.fetch.client import Fetched, FetchError
 from shared.fetch.feeds import MAX_ENTRIES, FeedEntry, parse_feed
 from shared.fetch.pages import MAX_FEEDS, page_content
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 URL = "https://example.org/news/page"
 
@@ -18,17 +21,7 @@ BEFORE = """<html><head><title>A</title><script>var t = 1</script></head><body><
 <form><input name=token value=abc></form><time>5 minutes ago</time></body></html>"""
 
 
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("var t = 1", "var t = 2"),
-        ("Home", "Home Contact"),
-        ("An advertisement", "Another one"),
-        ("value=abc", "value=xyz"),
-        ("5 minutes ago", "6 minutes ago"),
-        ("produced <b>", "produced\n   <b class=x>"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new"), CASES["what_varies_from_visit_to_visit_is_no_change"])
 def test_what_varies_from_visit_to_visit_is_no_change(old: str, new: str) -> None:
     assert old in BEFORE
     assert digest(BEFORE.replace(old, new)) == digest(BEFORE)
@@ -155,17 +148,7 @@ def test_feeds_are_read(feed: str, entries: list[FeedEntry]) -> None:
     assert parse_feed(feed.encode(), "https://example.org/feed") == entries
 
 
-@pytest.mark.parametrize(
-    "feed",
-    [
-        "",
-        "<html><body>Not found</body></html>",
-        "<rss><channel>",
-        '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><rss>&b;</rss>',
-        '<!DOCTYPE x [<!ENTITY a SYSTEM "file:///etc/passwd">]><rss><channel>&a;</channel></rss>',
-        "\x00\x01",
-    ],
-)
+@pytest.mark.parametrize("feed", CASES["what_is_no_feed_is_refused"])
 def test_what_is_no_feed_is_refused(feed: str) -> None:
     with pytest.raises(FetchError):
         parse_feed(feed.encode(), URL)

@@ -163,3 +163,24 @@ def test_known_citations_are_replaced_and_other_text_is_unchanged() -> None:
     assert replace_citations(text, names.get) == (
         f"a Ghana, a border [edge:{COUNTRY}] [node:Ghana] [node:{ABSENT}]"
     )
+
+
+@pytest.mark.parametrize(
+    ("cited", "code", "words"),
+    [
+        ({"unsupported": {ANALYSIS}}, RefusalCode.RETRACTED, "rest on a page that was retracted"),
+        ({"doubted": {ANALYSIS}}, RefusalCode.DOUBTED, "are in doubt"),
+    ],
+)
+def test_the_reason_of_a_refusal_is_that_of_the_cited_element(
+    cited: dict[str, set[UUID]], code: RefusalCode, words: str
+) -> None:
+    elements = CitedElements(
+        {ANALYSIS: "AgentAnalysis", OTHER_ANALYSIS: "AgentAnalysis"}, set(), **cited
+    )
+    refusal = refuse_advice(f"[node:{ANALYSIS}] [node:{OTHER_ANALYSIS}]", "", elements)
+    assert refusal is not None
+    assert refusal.code == code
+    assert words in refusal.reason
+    assert f"[node:{ANALYSIS}]" in refusal.reason
+    assert ("retracted" in refusal.reason.split(":")[0]) == (code is RefusalCode.RETRACTED)

@@ -12,11 +12,13 @@ import pytest
 
 from shared.graph.conclusions import rules
 from shared.graph.grounding.conclusions import ConclusionFinding, check_conclusion
-from shared.graph.grounding.findings import Verdict
+from shared.graph.grounding.findings import Verdict, is_rounded
 from shared.graph.grounding.known import CitedElement
-from shared.graph.grounding.matching import is_rounded
-from tests.support.evidence_cases.conclusions import CASES, MISSION, ConclusionCase
+from tests.support.case_files import read_cases
+from tests.support.conclusion_cases import CASES, MISSION, ConclusionCase
 from tests.support.sandbox.requests import ANALYSIS, answer, arguments, request
+
+ROUNDINGS = read_cases(__file__)
 
 MAX_FALSE_REFUSALS: Final = 0.03
 MIN_CASES: Final = 150
@@ -84,18 +86,7 @@ def test_a_wrong_digit_is_refused() -> None:
     assert accepted <= MAX_WRONG_DIGITS * count
 
 
-@pytest.mark.parametrize(
-    ("written", "step", "exact", "expected"),
-    [
-        ("1200000000", "100000000", "1214000000", True),
-        ("1000000000", "1000000000", "1214000000", False),
-        ("1200", "1", "1214", True),
-        ("1300", "1", "1214", False),
-        ("300000000", "1000000", "331000000", False),
-        ("9000000", "1000000", "8650000", True),
-        ("0", "1", "0.3", False),
-    ],
-)
+@pytest.mark.parametrize(("written", "step", "exact", "expected"), ROUNDINGS["rounding"])
 def test_rounding(written: str, step: str, exact: str, *, expected: bool) -> None:
     assert is_rounded(Decimal(written), Decimal(step), Decimal(exact)) is expected
 

@@ -8,6 +8,9 @@ import pytest
 
 from shared.graph.provenance.claims import Claim
 from shared.graph.retraction.doubts import invalidated_by
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RETRACTED, ACTIVE = UUID(int=1), UUID(int=2)
@@ -15,15 +18,7 @@ RETRACTED, ACTIVE = UUID(int=1), UUID(int=2)
 
 @pytest.mark.parametrize(
     ("retracted", "active", "is_invalidated"),
-    [
-        (7, 7, False),
-        (7, 7.0, False),
-        (7, 8, True),
-        (True, 1, True),
-        (0, False, True),
-        ([{"is_coastal": True}], [{"is_coastal": 1}], True),
-        ("7", 7, True),
-    ],
+    CASES["another_value_of_the_remaining_page_invalidates"],
 )
 def test_another_value_of_the_remaining_page_invalidates(
     retracted: Any, active: Any, is_invalidated: bool

@@ -1,6 +1,6 @@
 """The text of a node from which its embedding is made."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.graph.retrieval.embedding_backlog import MAX_TEXT_CHARS, embedding_text
@@ -30,6 +30,7 @@ def test_the_order_of_properties_does_not_matter() -> None:
     assert embedding_text("T", "n", {"a": 1, "b": 2}) == embedding_text("T", "n", {"b": 2, "a": 1})
 
 
+@settings(max_examples=30)
 @given(st.text(min_size=1), st.dictionaries(st.text(), JSON))
 def test_the_text_is_always_one_short_line(name: str, properties: dict[str, object]) -> None:
     text = embedding_text("Thing", name, properties)

@@ -8,43 +8,19 @@ import pytest
 
 from shared.graph.conclusions import commitments
 from shared.tools import ToolRefusalError
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 TODAY = date(2026, 1, 31)
 
 
-@pytest.mark.parametrize(
-    ("text", "until"),
-    [
-        ("2026-02-01", date(2026, 2, 1)),
-        (" 2026-12-31T00:00:00Z ", date(2026, 12, 31)),
-        ("3 months", date(2026, 4, 30)),
-        ("In 1 month", date(2026, 2, 28)),
-        ("25 months", date(2028, 2, 29)),
-        ("a quarter.", date(2026, 4, 30)),
-        ("for two weeks".replace("two", "2"), date(2026, 2, 14)),
-        ("one year", date(2027, 1, 31)),
-        ("10 years", date(2036, 1, 31)),
-        ("1 day", date(2026, 2, 1)),
-    ],
-)
+@pytest.mark.parametrize(("text", "until"), CASES["a_horizon_is_a_date_or_a_period_from_today"])
 def test_a_horizon_is_a_date_or_a_period_from_today(text: str, until: date) -> None:
     assert commitments.parse_horizon(text, TODAY) == until
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("2026-01-31", r"is not in the future \(today is 2026-01-31\)"),
-        ("2019-05-01", "2019-05-01 is not in the future"),
-        ("0 days", "is not in the future"),
-        ("2026-02-30", "is not a date; write YYYY-MM-DD"),
-        ("soon", "'3 months'"),
-        ("", "is not a date"),
-        ("3 months or so", "is not a date"),
-        ("11 years", "more than 10 years away"),
-        ("9999 years", "more than 10 years away"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), CASES["an_invalid_horizon_is_refused_with_a_hint"])
 def test_an_invalid_horizon_is_refused_with_a_hint(text: str, message: str) -> None:
     with pytest.raises(ToolRefusalError, match=message):
         commitments.parse_horizon(text, TODAY)

@@ -2,19 +2,18 @@
 
 import re
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
-from types import ModuleType
 
 import pytest
 
 from shared.graph.grounding import check, cited, quantities
-from shared.graph.grounding.check import Grounding, check_element
+from shared.graph.grounding.check import ClaimCheck, Quoted, check_quotes
 from shared.graph.grounding.cited import Claimed, Passage, years_of_page
 from shared.graph.grounding.dates import find_dates
-from shared.graph.grounding.evidence import Quoted, check_quotes
-from shared.graph.grounding.findings import Verdict
-from shared.graph.grounding.language import find_decimal_sign, find_language
+from shared.graph.grounding.findings import Finding, Verdict, worst
 from shared.graph.grounding.names import (
     find_mentions,
     find_names,
@@ -23,7 +22,11 @@ from shared.graph.grounding.names import (
 )
 from shared.graph.grounding.quantities import find_quantities, read_number
 from shared.graph.grounding.units import convert, hint_of
-from tests.support.evidence_cases import EvidenceCase, adversarial, first, held_out, second
+from shared.graph.grounding.words import find_decimal_sign, find_language
+from tests.support.case_files import read_cases
+from tests.support.evidence_cases import EvidenceCase, evidence_cases
+
+CASES = read_cases(__file__)
 
 REFUSABLE = {
     "number",
@@ -53,6 +56,26 @@ MISLEADING = [
 """False claims of the adversarial cases that the rules support, of 295."""
 
 
+@dataclass(frozen=True)
+class Grounding:
+    """The findings about an element, and about each of its properties."""
+
+    element: Finding
+    properties: Mapping[str, Finding]
+
+    @property
+    def worst(self) -> Verdict:
+        return worst([self.element, *self.properties.values()]).verdict
+
+
+def check_element(claimed: Claimed, passages: Sequence[Passage]) -> Grounding:
+    """What the rules say of `claimed`, which cites `passages`."""
+    check = ClaimCheck(claimed, passages)
+    return Grounding(
+        check.ends(), {name: check.value(name, value) for name, value in claimed.properties.items()}
+    )
+
+
 def ground(case: EvidenceCase) -> Grounding:
     language = find_language(case.page)
     sign = find_decimal_sign(case.page, language)
@@ -67,7 +90,7 @@ def ground(case: EvidenceCase) -> Grounding:
 
 @pytest.fixture(scope="module")
 def judged() -> list[tuple[EvidenceCase, Grounding]]:
-    return [(case, ground(case)) for case in first.cases()]
+    return [(case, ground(case)) for case in evidence_cases("first")]
 
 
 def test_false_numbers_dates_and_subjects_are_refused(
@@ -98,11 +121,9 @@ def test_true_claims_are_seldom_refused(judged: list[tuple[EvidenceCase, Groundi
     assert verdicts[Verdict.SUPPORTED] >= 0.4 * verdicts.total()
 
 
-@pytest.mark.parametrize("generator", [second, held_out], ids=["second", "held_out"])
-def test_cases_by_authors_who_had_not_read_the_rules(generator: ModuleType) -> None:
-    verdicts: list[tuple[EvidenceCase, Verdict]] = [
-        (case, ground(case).worst) for case in generator.cases()
-    ]
+@pytest.mark.parametrize("name", ["second", "held_out"])
+def test_cases_by_authors_who_had_not_read_the_rules(name: str) -> None:
+    verdicts = [(case, ground(case).worst) for case in evidence_cases(name)]
     true = [verdict for case, verdict in verdicts if case.fault is None]
     assert true.count(Verdict.REFUSED) <= MAX_FALSE_REFUSALS * len(true)
     assert [case.id for case, each in verdicts if case.fault and each is Verdict.SUPPORTED] == []
@@ -122,16 +143,7 @@ def test_a_reason_names_the_value_and_what_the_quote_has() -> None:
 
 @pytest.mark.parametrize(
     ("valid_from", "valid_to", "refused"),
-    [
-        ((2019, 1), None, ""),
-        ((2024, 6), None, ""),
-        ((2023, 1), None, ""),
-        ((2018, 1), (2020, 1), "validFrom: 2018"),
-        ((2019, 1), (2024, 1), ""),
-        ((2019, 1), (2022, 1), "validTo: 2021"),
-        ((2026, 1), None, ""),
-        (None, (2999, 2), "validTo: 2999"),
-    ],
+    CASES["a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in"],
 )
 def test_a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in(
     valid_from: tuple[int, int] | None, valid_to: tuple[int, int] | None, refused: str
@@ -149,7 +161,7 @@ def test_a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in(
 
 def test_a_literal_name_is_a_mention(monkeypatch: pytest.MonkeyPatch) -> None:
     """The short way gives the verdict of the long one."""
-    cases = [*first.cases(), *(each.case for each in adversarial.cases())]
+    cases = [*evidence_cases("first"), *evidence_cases("adversarial")]
     for case, other in zip(cases, [*cases[1:], cases[0]], strict=True):
         names = [case.subject, *case.aliases, *case.subject.split(), other.subject, other.target]
         for quote in (*case.quotes, *other.quotes):
@@ -161,33 +173,14 @@ def test_a_literal_name_is_a_mention(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [ground(case) for case in cases] == quick
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "is_named"),
-    [
-        ("Ulm", "Ulm has 120,000 people.", True),
-        ("Ulm", "The people of Ulmen.", False),
-        ("Ulm", "Its seat is Neu-Ulm.", True),
-        ("Ulm_2", "The file Ulm_2 is new.", True),
-        ("Halden AG", "Halden AG grew.", False),
-        ("S.p.A.", "The S.p.A. grew.", False),
-        ("Ulm", "The U. S. and Ulm.", False),
-        ("", "Ulm", False),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "is_named"), CASES["names_are_found_literally"])
 def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None:
     assert is_named_literally(name, text) is is_named
 
 
 @pytest.mark.parametrize(
     ("quote", "valid_from", "valid_to"),
-    [
-        ("She led the bank 2015–17.", 2015, 2017),
-        ("She led the bank 2015-2017.", 2015, 2017),
-        ("The season 1999/00 was short.", 1999, 2000),
-        ("It was open in the 1990s.", 1990, 1999),
-        ("Sie war in den 1990er Jahren offen.", 1990, 1999),
-        ("المنارة مفتوحة منذ ٢٠١٩", 2019, None),
-    ],
+    CASES["years_of_validity_are_read_in_ranges_decades_and_other_digits"],
 )
 def test_years_of_validity_are_read_in_ranges_decades_and_other_digits(
     quote: str, valid_from: int, valid_to: int | None
@@ -200,7 +193,9 @@ def test_years_of_validity_are_read_in_ranges_decades_and_other_digits(
 
 
 def test_languages_are_recognized() -> None:
-    wrong = [case.id for case in first.cases() if find_language(case.page) != case.language]
+    wrong = [
+        case.id for case in evidence_cases("first") if find_language(case.page) != case.language
+    ]
     assert wrong == []
     assert find_language("2024: 1,5") is None
 
@@ -218,7 +213,7 @@ NUMBER_WORDS = {
 
 def test_number_words_are_looked_for_wherever_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
     """The short way finds what the long one does."""
-    cases = [*first.cases(), *second.cases(), *held_out.cases()]
+    cases = [case for name in ("first", "second", "held_out") for case in evidence_cases(name)]
     texts = {(quote, case.language) for case in cases for quote in case.quotes}
     texts |= {
         (f"Lorvik: {word}.", each) for each, words in NUMBER_WORDS.items() for word in words.split()
@@ -229,20 +224,7 @@ def test_number_words_are_looked_for_wherever_they_can_be(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("number", "sign", "values"),
-    [
-        ("1.234,5", None, ["1234.5"]),
-        ("1,234.5", None, ["1234.5"]),
-        ("1.234.567", None, ["1234567"]),
-        ("12,34,567", None, ["1234567"]),
-        ("1 234,5", None, ["1234.5"]),
-        ("1’234", None, ["1234"]),
-        ("1.234", ",", ["1234"]),
-        ("1.234", ".", ["1.234"]),
-        ("1.234", None, ["1234", "1.234"]),
-        ("0.125", ",", ["0.125"]),
-        ("27.4", ",", ["27.4"]),
-    ],
+    ("number", "sign", "values"), CASES["numbers_are_read_as_their_page_writes_them"]
 )
 def test_numbers_are_read_as_their_page_writes_them(
     number: str, sign: str | None, values: list[str]
@@ -291,37 +273,13 @@ def test_numbers_that_name_something_are_labels() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("text", "language", "expected"),
-    [
-        ("am 15. Sept. 2002", "de", ["2002-09-15"]),
-        ("le 8 mai 1864", "fr", ["1864-05-08"]),
-        ("el 27 de dic. de 2022", "es", ["2022-12-27"]),
-        ("l'8 mar. 2021", "it", ["2021-03-08"]),
-        ("on September 19th, 2026", "en", ["2026-09-19"]),
-        ("30.09.2024", "de", ["2024-09-30"]),
-        ("on 5/3/2024", "en", ["2024"]),
-        ("on 5/23/2024", "en", ["2024-05-23"]),
-        ("im ersten Quartal 2001", "de", ["2001-Q1"]),
-        ("terzo trimestre del 2013", "it", ["2013-Q3"]),
-        ("from 2019 to 2021", "en", ["2019", "2021"]),
-        ("2,021 people", "en", []),
-    ],
-)
+@pytest.mark.parametrize(("text", "language", "expected"), CASES["dates"])
 def test_dates(text: str, language: str, expected: list[str]) -> None:
     assert list(map(str, find_dates(text, language))) == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "unit", "currency", "scale"),
-    [
-        ("area_km2", "area-square-kilometer", "", 0),
-        ("revenueMillionUsd", "currency", "USD", 6),
-        ("market_share_percent", "percent", "", 0),
-        ("capacity_mw", "power-megawatt", "", 0),
-        ("population", "", "", 0),
-        ("occupancy_rate", "share", "", 0),
-    ],
+    ("name", "unit", "currency", "scale"), CASES["names_of_properties_tell_units"]
 )
 def test_names_of_properties_tell_units(name: str, unit: str, currency: str, scale: int) -> None:
     hint = hint_of(name)
@@ -350,20 +308,7 @@ def grounding_of(page: str, names: list[str], properties: dict[str, object]) -> 
 
 
 @pytest.mark.parametrize(
-    ("page", "properties"),
-    [
-        # A table has no words by which its language is recognized.
-        ("Atlantis: 1,200. Area 30 km².", {"population": 999_000_000}),
-        ("Atlantis: 1,200. Area 30 km².", {"population": 1_200_000}),
-        ("Atlantis: 1,200. Area 30 km².", {"founded": 1850}),
-        ("Atlantis: 1,200. Area 30 km².", {"independence": "1990-05-05"}),
-        ("Atlantis: 1,200. Area 30 km².", {"capital": "Paris"}),
-        ("Atlantis má 5 tisíc obyvatel.", {"population": 5_000_000}),
-        ("Atlantis 亚特兰蒂斯有1.2万人。", {"population": 999_000_000}),
-        ("Атлантида независима с 13 мая 1990 года.", {"independence": "1991-05-13"}),
-        ("Die Atlantis AG hat in Ulm eine Bank.", {"bank": "Bank of Lemuria"}),
-        ("Die Atlantis AG hat ihren Sitz in Ulm.", {"headquarters": "Ulm, France"}),
-    ],
+    ("page", "properties"), CASES["what_is_not_there_is_refused_in_any_language"]
 )
 def test_what_is_not_there_is_refused_in_any_language(
     page: str, properties: dict[str, object]
@@ -373,13 +318,7 @@ def test_what_is_not_there_is_refused_in_any_language(
 
 
 @pytest.mark.parametrize(
-    ("page", "name", "properties"),
-    [
-        ("亚特兰蒂斯有1.2万人。", "Atlantis", {"population": 12_000}),
-        ("アトランティスの人口は1万2000人です。", "Atlantis", {"population": 12_000}),
-        ("Атлантида независима с 13 мая 1990 года.", "Atlantis", {"independence": "1990-05-13"}),
-        ("Atlantis má 5 tisíc obyvatel.", "Atlantis", {"population": 5_000}),
-    ],
+    ("page", "name", "properties"), CASES["a_language_that_rules_do_not_know_is_left_to_a_reader"]
 )
 def test_a_language_that_rules_do_not_know_is_left_to_a_reader(
     page: str, name: str, properties: dict[str, object]
@@ -428,13 +367,13 @@ def test_deep_values_are_left_to_a_reader() -> None:
 
 def test_cases_made_to_mislead() -> None:
     """Figures to keep or improve; decision 0040 has them."""
-    worst = [(case, expected, ground(case).worst) for case, expected in adversarial.cases()]
-    counts = Counter((expected, verdict) for _, expected, verdict in worst)
+    verdicts = [(case, ground(case).worst) for case in evidence_cases("adversarial")]
+    counts = Counter((case.expected, verdict) for case, verdict in verdicts)
 
     supported = [
         case.note
-        for case, expected, verdict in worst
-        if expected != "true" and verdict is Verdict.SUPPORTED
+        for case, verdict in verdicts
+        if case.expected != "true" and verdict is Verdict.SUPPORTED
     ]
     assert supported == MISLEADING
     assert counts["refused", Verdict.REFUSED] >= 79
@@ -442,15 +381,7 @@ def test_cases_made_to_mislead() -> None:
     assert counts["true", Verdict.SUPPORTED] >= 140
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("Antigua and Barbuda", "Imports: China 23%, Antigua & Barbuda 4% (2023)."),
-        ("Antigua & Barbuda", "Antigua and Barbuda exports fish."),
-        ("Procter & Gamble", "Procter & Gamble bought it."),
-        ("AT&T", "Shares of AT&T rose."),
-    ],
-)
+@pytest.mark.parametrize(("name", "text"), CASES["an_ampersand_is_the_word_and"])
 def test_an_ampersand_is_the_word_and(name: str, text: str) -> None:
     assert find_mentions(name, text)
     assert not find_mentions(name, text.replace("&", "or").replace(" and ", " or "))

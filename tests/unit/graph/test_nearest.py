@@ -1,6 +1,6 @@
 """The sentence of a page that is most similar to a quote."""
 
-from shared.graph.provenance.quotes import nearest_sentence
+from shared.graph.provenance.page_reading import nearest_sentence
 
 PAGE = (
     "Output rose. The price of lithium fell 18% in 2025.\nA strike stopped the port! It ended soon."

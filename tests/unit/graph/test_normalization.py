@@ -7,49 +7,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from shared.graph.entity_resolution.normalization import discriminators, normalize, normalize_key
+from tests.support.case_files import read_cases
 
-NORMALIZED = [
-    ("NVIDIA Corporation", "nvidia"),
-    ("Nvidia Corp.", "nvidia"),
-    ("  NVIDIA,  Inc. ", "nvidia"),
-    ("NVIDIA (NVDA)", "nvidia"),
-    ("NVIDIA Corp. (NASDAQ: NVDA)", "nvidia"),
-    ("NVIDIA Corporation, NASDAQ:NVDA", "nvidia"),
-    ("NASDAQ: NVDA", "nvda"),
-    ("Ｎｖｉｄｉａ", "nvidia"),
-    ("Siemens Energy AG", "siemens energy"),
-    ("Enel S.p.A.", "enel"),
-    ("Danone S.A.", "danone"),
-    ("L’Oréal SA", "loreal"),
-    ("Nestlé", "nestle"),
-    ("Ørsted A/S", "orsted"),
-    ("Mærsk", "maersk"),
-    ("Toyota Motor Co., Ltd.", "toyota motor"),
-    ("Merck KGaA", "merck"),
-    ("Robert Bosch GmbH & Co. KG", "robert bosch"),
-    ("The Coca-Cola Company", "coca cola"),
-    ("Johnson & Johnson", "johnson and johnson"),
-    ("AT&T Inc.", "at and t"),
-    ("U.S. Steel", "us steel"),
-    ("Deutsche Bank AG", "deutsche bank"),
-    ("Volkswagen Group", "volkswagen group"),
-    ("International Monetary Fund (IMF)", "international monetary fund"),
-    ("Straße", "strasse"),
-    ("GPT‑4", "gpt 4"),
-    ("C#", "c#"),
-    ("C++", "c++"),
-    ("Компания Новый", "компания новый"),
-    ("Тий", "тий"),
-    ("株式会社", "株式会社"),
-    ("The Who", "the who"),
-    ("Co.", "co"),
-    ("Inc. Ltd.", "inc"),
-    ("The", "the"),
-    ("!!!", "!!!"),
-    ("Georgia (USA)", "georgia usa"),
-    ("Georgia (US)", "georgia us"),
-    ("3.5", "3 5"),
-]
+CASES = read_cases(__file__)
+
+NORMALIZED = CASES["normalized"]
 
 
 @pytest.mark.parametrize(("name", "expected"), NORMALIZED)
@@ -57,21 +19,9 @@ def test_normalized_keys(name: str, expected: str) -> None:
     assert normalize(name, "Company").key == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "also"),
-    [
-        ("NVIDIA (NVDA)", ("nvda",)),
-        ("Nvidia Corp. [NASDAQ: NVDA]", ("nvda",)),
-        ("International Monetary Fund (IMF)", ("imf",)),
-        ("BASF SE (ETR: BAS)", ("bas",)),
-        ("NASDAQ: NVDA", ()),
-        ("Cambridge (UK)", ()),
-        ("Georgia (USA)", ()),
-        ("Ghana", ()),
-    ],
-)
-def test_tickers_and_initials_are_aliases(name: str, also: tuple[str, ...]) -> None:
-    assert normalize(name, "Company").also == also
+@pytest.mark.parametrize(("name", "also"), CASES["tickers_and_initials_are_aliases"])
+def test_tickers_and_initials_are_aliases(name: str, also: list[str]) -> None:
+    assert list(normalize(name, "Company").also) == also
 
 
 @pytest.mark.parametrize("type_name", ["Product", "ConsumerProduct", "City"])
@@ -80,18 +30,7 @@ def test_legal_forms_are_removed_only_from_names_of_organizations(type_name: str
     assert normalize_key("SAP SE", "SoftwareMaker") == "sap"
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        ("q1 2025", "q2 2025"),
-        ("model 3", "model y"),
-        ("regulation 2019 1", "regulation 2019 2"),
-        ("series a", "series b"),
-        ("maker 1a", "maker 1b"),
-        ("phase ii", "phase iii"),
-        ("report of january", "report of june"),
-    ],
-)
+@pytest.mark.parametrize(("one", "other"), CASES["numbers_and_dates_are_discriminators"])
 def test_numbers_and_dates_are_discriminators(one: str, other: str) -> None:
     assert discriminators(one) != discriminators(other)
 

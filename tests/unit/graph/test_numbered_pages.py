@@ -7,8 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from shared.graph.provenance.numbered_pages import CALL_CHARS, WHOLE_CHARS, RunPages, fill_in
-from shared.graph.provenance.page_reading import PageReading, read_page
-from shared.graph.provenance.quotes import Span
+from shared.graph.provenance.page_reading import PageReading, Span, read_page
 from shared.tools import Json, Shown
 from tests.support.graph.shown_pages import shown_pages
 
@@ -262,10 +261,13 @@ def test_what_was_recorded_is_shown_again_whatever_the_code_would_show() -> None
 
 def test_the_model_is_told_once_of_a_retracted_page() -> None:
     pages = RunPages("")
-    told = {"url": "https://a.example/false", "error": "the agent's owner has retracted this page"}
-    first = {"results": [GHANA], "retracted": [told]}
-    second = {"results": [TOGO], "retracted": [{**told, "url": "https://a.example/false/"}]}
-    assert (pages.show_passages(first).result or {})["retracted"] == [told]
+    retracted = {
+        "url": "https://a.example/false",
+        "error": "the agent's owner has retracted this page",
+    }
+    first = {"results": [GHANA], "retracted": [retracted]}
+    second = {"results": [TOGO], "retracted": [{**retracted, "url": "https://a.example/false/"}]}
+    assert (pages.show_passages(first).result or {})["retracted"] == [retracted]
     assert "retracted" not in (pages.show_passages(second).result or {})
 
 
@@ -314,6 +316,26 @@ def test_titles_and_addresses_are_filled_in_where_the_document_has_none() -> Non
     ]
     own = "## My heading\nSource: https://a.example/togo\n[2.1]"
     assert fill_in(own, pages, headings).splitlines()[0] == "## My heading"
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "[1.2]\n[2.1]\n[1.4]\n[2.2]",
+        "[1.2] [2.1] [1.4] [2.2]",
+        "## Ghana\nSource: https://a.example/ghana\n[1.2]\n[2.1]\n[1.4]\nBoth [2.2]",
+        "## Togo\nSource: https://a.example/togo\n\n[1.2]\n[2.1]\n[1.4] [2.2]",
+    ],
+)
+def test_each_cited_sentence_stands_under_its_own_page(document: str) -> None:
+    headings = [f"Source: https://a.example/{name}" for name in ("ghana", "togo")]
+    current, found = "", []
+    for line in fill_in(document, shown_pages(GHANA, TOGO), headings).splitlines():
+        if line.startswith("Source: "):
+            current = line.rpartition("/")[2]
+        elif line.startswith("["):
+            found.append((line[1:4], current))
+    assert found == [("1.2", "ghana"), ("2.1", "togo"), ("1.4", "ghana"), ("2.2", "togo")]
 
 
 def test_the_words_of_cited_sentences_are_filled_in() -> None:

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from shared.graph.conclusions.positions import Position, SubjectNode, contradiction, subject_of
+from shared.graph.conclusions.basis import Position, SubjectNode, contradiction, find_subject
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 ORION, VEGA, CHILE = (UUID(int=number) for number in (1, 2, 3))
@@ -17,17 +17,46 @@ NODES = [
 
 
 @pytest.mark.parametrize(
-    ("title", "summary", "subject"),
+    ("stated", "title", "subject"),
     [
-        ("Orion Bank before its results", "Vega Steel will follow.", {ORION}),
-        ("ORB is cheap", "", {ORION}),
-        ("Take profits", "Sell Vega Steel now.", {VEGA}),
-        ("Orion Bank over Vega Steel", "", {ORION, VEGA}),
-        ("Wait", "Nothing changed.", {ORION, VEGA, CHILE}),
+        (None, "Orion Bank before its results", {ORION}),
+        (None, "ORB is cheap", {ORION}),
+        (None, "Orion Bank over Vega Steel", {ORION, VEGA}),
+        (None, "Orion Bank in Chile", {ORION, CHILE}),
+        (None, "Take profits", {ORION, VEGA, CHILE}),
+        (ORION, "Orion Bank in Chile", {ORION}),
+        (VEGA, "Take profits", {VEGA}),
     ],
 )
-def test_the_subject_is_what_the_title_names(title: str, summary: str, subject: set[UUID]) -> None:
-    assert subject_of(title, summary, NODES) == subject
+def test_the_subject_is_what_is_stated_or_what_the_title_names(
+    stated: UUID | None, title: str, subject: set[UUID]
+) -> None:
+    assert find_subject(stated, title, NODES) == subject
+
+
+@pytest.mark.parametrize(
+    ("earlier", "new", "refusal"),
+    [
+        # Titles share a place.
+        ({ORION}, {VEGA, CHILE}, ""),
+        ({ORION, CHILE}, {VEGA, CHILE}, "may contradict"),
+        ({ORION}, {VEGA}, ""),
+        # Titles name nothing.
+        ({ORION, VEGA, CHILE}, {ORION, VEGA, CHILE}, "may contradict"),
+        ({ORION, VEGA, CHILE}, {ORION}, "SELL contradicts BUY"),
+        ({ORION}, {ORION}, "SELL contradicts BUY"),
+    ],
+)
+def test_advice_that_may_be_about_the_same_node_must_state_its_subject(
+    earlier: set[UUID], new: set[UUID], refusal: str
+) -> None:
+    stands = Position(UUID(int=7), "First", "BUY", earlier)
+    names = {node.id: node.names[0] for node in NODES}
+    reason = contradiction(Position(UUID(int=8), "Second", "SELL", new), [stands], names)
+    assert (refusal in reason, bool(reason)) == (True, bool(refusal))
+    if len(new) > 1 and reason:
+        assert "Set `subject`" in reason
+        assert all(f"{names[each]} [node:{each}]" in reason for each in new)
 
 
 def _random_advice(random: Random, number: int, accepted: list[Position]) -> Position:
@@ -69,7 +98,7 @@ def _walk(random: Random) -> None:
 
 def test_the_refusal_says_which_one_stands_and_how_to_replace_it() -> None:
     stands = Position(UUID(int=7), "Orion Bank is cheap", "BUY", {ORION})
-    reason = contradiction(Position(UUID(int=8), "Sell", "SELL", {ORION, VEGA}), [stands])
+    reason = contradiction(Position(UUID(int=8), "Sell", "SELL", {ORION}), [stands])
     assert all(part in reason for part in ("SELL", "BUY", stands.title, str(stands.id), "replaces"))
     replacing = Position(UUID(int=9), "Sell", "SELL", {ORION}, stands.id)
     assert not contradiction(replacing, [stands])

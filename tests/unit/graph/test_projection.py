@@ -61,11 +61,11 @@ def test_properties_without_claims_are_retained() -> None:
 
 @dataclass(frozen=True)
 class Said:
-    """What a page says of one property, in the order in which it is learned."""
+    """One value that a page states for a property, in the order in which it is learned."""
 
     price: int
     day: int | None
-    """Of its date; None if it has none."""
+    """Day of the page's date; None if it has none."""
     page: str = "a"
     retracted: bool = False
 

@@ -13,6 +13,9 @@ from shared.graph.prompt_format import (
     node_line,
     shorten_properties,
 )
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 ID = UUID(int=7)
 
@@ -48,17 +51,6 @@ def test_times_are_utc_to_the_second() -> None:
     assert format_utc(datetime(2026, 1, 31, tzinfo=UTC)) == "2026-01-31T00:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("days", "expected"),
-    [
-        (0, "today"),
-        (1, "1 day ago"),
-        (8, "8 days ago"),
-        (14, "2 weeks ago"),
-        (22, "3 weeks ago"),
-        (60, "2 months ago"),
-        (800, "2 years ago"),
-    ],
-)
+@pytest.mark.parametrize(("days", "expected"), CASES["an_age_is_formatted_in_words"])
 def test_an_age_is_formatted_in_words(days: int, expected: str) -> None:
     assert format_age(timedelta(days=days, hours=3)) == expected

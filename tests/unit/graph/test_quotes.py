@@ -2,24 +2,13 @@
 
 import pytest
 
-from shared.graph.provenance.quotes import find_quote
+from shared.graph.provenance.page_reading import find_quote
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("page", "quote", "expected"),
-    [
-        ("Output rose 4 %.", "rose 4 %", "rose 4 %"),
-        ("Output\n\n  rose\t4 %.", "Output rose 4 %.", "Output\n\n  rose\t4 %."),
-        ("Le prix, « stable », tomba", 'prix, " stable ", tomba', "prix, « stable », tomba"),
-        ("It’s “over” – they said", 'It\'s "over" - they said', "It’s “over” – they said"),
-        ("of\ufb01ce hours", "office hours", "of\ufb01ce hours"),
-        ("co\u00adop\u200beration", "cooperation", "co\u00adop\u200beration"),
-        ("wait… there", "wait... there", "wait… there"),
-        ("日本の 鉄鋼 生産", "鉄鋼", "鉄鋼"),
-        ("a b a b", "  a b ", "a b"),
-        ('He said “no”, or "no"', 'said "no"', "said “no”"),
-    ],
-)
+@pytest.mark.parametrize(("page", "quote", "expected"), CASES["a_quote_is_found"])
 def test_a_quote_is_found(page: str, quote: str, expected: str) -> None:
     span = find_quote(page, quote)
     assert span is not None
@@ -33,16 +22,6 @@ def test_the_place_with_the_same_characters_is_preferred() -> None:
     assert (span.start_byte, span.extract(page).decode()) == (18, "“é b”")
 
 
-@pytest.mark.parametrize(
-    ("page", "quote"),
-    [
-        ("Output rose 4 %.", "Output Rose 4 %."),
-        ("Output rose 4 %.", "Output rose 5 %."),
-        ("Output rose 4 %.", "Output rose sharply, 4 %."),
-        ("Output rose 4 %.", "Outputrose"),
-        ("Output rose 4 %.", "  "),
-        ("", "anything"),
-    ],
-)
+@pytest.mark.parametrize(("page", "quote"), CASES["a_quote_is_not_found"])
 def test_a_quote_is_not_found(page: str, quote: str) -> None:
     assert find_quote(page, quote) is None

@@ -16,43 +16,37 @@ from tests.support.pumped import MAX_SECONDS, public_functions, readers_of, seco
 PAGE_CHARS: Final = 20_000
 """The longest page of a search service that is stored."""
 SENTENCE_CHARS: Final = 4 * MAX_SENTENCE_CHARS
-"""Of what is read sentence by sentence, with a margin: evidence of earlier releases has longer quotes."""
+"""Longest text that is read sentence by sentence, with a margin: evidence of earlier releases has longer quotes."""
 READ_WHOLE: Final = (
-    *("shared.graph.grounding.sentences", "shared.graph.grounding.language"),
-    *("shared.graph.provenance.page_reading", "shared.graph.provenance.quotes"),
-    *("shared.graph.provenance.numbered_pages", "sandbox.text.sentences"),
+    "shared.graph.grounding.sentences",
+    "shared.graph.grounding.words",
+    "shared.graph.provenance.page_reading",
+    "shared.graph.provenance.numbered_pages",
 )
 READ_IN_PARTS: Final = (
-    *(
-        "shared.graph.grounding.dates",
-        "shared.graph.grounding.quantities",
-        "shared.graph.grounding.names",
-    ),
-    *(
-        "shared.graph.grounding.evidence",
-        "shared.graph.grounding.check",
-        "shared.graph.grounding.cited",
-    ),
-    *(
-        "shared.graph.grounding.words",
-        "shared.graph.grounding.written",
-        "shared.graph.grounding.units",
-    ),
-    *("shared.graph.provenance.claims", "shared.graph.provenance.sources"),
-    *("shared.graph.entity_resolution.normalization", "shared.graph.entity_resolution.candidates"),
-    *(
-        "shared.graph.conclusions.citations",
-        "shared.domains",
-        "shared.urls",
-        "shared.agents.model_choice",
-    ),
-    *("shared.fetch.client", "shared.fetch.addresses"),
+    "shared.graph.grounding.dates",
+    "shared.graph.grounding.quantities",
+    "shared.graph.grounding.names",
+    "shared.graph.grounding.check",
+    "shared.graph.grounding.cited",
+    "shared.graph.grounding.written",
+    "shared.graph.grounding.units",
+    "shared.graph.provenance.claims",
+    "shared.graph.provenance.sources",
+    "shared.graph.entity_resolution.normalization",
+    "shared.graph.entity_resolution.candidates",
+    "shared.graph.conclusions.citations",
+    "shared.domains",
+    "shared.urls",
+    "shared.agents.model_choice",
+    "shared.fetch.client",
+    "shared.fetch.addresses",
 )
 NO_TEXT: Final = {
     "shared.graph.entity_resolution.candidates.most_similar": "names and their nodes",
     "shared.graph.entity_resolution.candidates.refuse_undecided_duplicates": "nodes",
     "shared.graph.grounding.cited.years_of_page": "times",
-    "shared.graph.grounding.evidence.last_moment": "a time",
+    "shared.graph.grounding.check.last_moment": "a time",
     "shared.graph.grounding.names.is_place": "a name that was found",
     "shared.graph.grounding.words.alternatives": "words of the tables",
     "shared.graph.conclusions.citations.replace_citations": "as parse_citations, with a function",
@@ -65,14 +59,19 @@ NO_TEXT: Final = {
     "shared.graph.provenance.sources.pages_query": "addresses",
     "shared.graph.provenance.sources.page_reading": "rows",
     "shared.fetch.addresses.refusal": "an address that was parsed",
-    "sandbox.text.sentences.list_items": "a line that was parsed",
 }
 """Public functions of these modules that read no foreign text, and what they read."""
+LONG: Final = {
+    "shared.graph.grounding.written.read_sentences",
+    "shared.graph.grounding.check.check_quotes",
+    "shared.graph.grounding.quantities.find_quantities",
+}
+"""Functions whose texts take seconds, although their time is linear."""
 
 
 def _cases(packages: tuple[str, ...], chars: int) -> list[Any]:
     return [
-        pytest.param(function, chars, id=name)
+        pytest.param(function, chars, id=name, marks=pytest.mark.slow if name in LONG else ())
         for name, function in public_functions(packages)
         if name not in NO_TEXT
     ]

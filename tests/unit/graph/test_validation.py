@@ -10,7 +10,10 @@ import pytest
 from shared.graph.system_types import NODE_TYPES
 from shared.graph.validation import Validators, normalize_name, refuse_bad_schema
 from shared.tools import ToolRefusalError
+from tests.support.case_files import read_cases
 from tests.support.seeds import repeatable
+
+CASES = read_cases(__file__)
 
 SCHEMA = {
     "type": "object",
@@ -29,18 +32,7 @@ def test_valid_properties_pass() -> None:
 
 
 @pytest.mark.parametrize(
-    ("properties", "message"),
-    [
-        ({"population": "many"}, "population: 'many' is not of type 'integer'"),
-        ({"population": -1}, "population: -1 is less than the minimum of 0 (allowed: minimum 0)"),
-        (
-            {"population": 1, "status": "lost"},
-            "status: 'lost' is not one of ['free', 'occupied'] (allowed: enum [\"free\", \"occupied\"])",
-        ),
-        ({"population": 1, "parts": ["a", 2]}, "parts[1]: 2 is not of type 'string'"),
-        ({}, "'population' is a required property (allowed: the properties population, status"),
-        ({"population": 1, "x": 1}, "required are population"),
-    ],
+    ("properties", "message"), CASES["a_refusal_names_the_path_the_value_and_the_allowed_values"]
 )
 def test_a_refusal_names_the_path_the_value_and_the_allowed_values(
     properties: dict[str, Any], message: str
@@ -132,15 +124,7 @@ def test_the_system_types_satisfy_the_schema_rules(values: dict[str, Any]) -> No
     Validators().check(values["properties_schema"], values["example_properties"], values["name"])
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("Ghana", "Ghana"),
-        ("  Côte \t d'Ivoire\n", "Côte d'Ivoire"),
-        ("Co\u0302te", "Côte"),
-        ("\u00a0a\u2003b", "a b"),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), CASES["names_are_normalized"])
 def test_names_are_normalized(name: str, expected: str) -> None:
     assert normalize_name(name) == expected
 

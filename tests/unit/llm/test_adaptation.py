@@ -1,4 +1,4 @@
-"""What is sent after a server has refused a parameter, in the words of many servers."""
+"""Requests sent after a server has refused a parameter, in the words of many servers."""
 
 from typing import Any
 
@@ -132,6 +132,37 @@ async def test_an_effort_that_a_server_refuses_in_other_words_is_omitted() -> No
     adaptations = Adaptations("the server", lambda _: None)
     await adaptations.send({**BODY, "reasoning_effort": "low"}, server)
     assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "changes"),
+    [
+        ("[json.exception] content must be string, but is null", [""]),
+        ("Missing required field: messages[1].content", [""]),
+        ("messages.1.content: min_length is 1, None is not allowed", ["", "(no text)"]),
+        ("messages[1]: content 不能为空", ["", "(no text)"]),
+        ("messages.1.reasoning_content: Input should be a valid string", []),
+        ("The content exceeds the context window: at least 9000 tokens", []),
+        ("the tool call is not a string", []),
+    ],
+)
+@pytest.mark.parametrize("alone", [False, True])
+async def test_a_content_is_sent_beside_calls_only_to_a_server_that_requires_one(
+    words: str, changes: list[str], alone: bool
+) -> None:
+    conversation = {name: value for name, value in BODY.items() if name != "tool_choice"}
+    sent: list[Json] = []
+
+    async def refuse(body: Json) -> None:
+        sent.append(body)
+        if alone:
+            raise RefusedAloneError(f"answered 500: {words}")
+        raise PermanentError(REFUSED_REQUEST, f"answered 400: {words}")
+
+    with pytest.raises(VigilError):
+        await Adaptations("the server", print).send(conversation, refuse)
+    contents = [[message["content"] for message in body["messages"]] for body in sent]
+    assert contents == [["Go on.", content, "{}"] for content in (None, *changes)]
 
 
 async def test_a_server_that_fails_on_forced_calls_alone_is_not_forced_again() -> None:

@@ -1,4 +1,4 @@
-"""Refusals because of what a text of the request says, told apart from other refusals of a request."""
+"""Refusals because of what a text of the request says, distinguished from other refusals of a request."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a server sends with tool calls: what is kept, to whom it is sent back, and in which form it is recorded."""
+"""Fields that a server sends with tool calls: which are kept, to whom it is sent back, and in which form it is recorded."""
 
 from typing import Any
 

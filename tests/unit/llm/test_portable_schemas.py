@@ -15,8 +15,9 @@ import services
 import shared
 from services.assistant.agent_schema import AgentConfiguration, AgentTypes
 from services.observer.prompts import ObserverPlan
+from shared.billing.resumable_call import ResumableCall
 from shared.llm.structured_output import response_format
-from shared.llm.tool_loop import faults
+from shared.llm.toolset import faults
 from shared.tools import Arguments, PaidTool, declaration
 from shared.tools.schemas import (
     MAX_ITEMS,
@@ -47,7 +48,7 @@ def all_arguments() -> list[type[Arguments]]:
 
 
 def parameters(arguments: type[Arguments]) -> dict[str, Any]:
-    async def call(_: Any) -> dict[str, Any]:
+    async def call(_: Any, __: ResumableCall) -> dict[str, Any]:
         return {}
 
     function: dict[str, Any] = declaration(PaidTool("t", "d", arguments, call))["function"]

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 from pydantic import Field, ValidationError
 
-from shared.database.statements import InTransaction
+from shared.database.transaction import Transaction
 from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
@@ -38,7 +38,7 @@ class NodeArguments(Arguments):
     action: Literal["BUY", "SELL"] = "SELL"
 
 
-async def _run(session: InTransaction, arguments: NodeArguments) -> Json:
+async def _run(session: Transaction, arguments: NodeArguments) -> Json:
     return {}
 
 

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from random import Random
 from uuid import UUID
 
@@ -23,16 +23,22 @@ from services.observer.news import (
 from services.observer.news_items import Item
 from shared.enums import NewsKind, ProbeKind
 from shared.fetch.client import UNSEEN, FetchClient, Fetched, FetchError, Seen
+from tests.support.case_files import read_cases
 from tests.support.inline_reader import InlineReader
+
+CASES = read_cases(__file__)
 
 READ_AT = datetime(2026, 11, 27, 9, tzinfo=UTC)
 FEED = "https://example.org/feed"
 
 
 async def check(
-    client: FetchClient, watched: Sequence[Watched], new_since: datetime | None = None
+    client: FetchClient,
+    watched: Sequence[Watched],
+    new_since: datetime | None = None,
+    archive_date: date | None = None,
 ) -> list[Probe]:
-    return await news.check(client, InlineReader(), watched, new_since)
+    return await news.check(client, InlineReader(), watched, new_since, archive_date)
 
 
 class Site(FetchClient):
@@ -91,12 +97,6 @@ def after(probe: Probe) -> Watched:
         failures=stored["failures"],
         is_known=True,
     )
-
-
-async def test_the_first_check_finds_no_change() -> None:
-    (probe,) = await check(Site({"https://example.org/a": "One"}), [page("a")])
-    assert not probe.is_changed
-    assert probe.digest is not None
 
 
 async def test_a_page_that_was_changed_after_it_was_read_is_found_at_the_first_check() -> None:
@@ -271,22 +271,7 @@ async def test_a_walk_of_changes_reports_each_once(seed: int) -> None:
 
 @pytest.mark.parametrize(
     ("element", "is_new"),
-    [
-        ("<pubDate>Fri, 27 Nov 2026 09:00:01 GMT</pubDate>", True),
-        ("<pubDate>Fri, 27 Nov 2026 08:59:59 GMT</pubDate>", False),
-        ("<pubDate>Fri, 27 Nov 2026 10:30:00 +0200</pubDate>", False),
-        ("<published>2026-11-27T09:00:01Z</published>", True),
-        (
-            "<published>2026-11-20T09:00:01Z</published><updated>2026-11-27T10:00:00Z</updated>",
-            False,
-        ),
-        ("<updated>2026-11-27T10:00:00Z</updated>", True),
-        ("<dc:date xmlns:dc='http://purl.org/dc/elements/1.1/'>2026-11-28</dc:date>", True),
-        ("<pubDate>2026-11-27</pubDate>", True),
-        ("<pubDate>2026-11-26</pubDate>", False),
-        ("<pubDate>yesterday</pubDate>", False),
-        ("", False),
-    ],
+    CASES["the_first_check_of_a_feed_finds_what_was_published_since_creation"],
 )
 async def test_the_first_check_of_a_feed_finds_what_was_published_since_creation(
     element: str, *, is_new: bool
@@ -300,3 +285,35 @@ async def test_the_first_check_of_a_feed_finds_what_was_published_since_creation
     assert bool(found([probe])) == is_new
     (probe,) = await check(Dated(), [replace(after(probe), seen=UNSEEN)], READ_AT)
     assert not found([probe]), "once"
+
+
+async def test_a_page_that_changes_now_is_no_news_on_an_archive_date() -> None:
+    site = Site({"https://example.org/a": "One"})
+    (first,) = await check(site, [page("a")], archive_date=date(2024, 3, 1))
+    site.pages["https://example.org/a"] = "Two"
+    (second,) = await check(site, [after(first)], archive_date=date(2024, 3, 1))
+    assert (second.error, second.is_changed) == (None, False)
+
+
+async def test_a_feed_has_the_entries_that_it_had_on_the_archive_date() -> None:
+    """Also at a later archive date, if the feed itself has not changed."""
+    dates = {"old": "2024-02-01", "new": "2024-02-28", "next": "2024-03-05", "undated": ""}
+
+    class DatedFeed(Site):
+        async def fetch(self, url: str, seen: Seen = UNSEEN) -> Fetched:
+            items = "".join(
+                f"<item><link>https://example.org/{name}</link><title>{name}</title>"
+                f"<pubDate>{day}</pubDate></item>"
+                for name, day in dates.items()
+            )
+            return self._answer(url, f"<rss><channel>{items}</channel></rss>", "text/xml", seen)
+
+    watched = Watched(FEED, ProbeKind.FEED)
+    found_on: dict[date, list[str]] = {}
+    for today in (date(2024, 3, 1), date(2024, 3, 1), date(2024, 3, 8)):
+        since = datetime(today.year, today.month, today.day, tzinfo=UTC) - timedelta(days=7)
+        (probe,) = await check(DatedFeed(), [watched], since, today)
+        names = [entry.title for entry in probe.new_entries]
+        found_on.setdefault(today, names)
+        watched = after(probe)
+    assert found_on == {date(2024, 3, 1): ["new"], date(2024, 3, 8): ["next"]}

@@ -82,6 +82,24 @@ def test_skipped_news_is_read_in_its_forms(skipped: Any) -> None:
     assert (alone.queries, alone.skipped) == ([], plan.skipped)
 
 
+@pytest.mark.parametrize(
+    "text", ["none", "N/A", "-", "nothing", "Nothing new.", "No queries needed", "null", "[]"]
+)
+@pytest.mark.parametrize("form", ["{}", "list", "object"])
+def test_a_text_that_says_that_there_is_nothing_is_no_query(text: str, form: str) -> None:
+    values = {"{}": text, "list": [text], "object": [{"objective": text, "observation": text}]}
+    plan = parse_plan({"queries": values[form], "insights": values[form]}, Repairs())
+    assert (plan.queries, plan.insights) == ([], [])
+    kept = parse_plan({"queries": [QUERY, text], "insights": [INSIGHT, text]}, Repairs())
+    assert kept == ObserverPlan.model_validate(PLAN)
+
+
+@pytest.mark.parametrize("text", ["Nothing but copper: who digs?", "None of the mines", "No. 7"])
+def test_an_objective_that_begins_with_such_a_word_is_one(text: str) -> None:
+    plan = parse_plan({"queries": [text], "insights": []}, Repairs())
+    assert [query.objective for query in plan.queries] == [text]
+
+
 def test_a_text_in_place_of_a_query_is_its_objective() -> None:
     plan = parse_plan({"queries": ["Who digs?"], "insights": []}, Repairs())
     assert [query.objective for query in plan.queries] == ["Who digs?"]

@@ -13,6 +13,9 @@ from services.observer.deduplication import (
     repeated_query,
 )
 from shared.workflow.questions import is_same_question, normalize_letters, split_words
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
 
@@ -25,34 +28,7 @@ SAME = [
     ("ＡＢＣ output", "ABC output"),
 ]
 
-OTHER = [
-    ("Ghana's cocoa output in 2025", "Ghana's cocoa output in 2024"),
-    ("Ghana's cocoa output in 2025", "Togo's cocoa output in 2025"),
-    ("Output of Northvolt in Q3 2025", "Output of Northvolt in Q4 2025"),
-    ("Events at Halden on 3 May", "Events at Halden on 13 May"),
-    ("Orders of Halden in May", "Orders of Halden in March"),
-    ("Growth of 5% of Halden", "Growth of -5% of Halden"),
-    ("Cells that cost more than $50", "Cells that cost more than €50"),
-    ("Exports of cocoa from Ghana", "Imports of cocoa from Ghana"),
-    ("What Ghana sells to Togo", "What Togo sells to Ghana"),
-    ("Does demand drive supply", "Does supply drive demand"),
-    ("Shipments from Ghana", "Shipments to Ghana"),
-    ("Prices before the strike", "Prices after the strike"),
-    ("Makers with a plant in Norway", "Makers without a plant in Norway"),
-    ("Is Halden growing", "Is Halden not growing"),
-    ("Who buys from Halden", "How Halden buys"),
-    ("Employment in Chile", "Unemployment in Chile"),
-    ("Lithium mines and plants in Chile", "Lithium mines or plants in Chile"),
-    ("Duties on steel of the EU", "Duties on green steel of the EU"),
-    ("Output of the US", "Output"),
-    ("Output of the US", "Output of the EU"),
-    ("Revenue of Orange in France", "Revenue of orange in France"),
-    ("What WHO reports on malaria", "What reports on malaria"),
-    ("Model 3 deliveries", "Model S deliveries"),
-    ("Hepatitis A vaccines", "Hepatitis B vaccines"),
-    ("Halden", "Halden"),
-    ("", ""),
-]
+OTHER = CASES["other"]
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
@@ -113,20 +89,7 @@ def test_four_of_five_nodes_are_enough() -> None:
     assert repeated_insight({A, B, C}, DIRECTION, [wide]) is None
 
 
-STEMS = [
-    "battery",
-    "batteries",
-    "price",
-    "prices",
-    "priced",
-    "Halden",
-    "halden",
-    "US",
-    "us",
-    "2025",
-    "cost",
-    "costed",
-]
+STEMS = CASES["stems"]
 TEXTS = st.lists(st.sampled_from([*STEMS, *(f"{stem}. " for stem in STEMS)]), max_size=8).map(
     " ".join
 )

@@ -31,7 +31,7 @@ def make(name: str) -> str:
     return render(image_bom(VERSION, ImageContents.parse(INSPECTED), licenses))
 
 
-@pytest.fixture(scope="module", params=["wheel", "image"])
+@pytest.fixture(scope="module", params=["wheel", pytest.param("image", marks=pytest.mark.slow)])
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -54,6 +54,7 @@ def hashes(component: dict[str, Any]) -> set[tuple[str, str]]:
     return {(entry["alg"], entry["content"]) for entry in reference["hashes"]}
 
 
+@pytest.mark.slow
 def test_it_follows_the_schema(text: str) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
 
@@ -128,6 +129,7 @@ def test_dependencies_lead_to_every_component(
     assert not any(ref.startswith("pkg:pypi/pydantic-core@") for ref in needs[vigil])
 
 
+@pytest.mark.slow
 def test_the_same_inputs_give_the_same_bytes(name: str, text: str) -> None:
     assert make(name) == text
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.app import build_app
-from services.api.web.presenters.dead_letters import REASONS
+from services.api.resources.operate.dead_letters import REASONS
 from tests.support.paths import ROOT, TESTS
 
 MAX_README_LINES: Final = 150
@@ -46,6 +46,7 @@ def commands_in(text: str) -> Iterator[str]:
     yield from (span.strip() for span in _CODE.findall(_FENCE.sub("", text)))
 
 
+@cache
 def anchors_of(file: Path) -> set[str]:
     headings = _HEADING.findall(_FENCE.sub("", file.read_text()))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -85,40 +86,50 @@ def unknown_vigil_command(line: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
-def test_relative_links_resolve(file: Path) -> None:
-    broken = []
+def broken_links(file: Path) -> Iterator[str]:
     for link in _LINK.findall(_FENCE.sub("", file.read_text())):
         if "://" in link or link.startswith("mailto:"):
             continue
         path, _, anchor = link.partition("#")
         target = (file.parent / path).resolve() if path else file
         if not target.exists() or (anchor and anchor not in anchors_of(target)):
-            broken.append(link)
-    assert broken == []
+            yield f"{name_of(file)}: {link}"
+
+
+def test_relative_links_resolve() -> None:
+    assert [link for file in DOCUMENTS for link in broken_links(file)] == []
 
 
 def test_the_readme_is_short() -> None:
     assert len((ROOT / "README.md").read_text().splitlines()) <= MAX_README_LINES
 
 
-@pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
-def test_make_targets_exist(file: Path) -> None:
+def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.M))
-    matches = [_MAKE.match(line) for line in commands_in(file.read_text())]
-    names = {word for match in matches if match for word in match[1].split()}
-    assert names <= targets
-
-
-@pytest.mark.parametrize("file", DOCUMENTS, ids=name_of)
-def test_vigil_commands_exist(file: Path) -> None:
-    unknown = {line for line in commands_in(file.read_text()) if unknown_vigil_command(line)}
+    unknown = {
+        f"{name_of(file)}: {word}"
+        for file in DOCUMENTS
+        for line in commands_in(file.read_text())
+        if (match := _MAKE.match(line))
+        for word in match[1].split()
+        if word not in targets
+    }
     assert unknown == set()
 
 
-@pytest.mark.parametrize("file", BY_HAND, ids=name_of)
-def test_files_and_names_exist(file: Path) -> None:
-    assert missing_names(_PLACE, file.read_text(), ROOT) == []
+def test_vigil_commands_exist() -> None:
+    unknown = {
+        f"{name_of(file)}: {line}"
+        for file in DOCUMENTS
+        for line in commands_in(file.read_text())
+        if unknown_vigil_command(line)
+    }
+    assert unknown == set()
+
+
+def test_files_and_names_exist() -> None:
+    missing = {name_of(file): missing_names(_PLACE, file.read_text(), ROOT) for file in BY_HAND}
+    assert {name: names for name, names in missing.items() if names} == {}
 
 
 def test_tests_named_by_the_security_page_exist() -> None:

@@ -42,7 +42,7 @@ MAY_CREATE = {
         for verb in ("INFO", "DURABLE.CREATE")
     ),
 }
-"""What the scheduler needs to create what NATS has lost."""
+"""Privileges that the scheduler needs to create streams that NATS has lost."""
 
 
 @pytest.mark.parametrize("service", CONSUMER_SERVICES)

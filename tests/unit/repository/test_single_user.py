@@ -15,7 +15,7 @@ def graph_of(*imports: tuple[str, str]) -> grimp.ImportGraph:
 def test_a_module_used_by_one_service_is_reported() -> None:
     graph = graph_of(
         ("services.api.app", "shared.lists"),
-        ("services.api.routers", "shared.lists"),
+        ("services.api.resources", "shared.lists"),
         ("shared.lists", "shared.pages"),
         ("services.api.app", "shared.errors"),
         ("cli.main", "shared.errors"),

@@ -1,10 +1,18 @@
-"""What a document says that it did not find, in the forms that models write."""
+"""Statements of a document that something was not found, in the forms that models write."""
 
 from uuid import UUID
 
 import pytest
 
-from services.researcher.not_found import MAX_STATEMENTS, by_request, find_statements
+from services.researcher.not_found import (
+    MAX_STATEMENTS,
+    Statement,
+    by_request,
+    find_statements,
+)
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 PAGE = "## A report\nSource: https://example.org/a\n\n[1.2] Chile produced 44,000 tonnes in 2024."
 WHAT = "the output of Peru in 2025"
@@ -22,6 +30,7 @@ FORMS = [
     f"### Not found\n- {WHAT}",
     f"## Not found:\n\n{WHAT}",
     f"Not found (searched the web twice): {WHAT}",
+    f"Not found in the pages: {WHAT}",
     f"Still not found: {WHAT}",
     f"What I looked for and did not find: {WHAT}",
     f"What was not found: {WHAT}",
@@ -37,23 +46,35 @@ FORMS = [
     "place", ["{page}\n\n{form}", "{form}\n\n{page}", "{form}", "{form}\n{page}"]
 )
 def test_a_labelled_statement_is_found_in_any_place(form: str, place: str) -> None:
-    assert find_statements(place.format(page=PAGE, form=form)) == [WHAT]
+    assert find_statements(place.format(page=PAGE, form=form)) == [Statement(WHAT)]
 
 
 @pytest.mark.parametrize(
-    "sentence",
+    "form",
     [
-        "I looked for the output of Peru in 2025 and did not find it.",
-        "I could not find the output of Peru in 2025.",
-        "We didn't find the output of Peru in 2025.",
-        "No source was found for the output of Peru in 2025.",
-        "Nothing relevant was found for these searches: Peru output.",
-        "The output of Peru in 2025 was not found.",
-        "The output of Peru in 2025 could not be found in the pages.",
+        f"Not found 2: {WHAT}",
+        f"**Not found 2:** {WHAT}",
+        f"- Not found (2): {WHAT}",
+        f"Not found #2: {WHAT}",
+        f"Not found 2 — {WHAT}",
+        f"Nicht gefunden 2: {WHAT}",
+        f"## Not found 2\n- {WHAT}",
     ],
 )
-def test_a_sentence_at_the_end_is_found(sentence: str) -> None:
-    assert find_statements(f"{PAGE}\n\n{sentence}") == [sentence]
+def test_a_statement_has_the_number_of_its_request(form: str) -> None:
+    [statement] = find_statements(f"{PAGE}\n\n{form}")
+    assert statement == Statement(WHAT, 2)
+    requests = {UUID(int=7): "Who owns the mine?", UUID(int=5): "When does it open?"}
+    assert by_request([statement], requests) == {UUID(int=5): WHAT}
+
+
+@pytest.mark.parametrize("sentence", CASES["a_sentence_without_the_label_is_no_statement"])
+@pytest.mark.parametrize(
+    "place", ["{page}\n\n{sentence}", "{page}\n{sentence}\n[1.3] More.", "{sentence}\n\n{page}"]
+)
+def test_a_sentence_without_the_label_is_no_statement(sentence: str, place: str) -> None:
+    """It may be a sentence of a page that the model typed without its number."""
+    assert find_statements(place.format(page=PAGE, sentence=sentence)) == []
 
 
 @pytest.mark.parametrize(
@@ -76,32 +97,27 @@ def test_pages_and_empty_statements_are_none(text: str) -> None:
 def test_several_statements_are_kept_once_each() -> None:
     lines = [f"Not found: figure {number}" for number in range(MAX_STATEMENTS + 3)]
     found = find_statements("\n".join([lines[0], PAGE, *lines]))
-    assert found == [f"figure {number}" for number in range(MAX_STATEMENTS)]
+    assert found == [Statement(f"figure {number}") for number in range(MAX_STATEMENTS)]
     listed = find_statements(f"{PAGE}\n\nNot found:\n- the price\n- the owner")
-    assert listed == ["the price", "the owner"]
+    assert listed == [Statement("the price"), Statement("the owner")]
 
 
 def test_a_statement_is_about_the_request_that_it_names() -> None:
     chile, peru = UUID(int=1), UUID(int=2)
     objectives = {chile: "The copper output of Chile in 2024", peru: "The copper output of Peru"}
-    assert by_request([WHAT], objectives) == {peru: WHAT}
-    assert by_request(["más datos"], objectives) == {chile: "más datos", peru: "más datos"}
+    assert by_request([Statement(WHAT)], objectives) == {peru: WHAT}
+    assert by_request([Statement("más datos")], objectives) == {
+        chile: "más datos",
+        peru: "más datos",
+    }
 
 
 @pytest.mark.parametrize(
-    ("statement", "is_about"),
-    [
-        ("No source gives a figure for 2027.", False),
-        ("The output of Ghana in 2024 was not found.", False),
-        ("No source gives the output of Ghana in 2025.", True),
-        ("Neither 2025 nor 2026 was found.", True),
-        ("The output of Ghana was not found.", True),
-        ("Nothing was found.", True),
-    ],
+    ("statement", "is_about"), CASES["a_statement_about_other_years_leaves_a_request_answered"]
 )
 def test_a_statement_about_other_years_leaves_a_request_answered(
     statement: str, *, is_about: bool
 ) -> None:
     request = UUID(int=1)
-    found = by_request([statement], {request: "The cocoa output of Ghana in 2025"})
+    found = by_request([Statement(statement)], {request: "The cocoa output of Ghana in 2025"})
     assert found == ({request: statement} if is_about else {})

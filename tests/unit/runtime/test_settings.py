@@ -1,10 +1,11 @@
 """Settings: secrets from files, the sandbox as the default provider, and connections to the engines."""
 
 import os
+from collections.abc import Iterable
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
@@ -161,20 +162,39 @@ def number_settings() -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", number_settings())
-def test_numbers_fit_timedeltas_and_database_columns(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for text in (*NUMBERS, *DATES):
-        monkeypatch.setenv(f"VIGIL_{name.upper()}", text)
-        try:
-            value = getattr(Settings(), name)
-        except ValidationError:
-            continue
-        if value is not None:
-            assert -1 <= value <= MAX_NUMBER, text
-        if name.endswith("_seconds"):
-            timedelta(seconds=value)
+def accepted_values(
+    text: str, names: Iterable[str], monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """Sets all these settings to `text`. Returns the values of those that accept it."""
+    variables = {name: f"VIGIL_{name.upper()}" for name in names}
+    for variable in variables.values():
+        monkeypatch.setenv(variable, text)
+    try:
+        settings = Settings()
+    except ValidationError as error:
+        for name in {str(each["loc"][0]) for each in error.errors()}:
+            monkeypatch.delenv(variables.pop(name))
+        settings = Settings()
+    return {name: getattr(settings, name) for name in variables}
+
+
+def fits(name: str, value: int | float | Decimal) -> bool:
+    try:
+        timedelta(seconds=float(value) if name.endswith("_seconds") else 0)
+    except (OverflowError, ValueError):
+        return False
+    return -1 <= value <= MAX_NUMBER
+
+
+def test_numbers_fit_timedeltas_and_database_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    accepted = [
+        (name, value, text)
+        for text in (*NUMBERS, *DATES)
+        for name, value in accepted_values(text, number_settings(), monkeypatch).items()
+        if value is not None
+    ]
+    assert {name for name, _, _ in accepted} == set(number_settings())
+    assert [each for each in accepted if not fits(*each[:2])] == []
 
 
 @pytest.mark.parametrize(

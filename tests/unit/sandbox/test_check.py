@@ -6,6 +6,9 @@ import pytest
 
 from sandbox.model.request import ChatRequest
 from sandbox.model.router import CHECK_SCHEMA, Phase, answer_request, phase_of
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 QUOTE = "The Ewoyaa mine sold 350,000 tonnes in 2025."
 
@@ -21,18 +24,7 @@ def _request(claim: str, quote: str = QUOTE, title: str = "") -> ChatRequest:
     )
 
 
-@pytest.mark.parametrize(
-    ("claim", "verdict"),
-    [
-        ('Mine "Ewoyaa": sold = "350,000 tonnes"', "supported"),
-        ('Mine "Ewoyaa": sold = 350000; year = 2025', "supported"),
-        ('Mine "Ewoyaa", which exists', "supported"),
-        ('Mine "Ewoyaa": sold = 350000 (from 2025-01-01)', "supported"),
-        ('Mine "Ewoyaa": country = "Ghana"', "not_stated"),
-        ('Mine "Bald Hill": sold = 350000', "not_stated"),
-        ('"Ewoyaa" sells_to "Ganfeng"', "not_stated"),
-    ],
-)
+@pytest.mark.parametrize(("claim", "verdict"), CASES["a_claim_is_compared_with_the_quote"])
 def test_a_claim_is_compared_with_the_quote(claim: str, verdict: str) -> None:
     request = _request(claim)
     assert phase_of(request) is Phase.ENTAILMENT_CHECK

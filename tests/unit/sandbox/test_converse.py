@@ -1,40 +1,18 @@
-"""Conversations, and output for unknown schemas."""
+"""Conversations."""
 
-import json
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
-from sandbox.model import ChatRequest, Phase, phase_of
-from tests.support.sandbox.requests import (
-    ADVICE,
-    ANALYSIS,
-    CONSTRUCTION,
-    answer,
-    arguments,
-    next_request,
-    request,
-)
+from tests.support.sandbox.requests import answer, arguments, next_request, request
 
 MISSION = "Watch wheat prices in Argentina"
 
 
-def test_answers_with_the_most_similar_sentence_and_identifies_itself() -> None:
-    messages = [
-        {"role": "user", "content": "Wheat costs 210 dollars. Rain fell in Cordoba."},
-        {"role": "assistant", "content": "Noted."},
-        {"role": "user", "content": [{"type": "text", "text": "What does wheat cost?"}]},
-    ]
-    text = answer({"messages": messages}).text
-    assert "This answer is from the sandbox, not from a language model." in text
-    assert "- Wheat costs 210 dollars." in text
-    assert "Rain" not in text
-
-
-def test_says_that_it_has_no_answer() -> None:
+def test_says_that_it_has_no_answer_and_identifies_itself() -> None:
     text = answer({"messages": [{"role": "user", "content": "Who won?"}]}).text
-    assert "I found no sentence that matches your question." in text
+    assert "This answer is from the sandbox, not from a language model." in text
+    assert "I found nothing that has the words of your question." in text
 
 
 def test_queries_the_graph_and_answers_from_it() -> None:
@@ -45,88 +23,6 @@ def test_queries_the_graph_and_answers_from_it() -> None:
     node = {"name": "Ghana", "properties": {"summary": "Ghana exports gold."}}
     after_lookup = next_request(request_body, lookup, [{"nodes": [node], "edges": []}])
     assert "- Ghana exports gold." in answer(after_lookup).text
-
-
-@pytest.mark.parametrize(
-    ("tools", "phase"),
-    [
-        (CONSTRUCTION, Phase.GRAPH_CONSTRUCTION),
-        (ANALYSIS, Phase.ANALYSIS_GENERATION),
-        (ADVICE, Phase.ADVICE_GENERATION),
-        (("tavilySearch",), Phase.KNOWLEDGE_ACQUISITION),
-        (("queryGraph", "tavilySearch"), Phase.CONVERSATION),
-        (("somethingElse",), Phase.CONVERSATION),
-        ((), Phase.CONVERSATION),
-    ],
-)
-def test_the_tools_determine_the_phase(tools: tuple[str, ...], phase: Phase) -> None:
-    assert phase_of(ChatRequest(request({"mission": MISSION}, tools))) is phase
-
-
-@pytest.mark.parametrize(
-    "messages", [None, [], [None, 3], [{"role": "user"}], [{"role": "user", "content": 7}]]
-)
-def test_malformed_messages_are_answered(messages: Any) -> None:
-    assert answer({"messages": messages}).text
-
-
-@pytest.mark.parametrize(
-    "schema",
-    [
-        {
-            "type": "object",
-            "properties": {"name": {"type": "string", "maxLength": 8}},
-            "required": ["name"],
-        },
-        {
-            "type": "object",
-            "properties": {"prompt": {"type": "string", "minLength": 400}},
-            "required": ["prompt"],
-        },
-        {
-            "type": "object",
-            "properties": {
-                "kind": {"enum": ["a", "b"]},
-                "fixed": {"const": 3},
-                "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-                "count": {"type": "integer", "minimum": 2},
-                "tags": {"type": "array", "items": {"type": "string"}, "minItems": 2},
-                "when": {"type": "string", "format": "date-time"},
-                "maybe": {"anyOf": [{"type": "integer", "minimum": 5}, {"type": "null"}]},
-                "either": {"type": ["null", "boolean"]},
-            },
-            "required": ["kind", "fixed", "share", "count", "tags", "when", "maybe", "either"],
-            "additionalProperties": False,
-        },
-        {
-            "$defs": {
-                "Part": {
-                    "type": "object",
-                    "properties": {"text": {"type": "string"}},
-                    "required": ["text"],
-                }
-            },
-            "type": "object",
-            "properties": {
-                "part": {"$ref": "#/$defs/Part"},
-                "all": {"allOf": [{"$ref": "#/$defs/Part"}]},
-            },
-            "required": ["part", "all"],
-        },
-    ],
-)
-def test_any_schema_is_satisfied(schema: dict[str, Any]) -> None:
-    output = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
-    Draft202012Validator(schema).validate(output)
-
-
-def test_texts_mention_the_mission() -> None:
-    schema = {
-        "type": "object",
-        "properties": {"name": {"type": "string"}, "prompt": {"type": "string"}},
-    }
-    output = json.loads(answer(request({"mission": MISSION}, schema=schema, name="anything")).text)
-    assert output == {"name": "Wheat prices Argentina", "prompt": f"Prompt: {MISSION}"}
 
 
 NODE_ID = "0f8fad5b-d9cb-469f-a165-70867728950e"

@@ -9,22 +9,16 @@ import pytest
 from sandbox.corpus import CorpusError
 from sandbox.corpus.registry import AddedCorpus, add_corpus, new_name, read_registry
 from shared.agents.fields import CORPUS_NAME
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("folder", "words"),
-    [
-        ("/data/Annual Reports 2026", "annual-reports-2026"),
-        ("/data/报告", "corpus"),
-        ("/", "corpus"),
-        ("/data/" + "x" * 200, "x" * 32),
-        ("/data/--a__b..", "a-b"),
-    ],
-)
+@pytest.mark.parametrize(("folder", "words"), CASES["a_corpus_is_named_after_its_folder"])
 def test_a_corpus_is_named_after_its_folder(folder: str, words: str) -> None:
     names = {new_name(Path(folder)) for _ in range(20)}
     assert {name.rpartition("-")[0] for name in names} == {words}
-    assert len(names) == 20, "nobody can guess them"
+    assert len(names) == 20, "they cannot be guessed"
     assert all(re.fullmatch(CORPUS_NAME, name) for name in names)
 
 

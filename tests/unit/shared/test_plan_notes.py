@@ -3,7 +3,14 @@
 import pytest
 
 from shared.enums import WorkReason
-from shared.schemas.iterations import REASON_WORDS, plan_notes
+from shared.schemas.iterations import (
+    NOTES_KEY,
+    REASON_WORDS,
+    SERVER_NOTE,
+    UNREAD_CALLS,
+    plan_notes,
+    run_notes,
+)
 
 
 def test_every_reason_has_words_of_its_own() -> None:
@@ -25,3 +32,10 @@ def test_the_notes_of_a_run_are_among_those_of_its_step() -> None:
 @pytest.mark.parametrize("result", [{}, {"reasons": ["of an older version"]}])
 def test_a_step_without_known_reasons_has_no_notes(result: dict[str, object]) -> None:
     assert plan_notes(result) == []
+
+
+def test_each_note_of_a_run_is_shown_once_and_missing_usage_is_not_one_of_a_step() -> None:
+    unread = f"{SERVER_NOTE}m {UNREAD_CALLS}."
+    notes = [unread, "A page was left out.", unread, f"{SERVER_NOTE}m reports no usage."]
+    assert run_notes({NOTES_KEY: notes}) == [unread, "A page was left out."]
+    assert run_notes({}) == []

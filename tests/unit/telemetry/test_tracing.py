@@ -9,8 +9,11 @@ import pytest
 
 from shared.telemetry import tracing
 from shared.telemetry.tracing import HEADER, is_requested, trace_id_of
+from tests.support.case_files import read_cases
 from tests.support.observability.spans import Spans, kept_spans
 from tests.support.seeds import first_seed, repeatable
+
+CASES = read_cases(__file__)
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -211,34 +214,12 @@ def walk(spans: Spans, chance: random.Random) -> None:
     assert {f"{span.trace_id:032x}" for span in spans.all} == {trace_id_of(iteration)}
 
 
-@pytest.mark.parametrize(
-    ("environment", "expected"),
-    [
-        ({}, False),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}, True),
-        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:4318/v1/traces"}, True),
-        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, False),
-        ({"OTEL_TRACES_EXPORTER": "otlp"}, True),
-        ({"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": ""}, True),
-        ({"OTEL_TRACES_EXPORTER": "none", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, False),
-        ({"OTEL_SDK_DISABLED": "true", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://x"}, False),
-        ({"OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, False),
-    ],
-)
+@pytest.mark.parametrize(("environment", "expected"), CASES["the_standard_variables_turn_it_on"])
 def test_the_standard_variables_turn_it_on(environment: dict[str, str], expected: bool) -> None:
     assert is_requested(environment) is expected
 
 
-@pytest.mark.parametrize(
-    ("environment", "message"),
-    [
-        ({"OTEL_TRACES_EXPORTER": "console"}, "Vigil knows otlp and none"),
-        (
-            {"OTEL_TRACES_EXPORTER": "otlp", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL is 'grpc': Vigil sends http/protobuf only",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("environment", "message"), CASES["what_it_cannot_do_is_an_error"])
 def test_what_it_cannot_do_is_an_error(environment: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         is_requested(environment)

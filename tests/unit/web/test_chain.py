@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from services.api.web.presenters.provenance import (
+from services.api.resources.conclusions.chain import (
     LARGE_LINKS,
     MAX_KEY_QUOTES,
     MAX_QUOTES,

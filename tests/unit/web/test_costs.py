@@ -5,24 +5,22 @@ from uuid import uuid4
 
 import pytest
 
-from services.api.queries.cost_reports import (
-    CostPoint,
-    CostReport,
-    CostRow,
-    Life,
-    Period,
-    PeriodError,
-    SpentDay,
-    StackedBy,
-)
-from services.api.web.pages.costs import Choice
-from services.api.web.presenters.costs import (
+from services.api.resources.costs.charts import (
     as_csv,
     build_chart,
     build_tiles,
-    find_unit,
     prompt_parts,
     share_of,
+    unit_of,
+)
+from services.api.resources.costs.reports import (
+    CostPoint,
+    CostReport,
+    CostRow,
+    GroupedBy,
+    Life,
+    SpentDay,
+    StackedBy,
 )
 
 NOW = datetime(2026, 3, 10, 6, 0, tzinfo=UTC)
@@ -45,25 +43,18 @@ def row(key: str, usd: float = 0.0, tokens: int = 0, **values: int) -> CostRow:
     )
 
 
-def report(
-    *points: CostPoint, stacked_by: StackedBy = "phase", period: Period | None = None
-) -> CostReport:
+def report(*points: CostPoint, stacked_by: StackedBy = "phase") -> CostReport:
+    """Of the last seven days."""
     keys = dict.fromkeys(point.key for point in points if point.key)
     rows = [row(key, 1.0) for key in keys]
     total = row("all", sum(point.cost_usd for point in points))
-    return CostReport(
-        period or Period.ending_now("day", 7, NOW),
-        stacked_by,
-        total,
-        {"phase": [], "agent": [], "model": [], "kind": [], stacked_by: rows},
-        list(points),
-        [],
-        {},
-    )
+    by: dict[GroupedBy, list[CostRow]] = {"phase": [], "agent": [], "model": [], stacked_by: rows}
+    since = TODAY - timedelta(days=6)
+    return CostReport(since, TODAY, stacked_by, total, by, list(points), {})
 
 
-def point(start: datetime, key: str | None, usd: float, assumed: float = 0.0) -> CostPoint:
-    return CostPoint(start, key, 1, 10, 5, usd, assumed)
+def point(key: str | None, usd: float, assumed: float = 0.0, on: date = TODAY) -> CostPoint:
+    return CostPoint(on, key, 1, 10, 5, usd, assumed)
 
 
 def test_an_average_covers_only_the_time_since_the_agent_was_created() -> None:
@@ -114,18 +105,14 @@ def test_the_month_does_not_include_days_of_the_month_before() -> None:
 
 
 def test_tokens_are_shown_where_nothing_was_billed() -> None:
-    unbilled = report(point(NOW, "observer", 0.0))
-    assert find_unit(unbilled) == "tokens"
-    assert find_unit(report(point(NOW, "observer", 0.1))) == "usd"
-    assert find_unit(report(point(NOW, "observer", 0.1)), "tokens") == "tokens"
+    assert unit_of([day(0, 0.0, 500)]) == "tokens"
+    assert unit_of([day(0, 0.0), day(9, 0.1)]) == "usd"
+    assert unit_of([], report(point("observer", 0.1)).totals) == "usd"
     assert build_tiles(life(), [day(0, 0.0, 500)], "tokens").today.amount == 500
 
 
 def test_a_chart_has_every_day_and_keeps_what_is_assumed_apart() -> None:
-    today = datetime(2026, 3, 10, tzinfo=UTC)
-    chart = build_chart(
-        report(point(today, "observer", 0.5, 0.2), point(today, "conversation", 0.25)), "usd"
-    )
+    chart = build_chart(report(point("observer", 0.5, 0.2), point("conversation", 0.25)), "usd")
     assert [each.name for each in chart.series] == ["Observer", "Conversation"]
     assert len(chart.rows) == 7
     assert (chart.rows[-1].values, chart.rows[-1].total) == ([0.5, 0.25], 0.75)
@@ -134,19 +121,13 @@ def test_a_chart_has_every_day_and_keeps_what_is_assumed_apart() -> None:
 
 
 def test_a_phase_has_the_same_colour_whatever_it_costs() -> None:
-    start = datetime(2026, 3, 10, tzinfo=UTC)
-    alone = build_chart(report(point(start, "conversation", 1.0)), "usd")
-    after = build_chart(
-        report(point(start, "observer", 1.0), point(start, "conversation", 1.0)), "usd"
-    )
+    alone = build_chart(report(point("conversation", 1.0)), "usd")
+    after = build_chart(report(point("observer", 1.0), point("conversation", 1.0)), "usd")
     assert alone.series[0].kind == after.series[1].kind
 
 
 def test_keys_without_a_series_of_their_own_come_last() -> None:
-    start = datetime(2026, 3, 10, tzinfo=UTC)
-    chart = build_chart(
-        report(point(start, None, 1.0), point(start, "m", 0.5), stacked_by="model"), "usd"
-    )
+    chart = build_chart(report(point(None, 1.0), point("m", 0.5), stacked_by="agent"), "usd")
     assert [(each.name, each.values[-1]) for each in chart.series] == [("m", 0.5), ("Others", 1.0)]
 
 
@@ -165,44 +146,9 @@ def test_the_parts_of_prompts_add_up_to_all_input_tokens() -> None:
 
 def test_a_csv_file_contains_no_formula() -> None:
     agent_id = str(uuid4())
-    start = datetime(2026, 3, 9, tzinfo=UTC)
-    shown = report(point(start, agent_id, 0.5), stacked_by="agent")
+    shown = report(point(agent_id, 0.5, on=TODAY - timedelta(days=1)), stacked_by="agent")
     shown = CostReport(**{**vars(shown), "agent_names": {agent_id: '=cmd|"calc"'}})
     assert as_csv(shown).splitlines() == [
         "day_utc,agent,calls,input_tokens,output_tokens,cost_usd,assumed_usd",
-        '2026-03-09T00:00:00Z,"\'=cmd|""calc""",1,10,5,0.5,0.0',
+        '2026-03-09,"\'=cmd|""calc""",1,10,5,0.5,0.0',
     ]
-
-
-def test_a_period_covers_the_present_hour_or_day() -> None:
-    hours = list(Period.ending_now("hour", 1, NOW + timedelta(minutes=20)).starts())
-    assert (len(hours), hours[-1]) == (24, NOW)
-    assert Period.ending_now("hour", 7, NOW).since.hour == 0
-    days = Period.ending_now("day", 30, NOW)
-    assert (days.first_day, days.last_day) == (date(2026, 2, 9), TODAY)
-
-
-@pytest.mark.parametrize(
-    ("step", "since", "until", "words"),
-    [
-        ("day", date(2026, 2, 2), date(2026, 1, 1), "after 2026-01-01"),
-        ("day", date(2025, 1, 1), date(2026, 1, 2), "choose at most 366"),
-        ("hour", date(2026, 1, 1), date(2026, 1, 8), "choose at most 7"),
-    ],
-)
-def test_a_period_has_at_least_one_day_and_at_most_a_year(
-    step: str, since: date, until: date, words: str
-) -> None:
-    with pytest.raises(PeriodError, match=words):
-        Period.of_days(step, since, until)  # type: ignore[arg-type]  # one of its literals
-
-
-def test_each_way_to_look_at_costs_leads_to_one_that_exists() -> None:
-    choice = Choice("day", "90d", "phase", None)
-    steps = {option.value: option.query for option in choice.steps}
-    assert "range=7d" in steps["hour"]
-    assert "range=90d" in steps["day"]
-    ranges = {option.value: option.query for option in choice.ranges}
-    assert "step=hour" in ranges["24h"]
-    assert "step=day" in ranges["7d"]
-    assert [option.value for option in choice.stacks(of_agent=True)] == ["phase", "model"]

@@ -1,14 +1,15 @@
 """Dead letters in words."""
 
-from datetime import UTC, datetime
-from uuid import uuid4
+from datetime import datetime
 
 import pytest
 
-from services.api.web.presenters.dead_letters import explain
-from shared.schemas.operations import DeadLetterResponse, DeadLetterStep
+from services.api.resources.operate.dead_letters import explain
+from shared.schemas.operations import DeadLetterResponse
+from tests.support.case_files import read_cases
+from tests.support.responses import DEAD_STEP, START, dead_letter
 
-AT = datetime(2026, 3, 1, tzinfo=UTC)
+CASES = read_cases(__file__)
 
 
 def letter(
@@ -19,45 +20,17 @@ def letter(
     kind: str | None = None,
     retry_requested_at: datetime | None = None,
 ) -> DeadLetterResponse:
-    step = None
-    if kind is not None:
-        step = DeadLetterStep(
-            id=uuid4(),
-            kind=kind,
-            index=1,
-            status="failed",
-            iteration_id=uuid4(),
-            iteration_number=7,
-            iteration_status="completed",
-            agent_id=uuid4(),
-            agent_name="Tin",
-        )
-    return DeadLetterResponse(
-        id=uuid4(),
-        service="researcher",
+    step = kind and DEAD_STEP.model_copy(update={"kind": kind})
+    return dead_letter(
         subject=subject,
         code=code,
-        error="it failed",
-        attempts=3,
-        created_at=AT,
-        stored_at=AT,
-        retry_requested_at=retry_requested_at,
         refusal=refusal,
+        retry_requested_at=retry_requested_at,
         step=step,
     )
 
 
-@pytest.mark.parametrize(
-    ("subject", "kind", "title"),
-    [
-        ("query.requested", "query", "Query 2 failed"),
-        ("insight.requested", "insight", "Insight 2 failed"),
-        ("iteration.started", "observe", "Planning failed"),
-        ("query.requested", None, "A query failed"),
-        ("advice.produced", None, "Advice was not sent to destinations"),
-        ("plan.produced", None, "The researcher could not process plan.produced"),
-    ],
-)
+@pytest.mark.parametrize(("subject", "kind", "title"), CASES["the_title_says_what_failed"])
 def test_the_title_says_what_failed(subject: str, kind: str | None, title: str) -> None:
     assert explain(letter(subject, kind=kind)).title == title
 
@@ -81,4 +54,6 @@ def test_what_cannot_be_retried_says_why() -> None:
 
 
 def test_a_requested_retry_needs_nothing_more() -> None:
-    assert explain(letter(retry_requested_at=AT)).advice.startswith("It is retried within seconds")
+    assert explain(letter(retry_requested_at=START)).advice.startswith(
+        "It is retried within seconds"
+    )

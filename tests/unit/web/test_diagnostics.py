@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from services.api.diagnostics import (
+from services.api.resources.operate.diagnostics import (
     SERVICE_TASKS,
     SERVICES,
     LoadSampler,
@@ -10,7 +10,7 @@ from services.api.diagnostics import (
     ServiceLoad,
     diagnose,
 )
-from services.api.queries.operations import InstallationState, Leases, Waiting, Workforce
+from services.api.resources.operate.model import InstallationState, Leases, Waiting, Workforce
 from shared.events.stream_admin import Queue
 
 HEALTHY_LOAD = ServiceLoad("analyzer", 1, Queue("analyzer", 0, 0, 2, 7), None, Leases())
@@ -74,7 +74,7 @@ def test_every_fault_says_what_to_do_and_dead_letters_are_linked() -> None:
     assert len(faults) == 7
     assert all(fault.fix.endswith(".") for fault in faults)
     assert [fault.link for fault in faults if fault.link] == [
-        ("/dead-letters", "Open dead letters")
+        ("#dead-letters", "Open dead letters")
     ]
 
 
@@ -110,5 +110,5 @@ def test_a_stopped_service_was_last_seen_when_it_had_a_replica() -> None:
 
 def test_a_service_works_on_messages_or_on_steps() -> None:
     busy = replace(HEALTHY_LOAD, queue=Queue("analyzer", 0, 2, 2, 7), leases=Leases(3, 0, 1))
-    assert (busy.active, busy.slots) == (3, 4)
-    assert replace(busy, queue=None, leases=Leases()).slots is None
+    assert busy.active == 3
+    assert replace(busy, leases=Leases()).active == 2

@@ -11,37 +11,10 @@ from services.api.web.forms import FormState
 from services.api.web.text import render_cited_line, render_cited_markdown
 from shared.schemas.base import CitationResponse
 from shared.schemas.iterations import WrittenElement
+from shared.wording import NONE
+from tests.support.case_files import read_cases
 
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        (0.0004, "0 ms"),
-        (0.85, "850 ms"),
-        (1, "1 s"),
-        (12.44, "12.4 s"),
-        (59.96, "60 s"),
-        (60, "1 min"),
-        (200, "3 min 20 s"),
-        (3600, "1 h"),
-        (5 * 3600 + 120, "5 h 2 min"),
-        (86_400, "1 d"),
-        (2 * 86_400 + 4 * 3600, "2 d 4 h"),
-        (400 * 86_400, "400 d"),
-        (timedelta(minutes=3), "3 min"),
-        (None, "–"),
-    ],
-)
-def test_a_duration_has_at_most_two_units(seconds: float | timedelta | None, expected: str) -> None:
-    assert filters.duration(seconds) == expected
-
-
-@pytest.mark.parametrize(
-    ("amount", "expected"),
-    [(0, "$0.00"), (0.0004, "$0.0004"), (0.44, "$0.44"), (1234.5, "$1,234.50"), (None, "–")],
-)
-def test_small_amounts_keep_their_significant_digits(amount: float | None, expected: str) -> None:
-    assert filters.usd(amount) == expected
+CASES = read_cases(__file__)
 
 
 def test_a_time_element_has_its_utc_timestamp() -> None:
@@ -52,31 +25,9 @@ def test_a_time_element_has_its_utc_timestamp() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "javascript:alert(1)",
-        "data:text/html,x",
-        "//evil.example",
-        "",
-        "http://[",
-        "file:///etc/passwd",
-    ],
-)
+@pytest.mark.parametrize("url", CASES["an_unsafe_url_is_not_a_link"])
 def test_an_unsafe_url_is_not_a_link(url: str) -> None:
     assert filters.safe_link(url) is None
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"), [(1, "1 query"), (3, "3 queries"), (0, "0 queries")]
-)
-def test_nouns_have_singular_and_plural(count: int, expected: str) -> None:
-    assert filters.plural(count, "query", "queries") == expected
-
-
-@pytest.mark.parametrize(("size", "expected"), [(5, "5 B"), (2048, "2 KiB"), (3 << 30, "3.0 GiB")])
-def test_sizes_have_units(size: int, expected: str) -> None:
-    assert filters.bytes_of(size) == expected
 
 
 def test_json_is_indented_and_other_text_is_unchanged() -> None:
@@ -90,20 +41,7 @@ def test_a_truncated_text_says_how_much_is_missing() -> None:
     assert filters.cut("x" * 21_500).endswith("x\n… 1,500 more characters")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "summary"),
-    [
-        ('{"type": "Maker", "name": "Halden"}', "Halden"),
-        ('{"type": "buys", "sourceId": "n1", "targetId": "n2"}', "n1 → n2"),
-        ('{"urls": ["https://a.example/x", "nowhere"]}', "a.example, nowhere"),
-        ('{"query": "lithium", "topic": "news"}', "lithium"),
-        ('{"name": {"of": 1}}', '{"of": 1}'),
-        ('{"other": 1}', '{"other": 1}'),
-        ("{}", ""),
-        ("[1]", "[1]"),
-        ("{", "{"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "summary"), CASES["arguments_of_a_tool_are_summarized"])
 def test_arguments_of_a_tool_are_summarized(arguments: str, summary: str) -> None:
     assert filters.argument_summary(arguments) == summary
 
@@ -113,7 +51,7 @@ def test_a_time_of_day_is_converted_by_the_page() -> None:
     assert filters.clock(moment) == (
         '<time datetime="2026-01-02T03:04:05.000Z" data-clock>2 Jan 2026, 03:04 UTC</time>'
     )
-    assert filters.clock(None) == filters.NONE
+    assert filters.clock(None) == NONE
 
 
 REVERSED = "Halden \u202eAG\u2066!\u2069"
@@ -182,15 +120,7 @@ def test_a_moment_that_limits_something_names_its_time_zone() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("AgentAdvice", "Advice"),
-        ("AgentAnalysis", "Analysis"),
-        ("located_in", "located in"),
-        ("Country", "Country"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), CASES["types_are_shown_as_words"])
 def test_types_are_shown_as_words(name: str, words: str) -> None:
     assert filters.type_words(name) == words
 

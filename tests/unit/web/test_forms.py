@@ -1,5 +1,7 @@
 """Forms: what was typed is kept, and each wrong field has one sentence without words of pydantic."""
 
+from collections.abc import Mapping
+from datetime import date
 from decimal import Decimal
 from http import HTTPStatus
 
@@ -7,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 
 from services.api.http.problem_details import ConflictError
-from services.api.routers.accounts import NewUser
+from services.api.resources.accounts.api import NewUser
 from services.api.web.form_errors import FORM
 from services.api.web.forms import (
     FormState,
@@ -17,6 +19,9 @@ from services.api.web.forms import (
     validated,
 )
 from shared.enums import Phase
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 SETTINGS = {
     "version": "1",
@@ -27,116 +32,22 @@ SETTINGS = {
 }
 TOKEN = {"name": "Backup", "scopes": ["read"], "expires_in_days": "90"}
 USER = {"name": "anna"}
+FORMS: dict[str, tuple[type[BaseModel], Mapping[str, object]]] = {
+    "SettingsForm": (SettingsForm, SETTINGS),
+    "NewTokenForm": (NewTokenForm, TOKEN),
+    "NewUser": (NewUser, USER),
+    "NewAgentForm": (NewAgentForm, {}),
+}
 
 
 @pytest.mark.parametrize(
-    ("model", "fields", "field", "sentence"),
-    [
-        (SettingsForm, {**SETTINGS, "name": ""}, "name", "Enter the name."),
-        (
-            SettingsForm,
-            {**SETTINGS, "name": "/"},
-            "name",
-            "A name must contain a letter or digit, and no slash, because it is part of URLs.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "interval_seconds": "soon"},
-            "interval_seconds",
-            "“soon” is not a duration: write 30 s, 5 min, 2 h or 1 d.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "interval_seconds": "5"},
-            "interval_seconds",
-            "Enter a duration from 10 s to 366 d, not “5”.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "feedback_rounds": "many"},
-            "feedback_rounds",
-            "Choose how many feedback rounds.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "feedback_rounds": "3"},
-            "feedback_rounds",
-            "Choose how many feedback rounds.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "calls_per_day": "-1"},
-            "calls_per_day",
-            "Enter a whole number of at least 0, not “-1”.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "calls_per_day": "1.5"},
-            "calls_per_day",
-            "Enter a whole number from 0 to 1,000,000,000, not “1.5”.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "usd_per_day": "five"},
-            "usd_per_day",
-            "Enter a number from 0 to 100,000, not “five”.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "usd_per_day": "0.123456789"},
-            "usd_per_day",
-            "Enter a number with at most 8 decimal places, not “0.123456789”.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "entailment_share": "2"},
-            "entailment_share",
-            "Enter a number of at most 1, not “2”.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "observer": "x" * 201},
-            "observer",
-            "Enter at most 200 characters. This text has 201.",
-        ),
-        (
-            SettingsForm,
-            {**SETTINGS, "nonsense": "1"},
-            FORM,
-            "This page has no field “nonsense”. Reload the page, then send the form again.",
-        ),
-        (NewTokenForm, {**TOKEN, "scopes": []}, "scopes", "Choose at least one of the scopes."),
-        (
-            NewTokenForm,
-            {**TOKEN, "scopes": "everything"},
-            "scopes",
-            "“everything” is not one of the choices. Choose the scopes again.",
-        ),
-        (
-            NewTokenForm,
-            {**TOKEN, "expires_in_days": "0"},
-            "expires_in_days",
-            "Choose a period.",
-        ),
-        (
-            NewUser,
-            {**USER, "email": "anna"},
-            "email",
-            "“anna” is not an email address: write name@host.",
-        ),
-        (
-            NewUser,
-            {"name": "Anna B"},
-            "name",
-            "Use 1 to 64 lowercase letters, digits, dots, dashes and underscores, and begin with a letter or digit.",
-        ),
-        (NewAgentForm, {"mission": ""}, "mission", "Enter the mission."),
-    ],
+    ("name", "changes", "field", "sentence"), CASES["a_wrong_field_has_one_sentence"]
 )
 def test_a_wrong_field_has_one_sentence(
-    model: type[BaseModel], fields: dict[str, object], field: str, sentence: str
+    name: str, changes: dict[str, object], field: str, sentence: str
 ) -> None:
-    form = validated(model, fields)
+    model, fields = FORMS[name]
+    form = validated(model, {**fields, **changes})
     assert form.model is None
     assert form.status == HTTPStatus.UNPROCESSABLE_ENTITY
     assert dict(form.errors) == {field: sentence}
@@ -167,6 +78,7 @@ def test_a_valid_form_has_its_model() -> None:
         **SETTINGS,
         "preferred_domains": "reuters.com\r\nft.com",
         "max_interval_seconds": "1 h 30 min",
+        "archive_date": "2024-03-01",
         "observer": " gpt ",
         "conversation": "",
         "usd_per_day": "2.5",
@@ -177,6 +89,7 @@ def test_a_valid_form_has_its_model() -> None:
     assert form.model is not None
     assert (form.model.interval_seconds, form.model.max_interval_seconds) == (300, 5400)
     assert form.model.preferred_domains == ["reuters.com", "ft.com"]
+    assert form.model.archive_date == date(2024, 3, 1)
     assert form.model.models == {Phase.OBSERVER: "gpt"}
     assert (form.model.caps.usd_per_day, form.model.caps.calls_per_day) == (Decimal("2.5"), None)
     assert form.has("advice_from_one_analysis")

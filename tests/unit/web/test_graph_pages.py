@@ -4,60 +4,27 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-import pytest
-
-from services.api.queries.entity_resolution import ComparedEdge, ComparedNode, ComparedSource
-from services.api.web.filters import clip
-from services.api.web.presenters.graph import MISSING, compare_nodes, group_edges, list_history
-from shared.schemas.base import EdgeResponse
+from services.api.resources.graph.duplicates import ComparedEdge, ComparedNode, ComparedSource
+from services.api.resources.graph.elements import MISSING, compare_nodes, group_edges, list_history
 from shared.schemas.graph import DuplicatePair, NodeRef
 from shared.schemas.provenance import ClaimResponse, EvidenceResponse
+from tests.support.responses import edge, quote
 
 AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def make_edge(type_name: str, source: UUID, target: UUID) -> EdgeResponse:
-    return EdgeResponse(
-        id=uuid4(),
-        type=type_name,
-        source_id=source,
-        source_name="one",
-        target_id=target,
-        target_name="other",
-        properties={},
-        created_at=AT,
-        updated_at=AT,
-        unsupported_since=None,
-    )
-
-
 def make_quote(source_id: UUID, learned_at: datetime, **claims: Any) -> EvidenceResponse:
-    return EvidenceResponse(
-        id=uuid4(),
-        source_id=source_id,
-        url="https://press.example/a",
-        title=None,
-        published=None,
-        fetched_at=AT,
-        retracted_at=None,
-        first_byte=0,
-        end_byte=1,
-        quote="q",
-        claims=[ClaimResponse(property=name, value=claims[name], holds=True) for name in claims],
-        valid_from=None,
-        valid_to=None,
-        as_of=AT,
-        learned_at=learned_at,
-    )
+    made = [ClaimResponse(property=name, value=claims[name], holds=True) for name in claims]
+    return quote(*made, source_id=source_id, learned_at=learned_at)
 
 
 def test_edges_are_grouped_by_type_and_direction_the_largest_group_first() -> None:
     node, other = uuid4(), uuid4()
     edges = [
-        make_edge("owns", node, other),
-        make_edge("buys", other, node),
-        make_edge("buys", node, other),
-        make_edge("buys", other, node),
+        edge("owns", node, other),
+        edge("buys", other, node),
+        edge("buys", node, other),
+        edge("buys", other, node),
     ]
     groups = group_edges(node, edges)
     assert [(group.type, group.is_outgoing, len(group.edges)) for group in groups] == [
@@ -121,22 +88,3 @@ def test_two_nodes_are_compared_row_by_row() -> None:
 def test_a_pair_of_which_a_node_is_gone_is_left_out() -> None:
     one, other = make_node("Halden", {}), make_node("Haldens", {})
     assert compare_nodes([make_pair(one, other)], {one.id: one}) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "most", "expected"),
-    [
-        ("short", 10, "short"),
-        ("exactly 10", 10, "exactly 10"),
-        ("one two three", 9, "one two…"),
-        ("one two three", 8, "one two…"),
-        ("one two, three", 10, "one two…"),
-        ("unbreakableword", 8, "unbreak…"),
-        ("a unbreakableword", 10, "a unbreak…"),
-    ],
-)
-def test_a_text_is_cut_between_words_and_ends_with_an_ellipsis(
-    text: str, most: int, expected: str
-) -> None:
-    assert clip(text, most) == expected
-    assert len(expected) <= most

@@ -5,7 +5,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from services.api.web.presenters.provenance import TextPiece, split_at_quotes
+from services.api.resources.sources.pages import TextPiece, split_at_quotes
 from shared.schemas.provenance import QuoteHighlight
 
 TEXT = "Über ½ of it"

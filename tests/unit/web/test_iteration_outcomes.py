@@ -1,45 +1,34 @@
 """What became of an iteration, and what its pages advise."""
 
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import pytest
 
-from services.api.web.presenters.outcomes import build_strip, outcome_of, problems_of
+from services.api.resources.iterations.outcomes import build_strip, outcome_of, problems_of
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.schemas.base import IterationSummary
 from shared.schemas.iterations import IterationOutcome
+from tests.support.case_files import read_cases
+from tests.support.responses import summary
+
+CASES = read_cases(__file__)
 
 STOP = f"the budget of it is reached. It is suspended {SUSPENSION_WORDS}; a higher budget resumes it immediately"
 KEY = "Tavily refused the key: Unauthorized. Check TAVILY_API_KEY"
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def _iteration(*errors: str, status: str = "failed") -> IterationSummary:
-    return IterationSummary(
-        id=uuid4(),
-        agent_id=uuid4(),
-        number=3,
-        why="due",
-        status=status,
-        stage="researching",
-        errors=list(errors),
-        started_at=STARTED_AT,
-        ended_at=None,
-    )
-
-
 @pytest.mark.parametrize(
     ("iteration", "word", "tone", "icon"),
     [
-        (_iteration(status="running"), "researching", "busy", "loader-circle"),
-        (_iteration(status="completed"), "completed", "good", "circle-check"),
-        (_iteration(f"query: {STOP}", status="completed"), "completed", "good", "circle-check"),
-        (_iteration(status="quiet"), "quiet", "idle", "circle-dashed"),
-        (_iteration(f"query: {KEY}"), "failed", "bad", "circle-x"),
-        (_iteration(f"query: {STOP}", f"query: {KEY}"), "failed", "bad", "circle-x"),
-        (_iteration(), "failed", "bad", "circle-x"),
-        (_iteration(f"observe: {STOP}"), "stopped", "warn", "wallet"),
+        (summary(status="running"), "researching", "busy", "loader-circle"),
+        (summary(status="completed"), "completed", "good", "circle-check"),
+        (summary(f"query: {STOP}", status="completed"), "completed", "good", "circle-check"),
+        (summary(status="quiet"), "quiet", "idle", "circle-dashed"),
+        (summary(f"query: {KEY}"), "failed", "bad", "circle-x"),
+        (summary(f"query: {STOP}", f"query: {KEY}"), "failed", "bad", "circle-x"),
+        (summary(), "failed", "bad", "circle-x"),
+        (summary(f"observe: {STOP}"), "stopped", "warn", "wallet"),
     ],
 )
 def test_a_budget_stop_is_no_failure(
@@ -50,7 +39,7 @@ def test_a_budget_stop_is_no_failure(
 
 
 def test_equal_errors_are_one_problem_with_its_steps() -> None:
-    iteration = _iteration(f"query: {KEY}", f"query: {KEY}", f"insight: {KEY}", "no such step: x")
+    iteration = summary(f"query: {KEY}", f"query: {KEY}", f"insight: {KEY}", "no such step: x")
     key, other = problems_of(iteration)
     assert (key.title, key.error) == ("The search service refused the key", KEY)
     assert key.steps == ("query", "query", "insight")
@@ -61,7 +50,7 @@ def test_equal_errors_are_one_problem_with_its_steps() -> None:
 
 
 def test_a_stop_links_to_the_budget_and_cannot_be_run_again() -> None:
-    iteration = _iteration(f"observe: {STOP}")
+    iteration = summary(f"observe: {STOP}")
     (problem,) = problems_of(iteration)
     assert problem.is_stop
     assert not problem.can_run_again
@@ -69,23 +58,9 @@ def test_a_stop_links_to_the_budget_and_cannot_be_run_again() -> None:
     assert problem.link.href == f"/agents/{iteration.agent_id}/settings#budget"
 
 
-@pytest.mark.parametrize(
-    ("error", "title"),
-    [
-        ("it answered 401: no. Check OPENAI_API_KEY", "The model server refused the key"),
-        ("404. Check the model name 'x'", "The model server does not offer the model"),
-        (
-            "429: quota. Check the account's plan and billing",
-            "The account at the model server has no credit left",
-        ),
-        ("no progress for 1800 s while researching", "No progress for too long"),
-        ("the search service cannot be reached: refused", "A provider did not answer"),
-        ("it answered 503: overloaded", "A provider is overloaded or limits requests"),
-        ("an answer that fits no schema", "A step failed"),
-    ],
-)
+@pytest.mark.parametrize(("error", "title"), CASES["each_kind_of_error_has_a_title"])
 def test_each_kind_of_error_has_a_title(error: str, title: str) -> None:
-    (problem,) = problems_of(_iteration(f"query: {error}"))
+    (problem,) = problems_of(summary(f"query: {error}"))
     assert problem.title == title
     assert problem.remedy
 

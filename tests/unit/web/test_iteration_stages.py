@@ -6,10 +6,11 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from services.api.web.presenters.iterations import Flow, build_flow, group_troubles
+from services.api.resources.iterations.flow import Flow, build_flow, group_troubles
 from shared.billing.budgets import SUSPENSION_WORDS
-from shared.schemas.base import CallTotals, IterationSummary, StepResponse, Trouble
+from shared.schemas.base import CallTotals, StepResponse, Trouble
 from shared.schemas.iterations import IterationProgress, PhaseRunResponse
+from tests.support.responses import summary
 
 STARTED_AT = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -43,22 +44,6 @@ def run(
     )
 
 
-def flow_iteration(
-    status: str = "running", ended_after: float | None = None, errors: tuple[str, ...] = ()
-) -> IterationSummary:
-    return IterationSummary(
-        id=uuid4(),
-        agent_id=uuid4(),
-        number=1,
-        why="due",
-        status=status,
-        stage="ended" if ended_after else "researching",
-        errors=list(errors),
-        started_at=STARTED_AT,
-        ended_at=None if ended_after is None else at(ended_after),
-    )
-
-
 def flow(
     *steps: StepResponse,
     runs: tuple[PhaseRunResponse, ...] = (),
@@ -66,7 +51,13 @@ def flow(
     ended_after: float | None = None,
     errors: tuple[str, ...] = (),
 ) -> Flow:
-    iteration = flow_iteration(status, ended_after, errors)
+    iteration = summary(
+        *errors,
+        status=status,
+        stage="ended" if ended_after else "researching",
+        started_at=STARTED_AT,
+        ended_at=None if ended_after is None else at(ended_after),
+    )
     return build_flow(
         IterationProgress(
             iteration=iteration, now=at(10), steps=list(steps), runs=list(runs), calls=CallTotals()
@@ -192,7 +183,7 @@ def trouble(kind: str, index: int, error: str, **more: Any) -> Trouble:
 def test_steps_with_the_same_error_are_one_group() -> None:
     steps = [step("query", "running", index) for index in range(3)]
     progress = IterationProgress(
-        iteration=flow_iteration(), now=at(10), steps=steps, runs=[], calls=CallTotals()
+        iteration=summary(status="running"), now=at(10), steps=steps, runs=[], calls=CallTotals()
     )
     groups = group_troubles(
         [

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
-from services.api.web.presenters.graph import encode_drawing
+from services.api.resources.graph.elements import encode_drawing
 from shared.schemas.graph import DrawnEdge, DrawnNode, GraphLayout
 
 CREATED_AT = datetime(2026, 1, 2, 3, 4, 5, 678000, tzinfo=UTC)

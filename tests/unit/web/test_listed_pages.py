@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from services.api.queries.provenance import ListedPage
-from services.api.web.presenters.provenance import SourceFilter, filter_pages, group_by_site
+from services.api.resources.sources.model import ListedPage
+from services.api.resources.sources.pages import SourceFilter, filter_pages, group_by_site
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 

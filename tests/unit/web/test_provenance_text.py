@@ -1,37 +1,19 @@
 """The provenance of each property of an element."""
 
-from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
 
-from services.api.web.presenters.provenance import property_provenance
+from services.api.resources.graph.elements import property_provenance
 from shared.schemas.provenance import ClaimResponse, EvidenceResponse
-
-AT = datetime(2026, 1, 1, tzinfo=UTC)
+from tests.support import responses
 
 
 def quote(*, retracted: bool = False, **claims: tuple[Any, bool]) -> EvidenceResponse:
     """Each claim is a pair: its value and whether it holds."""
-    return EvidenceResponse(
-        id=uuid4(),
-        source_id=uuid4(),
-        url="https://press.example/",
-        title=None,
-        published=None,
-        fetched_at=AT,
-        retracted_at=AT if retracted else None,
-        first_byte=0,
-        end_byte=4,
-        quote="Said",
-        claims=[
-            ClaimResponse(property=name, value=value, holds=holds)
-            for name, (value, holds) in claims.items()
-        ],
-        valid_from=None,
-        valid_to=None,
-        as_of=AT,
-        learned_at=AT,
-    )
+    made = [
+        ClaimResponse(property=name, value=value, holds=holds)
+        for name, (value, holds) in claims.items()
+    ]
+    return responses.quote(*made, retracted_at=responses.START if retracted else None)
 
 
 def test_claims_that_hold_are_separated_from_superseded_ones() -> None:

@@ -5,26 +5,11 @@ from html.parser import HTMLParser
 import pytest
 
 from services.api.web.text import render_markdown
+from tests.support.case_files import read_cases
 
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "[click](javascript:alert(1))",
-    "[click](JaVaScRiPt&colon;alert(1))",
-    "[click](data:text/html;base64,PHNjcmlwdD4=)",
-    "![picture](https://tracker.example/pixel.gif)",
-    "<svg/onload=alert(1)>",
-    "<a href='https://a.example' onclick='alert(1)'>a</a>",
-    "<iframe src=https://a.example></iframe>",
-    "<style>*{display:none}</style>",
-    "<form action=/sign-out method=post><button>win</button></form>",
-    '<div hx-get="/agents" hx-trigger="load">x</div>',
-    '[a](https://a.example "title\\" onmouseover=alert(1)")',
-    '<https://a.example/"onmouseover=alert(1)>',
-    '<math><mtext></form><form><mglyph><svg><mtext><textarea><path id="</textarea><img onerror=alert(1) src=1>">',
-    "`<img src=x onerror=alert(1)>`",
-    "```html\n<script>alert(1)</script>\n```",
-)
+CASES = read_cases(__file__)
+
+HOSTILE = CASES["hostile"]
 
 
 class _TagParser(HTMLParser):

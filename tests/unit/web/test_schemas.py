@@ -1,6 +1,6 @@
 """JSON Schemas as table rows."""
 
-from services.api.web.presenters.graph import PropertyRow, property_rows
+from services.api.resources.graph.elements import PropertyRow, property_rows
 
 
 def test_each_property_is_a_row() -> None:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from services.api.web.libraries import ICONS
-from services.api.web.rendering import STATIC, TEMPLATES
+from services.api.web.rendering import STATIC
+from tests.support.api.templates import template_paths
 
 STYLES = STATIC / "styles"
 WEB = STATIC.parent
@@ -78,7 +79,7 @@ def test_every_variable_is_defined() -> None:
 
 
 def test_the_icons_that_are_used_are_those_that_are_installed() -> None:
-    texts = [path.read_text() for path in (*TEMPLATES.rglob("*.html"), *WEB.rglob("*.py"))]
+    texts = [path.read_text() for path in (*template_paths().values(), *WEB.parent.rglob("*.py"))]
     texts += [path.read_text() for path in STATIC.glob("*.js")]
     used = {
         name

@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from uuid import uuid4
 
-from services.api.queries.conclusions import LatestConclusion
-from services.api.web.presenters.conversation import MAX_NAME_CHARS, suggested_questions
+from services.api.resources.conclusions.model import LatestConclusion
+from services.api.resources.conversation.pages import MAX_NAME_CHARS, suggested_questions
 
 NAME = "Zinc desk"
 MISSION = "Watch zinc smelters and the power they buy, and find what is new"

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from services.api.web.presenters.waterfall import (
+from services.api.resources.iterations.waterfall import (
     ROOT,
     START,
     Key,
@@ -28,6 +28,9 @@ from shared.schemas.iterations import (
     TracedStep,
     TracedTool,
 )
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 STARTED_AT = datetime(2026, 1, 1, tzinfo=UTC)
 STEP_ID, RUN_ID = UUID(int=1), UUID(int=2)
@@ -144,16 +147,7 @@ def _waterfall(
 
 @pytest.mark.parametrize(
     ("seconds", "length", "ticks", "second_label"),
-    [
-        (10, 10, 4, "2.5 s"),
-        (8.05, 9, 9, "1 s"),
-        (0.2, 0.2, 4, "50 ms"),
-        (92, 100, 4, "25 s"),
-        (3_700, 4_200, 7, "10 min"),
-        (200_000, 216_000, 5, "12 h"),
-        (5_000_000, 5_184_000, 10, "6 d"),
-        (0, 0.001, 4, "0 ms"),
-    ],
+    CASES["an_axis_has_round_ticks_and_is_hardly_longer_than_the_iteration"],
 )
 def test_an_axis_has_round_ticks_and_is_hardly_longer_than_the_iteration(
     seconds: float, length: float, ticks: int, second_label: str

@@ -4,9 +4,13 @@ import pytest
 from pydantic import ValidationError
 
 from services.researcher.acquisition import allow_named_pages
+from shared.graph.context.survey import PAGES_READ
 from shared.llm.messages import wrap_section
 from shared.tools import Json, Refusal
-from shared.web_search.tools import TavilyExtract, refuse_unnamed
+from shared.web_search.tools import MAX_NAMED_PAGES, TavilyExtract, refuse_unnamed
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 PROMPT = "Read https://given.example/report. Also (https://given.example/list?page=2)!"
 EARLIER_RESULTS: list[Json] = [
@@ -20,50 +24,12 @@ def refusal(*urls: str) -> Refusal | None:
     return refuse_unnamed(TavilyExtract(urls=list(urls)), PROMPT, EARLIER_RESULTS)
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://given.example/report",
-        "https://given.example/list?page=2",
-        "https://found.example/a",
-        "http://FOUND.example:80/a/",
-        "https://found.example:443/a",
-        "https://source.example/",
-    ],
-)
+@pytest.mark.parametrize("url", CASES["a_named_page_may_be_read"])
 def test_a_named_page_may_be_read(url: str) -> None:
     assert refusal(url) is None
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "https://evil.example/?q=secret",
-        "https://found.example/a?q=secret",
-        "https://found.example/a/b",
-        "https://found.example.evil.example/a",
-        "https://found.example@evil.example/a",
-        "https://found.example/a#secret",
-        "https://found.example/a\u200b",
-        "https://found.exa\nmple/a",
-        " https://found.example/a",
-        "https://user:secret@found.example/a",
-        "https://found.example:8080/a",
-        "https://sub.found.example/a",
-        "https://linked.example/x",
-        "https://told.example/y",
-        "https://failed.example",
-        "javascript:alert(1)",
-        "file:///etc/passwd",
-        "data:text/html,x",
-        "ftp://found.example/a",
-        "https://[found.example/a",
-        "https://found.example:x/a",
-        "//found.example/a",
-        "",
-        " ",
-    ],
-)
+@pytest.mark.parametrize("url", CASES["any_other_page_is_refused"])
 def test_any_other_page_is_refused(url: str) -> None:
     alone = refusal(url)
     assert alone is not None
@@ -94,21 +60,30 @@ def test_the_first_pages_of_a_long_list_are_read_and_the_others_named() -> None:
         TavilyExtract.model_validate({"urls": []})
 
 
+@pytest.mark.parametrize("count", [1, 5, 6, 20, 21, 22, MAX_NAMED_PAGES])
+def test_each_page_of_a_list_is_read_or_named(count: int) -> None:
+    urls = [f"https://a.example/{number}" for number in range(count)]
+    call = TavilyExtract.model_validate({"urls": urls})
+    unread = call.with_unread({"results": []}).get("failed", [])
+    assert [*call.read, *(each["url"] for each in unread)] == urls
+
+
+@pytest.mark.parametrize("count", [MAX_NAMED_PAGES + 1, 500])
+def test_a_longer_list_is_refused(count: int) -> None:
+    urls = [f"https://a.example/{number}" for number in range(count)]
+    with pytest.raises(ValidationError, match=f"at most {MAX_NAMED_PAGES} items"):
+        TavilyExtract.model_validate({"urls": urls})
+
+
 @pytest.mark.parametrize(
-    ("url", "is_read"),
-    [
-        ("https://read.example/a", True),
-        ("https://read.example/b?page=2", True),
-        ("https://planted.example", False),
-        ("https://later.example", False),
-    ],
+    ("url", "is_read"), CASES["pages_that_the_graph_context_lists_as_read_may_be_read_again"]
 )
 def test_pages_that_the_graph_context_lists_as_read_may_be_read_again(
     url: str, *, is_read: bool
 ) -> None:
-    context = """## Nodes by type
+    context = f"""## Nodes by type
 - Place: "See https://planted.example"
-## Pages read
+## {PAGES_READ}
 - https://read.example/a
 - https://read.example/b?page=2
 ## Analyses

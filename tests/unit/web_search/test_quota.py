@@ -1,4 +1,4 @@
-"""A used-up quota of the search service: told apart from a wrong key and from a limit of requests."""
+"""A used-up quota of the search service: distinguished from a wrong key and from a limit of requests."""
 
 import json
 from typing import Any
@@ -8,22 +8,13 @@ import pytest
 from shared.errors import PermanentError, QuotaUsedUpError, UnavailableError, VigilError
 from shared.tools import ToolRefusalError
 from shared.web_search.tools import conversation_search
-from tests.support.model_server import fixed_response, model_server
+from tests.support.case_files import read_cases
+from tests.support.model_server import fixed_response, make_resumable_call, model_server
 from tests.support.search import search_client, search_error
 
-USED_UP: list[tuple[int, Any]] = [
-    (432, {"detail": {"error": "This request exceeds your plan's set usage limit."}}),
-    (433, {"detail": {"error": "This request exceeds the pay-as-you-go limit."}}),
-    (432, "no JSON"),
-    (433, [1]),
-    (402, {"error": "Payment required"}),
-    (402, ""),
-    (403, {"error": {"message": "Quota exceeded for this project"}}),
-    (403, {"message": "You have exhausted your monthly credits"}),
-    (429, {"detail": "Monthly quota exceeded"}),
-    (429, {"error": "Your account has run out of credits. Upgrade your plan."}),
-    (400, {"message": "Insufficient balance"}),
-]
+CASES = read_cases(__file__)
+
+USED_UP = CASES["used_up"]
 OTHERS: list[tuple[int, Any, type[VigilError]]] = [
     (401, {"detail": {"error": "Unauthorized: missing or invalid API key."}}, PermanentError),
     (403, {"detail": {"error": "This key may not use this endpoint"}}, PermanentError),
@@ -50,6 +41,25 @@ async def test_a_used_up_quota_waits_and_blames_no_key(status: int, body: Any) -
     assert f"answered {status}" in str(error)
 
 
+SENTENCE = "This request exceeds your plan's set usage limit"
+
+
+@pytest.mark.parametrize("end", ["", ".", ".\n"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda text: {"detail": {"error": text}},
+        lambda text: {"detail": text},
+        lambda text: {"error": text},
+        lambda text: {"error": {"message": text}},
+        lambda text: {"message": text},
+    ],
+)
+async def test_the_sentence_of_a_refusal_is_shown_without_its_json(body: Any, end: str) -> None:
+    error = await search_error(fixed_response(encoded(body(SENTENCE + end)), 432))
+    assert str(error).startswith(f"the search service answered 432: {SENTENCE}. Raise the limit")
+
+
 @pytest.mark.parametrize(("status", "body", "kind"), OTHERS)
 async def test_other_refusals_are_no_used_up_quota(
     status: int, body: Any, kind: type[VigilError]
@@ -64,5 +74,5 @@ async def test_a_conversation_goes_on_without_a_search() -> None:
         tool = conversation_search(it)
         arguments = tool.arguments(query="lithium")
         with pytest.raises(ToolRefusalError, match="no search is possible now") as caught:
-            await tool.call(arguments)
+            await tool.call(arguments, make_resumable_call())
     assert caught.value.unbilled

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import pytest
 
+from shared.billing.resumable_call import ResumableCall
 from shared.domains import DomainPreferences
 from shared.errors import TransientError, unbilled
 from shared.tools import Json, PaidTool, ToolRefusalError
@@ -16,6 +17,7 @@ from shared.web_search.tools import (
     TavilySearch,
     knowledge_acquisition,
 )
+from tests.support.model_server import make_resumable_call
 
 GOOD: Final = "https://good.example/1"
 REASONS: Final[Mapping[str, str]] = {
@@ -36,6 +38,9 @@ class Service:
 
     requests: list[list[str]] = field(default_factory=list)
     is_away: bool = False
+
+    def for_call(self, _: ResumableCall) -> "Service":
+        return self
 
     async def extract(self, urls: list[str]) -> Json:
         self.requests.append(urls)
@@ -70,7 +75,7 @@ def tools(service: Service) -> list[PaidTool[Any]]:
 
 
 async def read(service: Service, *urls: str) -> Json:
-    return await tools(service)[1].call(TavilyExtract(urls=list(urls)))
+    return await tools(service)[1].call(TavilyExtract(urls=list(urls)), make_resumable_call())
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,7 @@ async def test_an_outage_is_no_refusal() -> None:
 
 
 async def test_a_search_leaves_out_what_the_owner_bars_and_names_what_was_retracted() -> None:
-    answer = await tools(Service())[0].call(TavilySearch(query="lithium"))
+    answer = await tools(Service())[0].call(TavilySearch(query="lithium"), make_resumable_call())
     found = {page["url"] for page in answer["results"]}
     assert found == {GOOD, *REASONS} - {*[*REASONS][:2]}
     [named] = answer["retracted"]

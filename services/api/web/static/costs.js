@@ -1,9 +1,9 @@
 // The chart of costs, drawn from the table below it, and again when the table, the theme or the width changes.
-import { clock, localDay, shortDay, weekday, weekdayAndClock } from "./times.js";
+import { shortDay, weekday } from "./times.js";
 
 const HEIGHT_PX = 240;
 const AXIS_PX = 56;
-const STEP_SECONDS = { hour: 3600, day: 86_400 };
+const DAY_SECONDS = 86_400;
 const dollars = (digits) => new Intl.NumberFormat("en-US", { style: "currency", currency: "USD", minimumFractionDigits: digits, maximumFractionDigits: digits });
 const USD = { 2: dollars(2), 4: dollars(4) };
 const CENT = 0.01;
@@ -16,15 +16,14 @@ let chart;
 function readTable() {
   const table = document.querySelector("[data-figures]");
   if (!table) return null;
-  const rows = [...table.querySelectorAll("[data-start]")].reverse();
+  const rows = [...table.querySelectorAll("[data-day]")].reverse();
   const heads = [...table.querySelectorAll("[data-series]")];
   return {
-    step: table.dataset.step,
     unit: table.dataset.unit,
     cap: table.dataset.cap === undefined ? null : Number(table.dataset.cap),
     names: heads.map((head) => head.textContent),
     kinds: heads.map((head) => head.dataset.kind),
-    starts: rows.map((row) => Number(row.dataset.start)),
+    starts: rows.map((row) => Date.parse(row.dataset.day) / 1000),
     values: rows.map((row) => row.dataset.values.split(",").map(Number)),
   };
 }
@@ -66,7 +65,7 @@ function draw() {
   if (!next || !nextPlace) return;
   chart = next;
   nameCap();
-  const nextShape = JSON.stringify([next.names, next.kinds, next.step, next.unit, next.cap, colour("--text")]);
+  const nextShape = JSON.stringify([next.names, next.kinds, next.unit, next.cap, colour("--text")]);
   if (plot && place === nextPlace && shape === nextShape) {
     plot.setData(stacked(next));
     return;
@@ -87,7 +86,6 @@ function options(width) {
   const fill = (kind) => colour(kind === "assumed" ? "--kind-10" : `--kind-${kind}`);
   const series = chart.kinds.map((kind) => ({ fill: fill(kind), width: 0, paths: bars, points: { show: false } })).reverse();
   const cap = { stroke: colour("--bad"), dash: [6, 4], width: 1.5, points: { show: false } };
-  const size = STEP_SECONDS[chart.step];
   const budgetOrMost = (most) => {
     const whole = Math.max(most || 0, 1e-6);
     return showsCap() ? Math.max(whole, chart.cap) : whole;
@@ -97,14 +95,14 @@ function options(width) {
     height: HEIGHT_PX,
     legend: { show: false },
     padding: [8, 8, 0, 0],
-    ...(chart.step === "day" ? { tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC") } : {}),
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC"),
     cursor: { drag: { x: false, y: false }, points: { show: false }, y: false },
     scales: {
-      x: { range: () => [chart.starts[0] - size / 2, chart.starts.at(-1) + size / 2] },
+      x: { range: () => [chart.starts[0] - DAY_SECONDS / 2, chart.starts.at(-1) + DAY_SECONDS / 2] },
       y: { range: () => [0, budgetOrMost(Math.max(...chart.values.map(sum))) * 1.08] },
     },
     axes: [
-      { ...axis, grid: { show: false }, size: 28, space: 72, incrs: [1, 2, 3, 6, 12, 24, 48, 168, 336, 720].map((hours) => hours * 3600).filter((incr) => incr >= size), values: (_, seconds) => seconds.map(tick) },
+      { ...axis, grid: { show: false }, size: 28, space: 72, incrs: [1, 2, 7, 14, 30].map((days) => days * DAY_SECONDS), values: (_, seconds) => seconds.map((each) => shortDay(new Date(each * 1000))) },
       { ...axis, grid: line, size: AXIS_PX, space: 44, values: (_, amounts) => amounts.map(axisLabel) },
     ],
     series: [{}, ...series, ...(chart.cap === null ? [] : [cap])],
@@ -115,13 +113,6 @@ function options(width) {
 // Steps of less than a cent need more digits than the figures at them.
 const axisLabel = (amount, _, all) => (chart.unit === "usd" && all.some((each) => each % CENT > 1e-9 && CENT - (each % CENT) > 1e-9) ? USD[4].format(amount) : format(amount));
 const sum = (row) => row.reduce((total, value) => total + value, 0);
-
-// Hours are the reader's own; days are those of budgets, which are UTC.
-function tick(seconds) {
-  const at = new Date(seconds * 1000);
-  if (chart.step === "day") return shortDay(at);
-  return (at.getHours() === 0 ? localDay : clock)(at);
-}
 
 // A tip beside the pointer, with the parts of the bar from the top down.
 function showTip({ over, cursor }) {
@@ -136,7 +127,7 @@ function showTip({ over, cursor }) {
     .filter(({ value }) => value > 0)
     .reverse()
     .map(({ name, value, kind }) => tipLine(name, format(value), kind));
-  const title = element("p", "", chart.step === "day" ? `${weekday(at)} (UTC)` : weekdayAndClock(at));
+  const title = element("p", "", `${weekday(at)} (UTC)`);
   tip.replaceChildren(title, ...lines, tipLine("Total", sum(values) ? format(sum(values)) : "no calls"));
   if (chart.cap !== null) tip.append(tipLine("Daily budget", format(chart.cap)));
   const isRight = left > over.clientWidth / 2;

@@ -1,7 +1,7 @@
 // Selecting several dead letters. What is selected stays selected when the list updates itself.
 const checked = new Set();
 
-const boxes = () => [...document.querySelectorAll('[name="letter"]')];
+const boxes = () => [...document.querySelectorAll('input[name="letter"]')];
 
 function show() {
   const all = boxes();
@@ -28,7 +28,7 @@ function restore() {
 
 document.body.addEventListener("change", ({ target }) => {
   if (target.matches("[data-checks-all]")) for (const box of boxes()) box.checked = target.checked;
-  else if (!target.matches('[name="letter"]')) return;
+  else if (!target.matches('input[name="letter"]')) return;
   boxes().forEach(note);
   show();
 });

@@ -1,4 +1,4 @@
-// The list of iterations: runs of quiet ones unfold, and two can be chosen to compare.
+// The list of iterations: runs of quiet ones unfold.
 import { formatTimes } from "./times.js";
 
 const unfolded = new Set();
@@ -26,14 +26,6 @@ function apply() {
     link.setAttribute("aria-expanded", String(isOpen));
     document.getElementById(link.dataset.unfolds).hidden = !isOpen;
   }
-  showChosen();
-}
-
-function showChosen() {
-  const many = document.querySelectorAll('input[form="choose"]:checked').length;
-  const button = document.querySelector("[data-compares]");
-  button.disabled = many !== 2;
-  document.getElementById("chosen").textContent = many === 0 ? "" : many === 2 ? "2 selected" : many === 1 ? "1 selected; select one more" : `${many} selected; select only two`;
 }
 
 document.addEventListener("click", (event) => {
@@ -42,6 +34,5 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   toggle(link);
 });
-document.addEventListener("change", (event) => { if (event.target.matches('input[form="choose"]')) showChosen(); });
 document.body.addEventListener("htmx:after:swap", apply);
 apply();

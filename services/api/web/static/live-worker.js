@@ -4,7 +4,7 @@ import { Streams } from "./streams.js";
 // A page that is closed without a word is forgotten. Pages in the background speak once a minute at the latest.
 const SILENT_MS = 180_000;
 
-const streams = new Streams();
+const streams = new Streams(self.name);
 const pages = new Set();
 
 addEventListener("connect", ({ ports: [port] }) => {
@@ -12,7 +12,9 @@ addEventListener("connect", ({ ports: [port] }) => {
   pages.add(page);
   port.onmessage = ({ data }) => {
     page.heardMs = Date.now();
-    if (data.listen) {
+    if (data.isAlive) {
+      port.postMessage({ isAlive: true });
+    } else if (data.listen) {
       const tell = (what) => port.postMessage({ key: data.key, ...what });
       page.ends.set(data.key, streams.listen(data.listen, {
         open: () => tell({ what: "open" }),

@@ -1,5 +1,6 @@
 // The live events of a page. All pages of a browser share their streams through a worker; a browser without shared workers
-// opens them in the page. What only one page needs is read while the page is visible, and continues where it stopped.
+// opens them in the page. What only one page needs, or a page without the worker, is read while the page is visible, and
+// continues where it stopped.
 import { Streams } from "./streams.js";
 
 const ALIVE_MS = 20_000;
@@ -14,8 +15,8 @@ export function listen(url, on, { isWhole = true } = {}) {
   const key = ++newest;
   const source = { url: new URL(url, location.href).href, isWhole };
   const take = (message) => {
-    if (isWhole && message.id !== undefined) source.after = message.id;
-    on.take(message);
+    if (message.id !== undefined) source.after = message.id;
+    if (message.event !== undefined || message.data !== undefined) on.take(message);
   };
   listening.set(key, { source, on: { ...on, take }, end: null });
   if (port === null && local === null) connect();
@@ -54,24 +55,45 @@ function connect() {
   });
   addEventListener("pagehide", () => [...listening.keys()].forEach(end));
   addEventListener("pageshow", ({ persisted }) => persisted && [...listening.keys()].forEach(begin));
+  if (globalThis.SharedWorker) connectWorker();
+  else local = new Streams(document.body.dataset.user);
+}
+
+// A worker that has ended without an error, or hangs, answers no message. The same name starts another in place of one that
+// has ended; if that does not answer either, the page opens the streams itself.
+function connectWorker(isSecond = false) {
   const { liveWorker, user } = document.body.dataset;
-  if (!globalThis.SharedWorker) {
-    local = new Streams();
-    return;
-  }
-  // Users who sign in one after another share nothing.
-  const worker = new SharedWorker(liveWorker, { type: "module", name: user });
-  worker.onerror = () => {
+  let isAnswered = true;
+  const fail = () => {
+    clearInterval(beat);
+    if (port !== worker.port) return;
+    worker.port.close();
     port = null;
-    local = new Streams();
+    if (isSecond) local = new Streams(document.body.dataset.user);
+    else connectWorker(true);
     for (const [key, each] of listening) {
+      if (each.end) each.on.lost();
       each.end = null;
       begin(key);
     }
   };
+  // Users who sign in one after another share nothing.
+  const worker = new SharedWorker(liveWorker, { type: "module", name: user });
+  worker.onerror = () => {
+    isSecond = true;
+    fail();
+  };
   port = worker.port;
-  port.onmessage = ({ data: { key, what, message } }) => listening.get(key)?.on[what](message);
-  setInterval(() => port?.postMessage({ isAlive: true }), ALIVE_MS);
+  port.onmessage = ({ data: { key, what, message, isAlive } }) => {
+    isAnswered = true;
+    if (isAlive) isSecond = false;
+    else listening.get(key)?.on[what](message);
+  };
+  const beat = setInterval(() => {
+    if (!isAnswered) return fail();
+    isAnswered = false;
+    worker.port.postMessage({ isAlive: true });
+  }, ALIVE_MS);
 }
 
 // Each event of the page's stream becomes an event of its name on the body, followed by `vigil:event`.

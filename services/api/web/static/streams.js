@@ -11,14 +11,21 @@ const MAX_PAST = 5_000;
 
 export class Streams {
   #streams = new Map();
+  #user;
 
-  // Calls `listener.open`, `listener.lost` and `listener.take`. With `isWhole`, a listener gets the stream from its beginning,
-  // or from the message after that with the id `after`. Returns a function that ends this.
+  // `user` is the id of the user of the pages. The streams of another one, who signs in later, are refused.
+  constructor(user) {
+    this.#user = user;
+  }
+
+  // Calls `listener.open`, `listener.lost` and `listener.take`, also for a message with an id alone, which is a position. With
+  // `isWhole`, a listener gets the stream from its beginning; with `after`, from the message after that id. Returns a function
+  // that ends this.
   listen({ url, isWhole, after = "" }, listener) {
     const key = `${url} ${after}`;
     let stream = this.#streams.get(key);
     if (stream === undefined) {
-      stream = new Stream(url, isWhole, after);
+      stream = new Stream(url, isWhole, after, this.#user);
       this.#streams.set(key, stream);
     }
     stream.add(listener);
@@ -47,13 +54,15 @@ class Stream {
   listeners = new Set();
   isStarted = false;
   #url;
+  #user;
   #past;
   #isOpen = false;
   #lastId;
   #abort = new AbortController();
 
-  constructor(url, isWhole, after) {
+  constructor(url, isWhole, after, user) {
     this.#url = url;
+    this.#user = user;
     this.isWhole = isWhole;
     this.#past = isWhole ? [] : null;
     this.#lastId = after;
@@ -63,6 +72,7 @@ class Stream {
     this.listeners.add(listener);
     if (this.#isOpen) listener.open();
     for (const message of this.#past ?? []) listener.take(message);
+    if (this.#lastId) listener.take({ id: this.#lastId });
   }
 
   close() {
@@ -90,7 +100,7 @@ class Stream {
   }
 
   async *#messages() {
-    const headers = { Accept: "text/event-stream" };
+    const headers = { Accept: "text/event-stream", "Vigil-User": this.#user };
     if (this.#lastId) headers["Last-Event-ID"] = this.#lastId;
     const answer = await fetch(this.#url, { headers, cache: "no-store", signal: this.#abort.signal });
     if (!answer.ok) throw new Error(`the stream was answered with ${answer.status}`);
@@ -107,8 +117,9 @@ class Stream {
 
   #take(message) {
     if (message.id !== undefined) this.#lastId = message.id;
-    if (message.event === undefined && message.data === undefined) return;
-    if (this.#past) {
+    const isPosition = message.event === undefined && message.data === undefined;
+    if (isPosition && message.id === undefined) return;
+    if (this.#past && !isPosition) {
       this.#past.push(message);
       if (this.#past.length > MAX_PAST) this.#past.shift();
     }

@@ -25,8 +25,6 @@ const clockWithZone = writer({ ...CLOCK, ...ZONE });
 // 27 Nov, 18:28, and with seconds.
 export const dayAndClock = writer({ ...DATE, ...CLOCK });
 const dayAndClockWithSeconds = writer({ ...DATE, ...SECONDS });
-// Fri, 27 Nov, 18:28 CET.
-export const weekdayAndClock = writer({ weekday: "short", ...DATE, ...CLOCK, ...ZONE });
 // 27 Nov 2026, 18:28.
 export const dateAndClock = writer({ ...YEAR, ...CLOCK });
 // 27 Nov 2026, 18:28:50 CET.
@@ -36,7 +34,6 @@ export const shortDay = writer({ ...DATE, ...UTC });
 const day = writer({ ...YEAR, ...UTC });
 export const weekday = writer({ weekday: "short", ...DATE, ...UTC });
 // 27 Nov and 27 Nov 2026, by the reader's clock.
-export const localDay = writer(DATE);
 export const localDate = writer(YEAR);
 
 // The clock alone today, with the day on others.

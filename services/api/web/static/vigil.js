@@ -90,7 +90,7 @@ function watchStream() {
   addEventListener("offline", () => setConnection("broken", "Offline"));
 }
 
-const PLACES = { a: "/agents", i: "/inbox", c: "/costs", e: "/events", d: "/dead-letters", h: "/health-of-all", s: "/settings" };
+const PLACES = { a: "/agents", i: "/inbox", c: "/costs", o: "/operate", s: "/settings" };
 const CHORD_MS = 1_000;
 
 function listenToKeys() {

@@ -30,7 +30,3 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("key", name="provider_limits_pkey"),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("provider_limits")

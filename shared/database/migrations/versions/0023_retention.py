@@ -4,12 +4,13 @@ Revision ID: 0023
 Revises: 0022
 """
 
-from importlib import import_module
 from typing import Final
 
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import postgresql
+
+from shared.database.migrations.journal import covering
 
 revision = "0023"
 down_revision = "0022"
@@ -107,26 +108,11 @@ def upgrade() -> None:
         ),
         sa.PrimaryKeyConstraint("kind", name=op.f("retention_pkey")),
     )
-    journal = import_module("shared.database.migrations.versions.0007_signed_journal")
     for table, (kind, columns) in COVERED.items():
-        for statement in journal.covering(table, journal.Covered(kind, columns)):
+        for statement in covering(table, kind, columns):
             op.execute(statement)
     for table in PRUNED:
         op.execute(
             f"alter table {table} set (autovacuum_vacuum_scale_factor = 0.05,"
             " toast.autovacuum_vacuum_scale_factor = 0.05)"
         )
-
-
-def downgrade() -> None:
-    for table in PRUNED:
-        op.execute(
-            f"alter table {table} reset (autovacuum_vacuum_scale_factor,"
-            " toast.autovacuum_vacuum_scale_factor)"
-        )
-    for table in COVERED:
-        op.execute(f"drop function graph_leaf({table})")
-        op.drop_table(table)
-        op.execute(f"drop function note_{table}()")
-    op.drop_table("retention")
-    op.drop_column("iterations", "transcripts_deleted_at")

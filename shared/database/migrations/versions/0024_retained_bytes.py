@@ -72,9 +72,3 @@ def upgrade() -> None:
     for name in ("max_bytes", "bytes"):
         op.add_column("retention", sa.Column(name, sa.BigInteger(), nullable=True))
     op.execute(CREATE)
-
-
-def downgrade() -> None:
-    op.execute("drop function retained_bytes(text)")
-    for name in ("bytes", "max_bytes"):
-        op.drop_column("retention", name)

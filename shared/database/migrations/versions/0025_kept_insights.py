@@ -23,7 +23,3 @@ def upgrade() -> None:
         sa.Column("step_id", sa.Uuid(), primary_key=True),
         sa.Column("input", JSONB(), nullable=False),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("kept_insights")

@@ -51,9 +51,3 @@ def upgrade() -> None:
         ["agent_id"],
         postgresql_where=sa.text("decided_at is null"),
     )
-
-
-def downgrade() -> None:
-    op.drop_table("news_items")
-    for column in ("reopened_at", "not_found", "not_found_at", "answered_with"):
-        op.drop_column("investigation_requests", column)

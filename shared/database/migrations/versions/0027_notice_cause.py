@@ -15,7 +15,3 @@ depends_on = None
 
 def upgrade() -> None:
     op.add_column("inbox_items", sa.Column("cause", sa.Text()))
-
-
-def downgrade() -> None:
-    op.drop_column("inbox_items", "cause")

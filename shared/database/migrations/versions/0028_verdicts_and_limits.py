@@ -89,14 +89,3 @@ def upgrade() -> None:
     op.execute(GROW_ONLY)
     op.execute(SUSPENSION)
     op.execute(NOTICES)
-
-
-def downgrade() -> None:
-    for table, name in (
-        ("inbox_items", "notice_is_known"),
-        ("agents", "suspension_stays"),
-        ("budget_days", "spending_only_grows"),
-    ):
-        op.execute(f"drop trigger {name} on {table}")
-        op.execute(f"drop function {name}()")
-    op.execute("drop function forbid_commit()")

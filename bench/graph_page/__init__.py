@@ -1,1 +1,0 @@
-"""Benchmark of the graph page."""

@@ -1,1 +1,0 @@
-"""The read side of the API and the web UI, one module per resource group."""

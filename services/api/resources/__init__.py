@@ -1,0 +1,1 @@
+"""The resources of the API, each with its reads, its JSON routes and its pages."""

@@ -1,0 +1,1 @@
+"""Users, their credentials, and the sign-in of browsers."""

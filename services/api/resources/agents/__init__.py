@@ -1,0 +1,1 @@
+"""Agents: their settings, their configuration, and what they do at the moment."""

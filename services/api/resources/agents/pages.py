@@ -1,0 +1,432 @@
+"""Pages of agents: list, new agent, current work."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from http import HTTPStatus
+from itertools import chain
+from math import ceil
+from typing import Annotated, Any, Final, NamedTuple
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from services.api.auth.dependencies import AgentAccess, OwnedAccess, OwnedAgent
+from services.api.commands import agents as commands
+from services.api.commands.agents import DEFAULT_ENTAILMENT_SHARE
+from services.api.http.dependencies import EventAfterCommit, PageQuery
+from services.api.http.problem_details import ProblemError
+from services.api.paths import HOME
+from services.api.resources.agents import model
+from services.api.resources.agents.model import (
+    AgentState,
+    DashboardCounters,
+    NewestConclusion,
+    RecentIteration,
+)
+from services.api.resources.conclusions import model as conclusions
+from services.api.resources.costs import forecast
+from services.api.resources.costs import model as costs
+from services.api.resources.graph import model as graph
+from services.api.resources.iterations import model as iterations
+from services.api.resources.iterations.flow import Flow, build_flow, group_troubles
+from services.api.resources.iterations.outcomes import outcome
+from services.api.web.filters import plain
+from services.api.web.forms import (
+    INTERVALS,
+    UNLESS_BLANK,
+    FormState,
+    NewAgentForm,
+    Submitted,
+    submitted,
+    validated,
+)
+from services.api.web.rendering import Page, PageResponse
+from shared.billing.budgets import Caps
+from shared.database.tables import Interaction
+from shared.durations import format_duration
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, AgentStatus
+from shared.graph import labels
+from shared.graph.system_types import ABOUT_TYPE
+from shared.runtime.settings import Settings
+from shared.schemas.base import AgentDetails, AgentResponse, IterationSummary, PageRequest
+from shared.schemas.iterations import SupersededValue, WrittenElement
+from shared.wording import duration
+
+router = APIRouter()
+
+
+@router.get("/")
+async def redirect_home() -> RedirectResponse:
+    return RedirectResponse(HOME, HTTPStatus.SEE_OTHER)
+
+
+_FIELD_OF_PROBLEM: Final = {
+    "short-maximum": "max_interval_seconds",
+    "contradictory-domains": "barred_domains",
+}
+"""The field beside which a problem of a command is shown."""
+StateFilter = Annotated[AgentState | None, UNLESS_BLANK, Query()]
+
+
+@router.get("/agents")
+async def list_agents(
+    access: OwnedAccess,
+    page: PageResponse,
+    page_request: PageQuery,
+    state: StateFilter = None,
+    search: Annotated[str | None, Query(max_length=200)] = None,
+) -> HTMLResponse:
+    listed = await model.list_agents(access, page_request, state=state, search=search)
+    ids = [agent.id for agent in listed.items]
+    counters = await model.dashboard_counters(access.session, ids)
+    recent = await model.recent_iterations(access.session, ids, TREND_ITERATIONS)
+    newest = await model.newest_conclusions(access.session, ids)
+    return await page.answer(
+        "agents/list.html",
+        rows=[
+            AgentRow(agent, counters[agent.id], trend(recent[agent.id]), newest.get(agent.id))
+            for agent in listed.items
+        ],
+        next=listed.next,
+        states=list(AgentState),
+        state=state,
+        search=search or "",
+    )
+
+
+TREND_ITERATIONS: Final = 24
+
+
+@dataclass(frozen=True)
+class SparkBar:
+    """`share` is the height from 0 to 1, of the highest bar. `number` is that of the iteration."""
+
+    number: int
+    share: float
+    tone: str
+    title: str
+
+
+@dataclass(frozen=True)
+class AgentRow:
+    agent: AgentResponse
+    counters: DashboardCounters
+    trend: Sequence[SparkBar]
+    conclusion: NewestConclusion | None
+
+
+def trend(iterations: Sequence[RecentIteration]) -> list[SparkBar]:
+    """A bar for each iteration: its height is the duration, its tone the outcome."""
+    longest = max((iteration.seconds for iteration in iterations), default=0)
+    return [
+        SparkBar(
+            number=iteration.number,
+            share=iteration.seconds / longest if longest else 0,
+            tone=became.tone,
+            title=f"Iteration {iteration.number}: {became.word}, {duration(iteration.seconds)}",
+        )
+        for iteration in iterations
+        for became in [outcome(iteration.status, is_stopped=iteration.is_stopped)]
+    ]
+
+
+DEFAULT_INTERVAL_SECONDS: Final = 300
+
+
+class Example(NamedTuple):
+    """A mission that the form offers. `title` and `gist` say in few words what it is for."""
+
+    icon: str
+    title: str
+    gist: str
+    mission: str
+
+
+EXAMPLES: Final = (
+    Example(
+        "globe",
+        "Economies of a region",
+        "What countries export, and who stands out",
+        "Watch energy supply and exports of West African economies, and find what investors should know",
+    ),
+    Example(
+        "trending-up",
+        "Market opportunities",
+        "Who gains and who loses in an industry",
+        "Find short-term opportunities among semiconductor suppliers",
+    ),
+    Example(
+        "shield-check",
+        "Regulation",
+        "New rules, and what they mean",
+        "Watch regulation of stablecoins in the EU and the US, and say what it means for issuers",
+    ),
+    Example(
+        "triangle-alert",
+        "Supply risks",
+        "What limits the output of producers",
+        "Follow lithium producers in South America, and warn of what limits their output",
+    ),
+)
+"""Missions that the form offers. The first one gives advice on the sandbox too, from the documents that come with it."""
+BUDGET_OF_FORECAST: Final = 2
+"""Without a default budget, the form suggests this multiple of the forecast, so that an agent is limited from the start."""
+BUDGET_STEP_USD: Final = Decimal("0.5")
+
+
+@router.get("/agents/new")
+async def show_new_agent_form(page: PageResponse, interval_seconds: str = "") -> HTMLResponse:
+    """The part `forecast` is for the interval that is typed."""
+    if page.part is not None:
+        typed = validated(
+            NewAgentForm, {"mission": EXAMPLES[0].mission, "interval_seconds": interval_seconds}
+        )
+        return await _new_agent_page(page, typed, typed.model)
+    form = FormState.filled(
+        interval_seconds=format_duration(DEFAULT_INTERVAL_SECONDS),
+        budget_usd_per_day=_suggested_budget(page.settings),
+        feedback_rounds=0,
+        entailment_usd_per_day=0,
+        entailment_share=DEFAULT_ENTAILMENT_SHARE,
+    )
+    return await _new_agent_page(page, form, None)
+
+
+@router.post("/agents/new")
+async def create_agent(
+    access: OwnedAccess,
+    page: PageResponse,
+    form: Annotated[Submitted[NewAgentForm], submitted(NewAgentForm)],
+    afterwards: EventAfterCommit,
+) -> Response:
+    """Redirects to the new agent's page, which shows its configuration."""
+    if form.model is None:
+        return await _new_agent_page(page, form, None)
+    default = _default_caps(page.settings)
+    caps = Caps(form.model.budget_usd_per_day, default.calls_per_day)
+    try:
+        async with access.session.savepoint():
+            result = await commands.create_agent(access.session, access.owner_id, form.model, caps)
+    except ProblemError as error:
+        refused = form.refused(error, _FIELD_OF_PROBLEM)
+        return await _new_agent_page(page, refused, form.model)
+    afterwards.publish(result.event)
+    return RedirectResponse(f"/agents/{result.agent.id}", HTTPStatus.SEE_OTHER)
+
+
+async def _new_agent_page(page: Page, form: FormState, model: NewAgentForm | None) -> HTMLResponse:
+    interval = DEFAULT_INTERVAL_SECONDS if model is None else model.interval_seconds
+    is_known = model is not None or "interval_seconds" not in form.errors
+    settings = page.settings
+    return await page.answer(
+        "agents/new.html",
+        status=form.status if page.part is None else HTTPStatus.OK,
+        form=form,
+        intervals=INTERVALS,
+        examples=EXAMPLES,
+        forecast=forecast.day_forecast(settings, interval) if is_known else None,
+        starts=forecast.starts_per_day(interval),
+        unboxed=forecast.forecast_without_sandbox(settings, interval),
+    )
+
+
+def _default_caps(settings: Settings) -> Caps:
+    """Returns the initial budget of new agents."""
+    return Caps(settings.budget_usd_per_day, settings.budget_calls_per_day)
+
+
+def _suggested_budget(settings: Settings) -> Decimal | None:
+    """The default budget; without one, a multiple of the forecast in steps of BUDGET_STEP_USD."""
+    default = _default_caps(settings).usd_per_day
+    if default is not None:
+        return default
+    day = forecast.day_forecast(settings, DEFAULT_INTERVAL_SECONDS)
+    steps = ceil(Decimal(str(day.usd_per_day)) * BUDGET_OF_FORECAST / BUDGET_STEP_USD)
+    return steps * BUDGET_STEP_USD if steps else None
+
+
+LATEST: Final = 3
+MAX_CHANGED_VALUES: Final = 6
+"""Of nodes and of edges."""
+SIDEBAR: Final = "sidebar"
+"""The part of the page that changes rarely during an iteration."""
+_LATEST_PAGE: Final = PageRequest(LATEST)
+
+
+@router.get("/agents/{agent}")
+async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
+    agent = await model.get_agent(access)
+    context: dict[str, Any] = {
+        "agent": agent,
+        "standing": agent,
+        "is_part": page.part is not None,
+    }
+    if page.part in (None, "now"):
+        context |= await _progress_context(access, agent)
+    if page.part in (None, SIDEBAR):
+        context |= await _side_context(access)
+    return await page.answer("agents/now.html", **context)
+
+
+@router.post("/agents/{agent}/run")
+async def run_agent(access: OwnedAgent) -> Response:
+    await commands.request_run(access.session, access.owner_id, access.agent.id)
+    return _to_agent(access)
+
+
+@router.post("/agents/{agent}/pause")
+async def pause_agent(access: OwnedAgent) -> Response:
+    await commands.set_active(access.session, access.owner_id, access.agent.id, active=False)
+    return _to_agent(access)
+
+
+@router.post("/agents/{agent}/resume")
+async def resume_agent(access: OwnedAgent) -> Response:
+    await commands.set_active(access.session, access.owner_id, access.agent.id, active=True)
+    return _to_agent(access)
+
+
+def _to_agent(access: AgentAccess) -> Response:
+    return RedirectResponse(f"/agents/{access.agent.id}", HTTPStatus.SEE_OTHER)
+
+
+async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[str, Any]:
+    session, iteration = access.session, agent.last_iteration
+    progress = None if iteration is None else await iterations.load_progress(session, iteration)
+    flow = None if progress is None else build_flow(progress)
+    return {
+        "progress": progress,
+        "flow": flow,
+        "trouble": group_troubles(agent.trouble, progress),
+        "learned": await _load_learned(access, agent),
+        "named": {} if flow is None else await _conclusion_labels(access, flow),
+        "usage": await costs.budget_usage(session, agent.id) if agent.suspended_until else None,
+        **await _configuration_context(access, agent),
+    }
+
+
+async def _load_learned(access: AgentAccess, agent: AgentDetails) -> "Learned | None":
+    iteration = await iterations.newest_working(access.session, agent.id)
+    if iteration is None or agent.last_iteration is None:
+        return None
+    written = await iterations.written_in_iteration(access.session, iteration.id)
+    superseded = await iterations.list_superseded(access, iteration.id, limit=MAX_CHANGED_VALUES)
+    return learned(iteration, written, superseded, agent.last_iteration.number)
+
+
+async def _conclusion_labels(access: AgentAccess, flow: Flow) -> dict[UUID, labels.Label]:
+    """Returns the labels of the analyses and advice on the cards."""
+    step_cards = list(chain.from_iterable(stage.step_cards for stage in flow.stages))
+    analyses = [analysis for step_card in step_cards for analysis in step_card.analyses]
+    advice = [advice_item for step_card in step_cards for _, advice_item in step_card.advice]
+    node_ids = [*analyses, *advice]
+    if not node_ids:
+        return {}
+    return await labels.load_node_labels(access.session, access.scope, node_ids)
+
+
+async def _configuration_context(access: AgentAccess, agent: AgentDetails) -> dict[str, Any]:
+    """Returns the progress of the configuration, until the first iteration has ended."""
+    last, made = agent.last_iteration, agent.configuration
+    is_in_first = last is None or (last.number == 1 and last.ended_at is None)
+    is_new = agent.status != AgentStatus.READY or is_in_first
+    if not is_new or made is None:
+        return {"making": [], "node_types": [], "edge_types": [], "is_new": is_new}
+    of_step = Interaction.step_id == made.step_id
+    return {
+        "making": await iterations.list_runs(access.session, of_step),
+        "node_types": (await graph.list_node_types(access, PageRequest())).items,
+        "edge_types": (await graph.list_edge_types(access, PageRequest())).items,
+        "is_new": is_new,
+    }
+
+
+async def _side_context(access: AgentAccess) -> dict[str, Any]:
+    session, agent_id = access.session, access.agent.id
+    recent = await model.recent_iterations(session, [agent_id], TREND_ITERATIONS)
+    return {
+        "trend": trend(recent[agent_id]),
+        "graph_counts": (await graph.count_by_type(access)).totals,
+        "counters": (await model.dashboard_counters(session, [agent_id]))[agent_id],
+        "latest": await conclusions.newest_conclusions(access, LATEST),
+        "lacking": await conclusions.list_investigation_requests(
+            access, _LATEST_PAGE, is_open=True
+        ),
+        "not_found": await conclusions.list_investigation_requests(
+            access, _LATEST_PAGE, is_incomplete=True
+        ),
+        "budget": await costs.budget_usage(session, agent_id),
+    }
+
+
+MAX_NAMES_PER_TYPE: Final = 6
+MAX_VALUE_CHARS: Final = 40
+_CONCLUSIONS: Final = (ADVICE_TYPE, ANALYSIS_TYPE)
+"""In the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class NewNodes:
+    """New nodes of one type: the first ones, and how many more there are."""
+
+    type: str
+    nodes: Sequence[WrittenElement]
+    more: int
+
+    @property
+    def count(self) -> int:
+        return len(self.nodes) + self.more
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What the newest iteration that was not quiet added to the graph."""
+
+    iteration: IterationSummary
+    conclusions: Sequence[WrittenElement]
+    """Advice first."""
+    nodes: Sequence[NewNodes]
+    """The types with the most nodes first."""
+    edges: int
+    superseded: Sequence[SupersededValue]
+    """Short values, which can be compared at a glance."""
+    texts: int
+    """The number of longer texts that changed."""
+    quiet_since: int
+    """The number of quiet iterations after it."""
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.conclusions or self.nodes or self.edges or self.superseded or self.texts)
+
+
+def learned(
+    iteration: IterationSummary,
+    written: Sequence[WrittenElement],
+    superseded: Sequence[SupersededValue],
+    newest_number: int,
+) -> Learned:
+    conclusions = [element for element in written if element.type in _CONCLUSIONS]
+    by_type: defaultdict[str, list[WrittenElement]] = defaultdict(list)
+    for element in written:
+        if element.kind == "node" and element.type not in _CONCLUSIONS:
+            by_type[element.type].append(element)
+    return Learned(
+        iteration=iteration,
+        conclusions=sorted(conclusions, key=lambda element: _CONCLUSIONS.index(element.type)),
+        nodes=[
+            NewNodes(name, nodes[:MAX_NAMES_PER_TYPE], max(0, len(nodes) - MAX_NAMES_PER_TYPE))
+            for name, nodes in sorted(by_type.items(), key=lambda item: (-len(item[1]), item[0]))
+        ],
+        edges=sum(element.kind == "edge" and element.type != ABOUT_TYPE for element in written),
+        superseded=[value for value in superseded if not _is_text(value)],
+        texts=sum(_is_text(value) for value in superseded),
+        quiet_since=newest_number - iteration.number,
+    )
+
+
+def _is_text(value: SupersededValue) -> bool:
+    return any(len(plain(side)) > MAX_VALUE_CHARS for side in (value.before, value.after))

@@ -1,0 +1,1 @@
+"""Conclusions: analyses and advice, with the chain of what they rest on."""

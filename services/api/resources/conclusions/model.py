@@ -1,0 +1,175 @@
+"""The newest conclusions of an agent, the pages that they rest on, and its investigation requests."""
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from sqlalchemy import and_, case, func, not_, or_, select, text, true, union_all
+
+from services.api.auth.dependencies import AgentAccess
+from services.api.http.problem_details import NotFoundError
+from services.api.reading import columns_of, read_page
+from shared.database.pagination import Keyset
+from shared.database.tables import GraphNode, InvestigationRequest
+from shared.domains import site_of
+from shared.enums import RequestState
+from shared.graph.conclusions.queries import VERDICT_PROPERTIES
+from shared.graph.conclusions.queries import get_conclusion as find_conclusion
+from shared.graph.retraction import doubts
+from shared.graph.scope import OWNED_AGENT_ID_SQL
+from shared.schemas.base import ConclusionResponse, Page, PageRequest, ResponseModel
+from shared.schemas.conclusions import InvestigationRequestResponse
+
+
+class LatestConclusion(ResponseModel):
+    """`word` is the verdict: `observation` or `pattern` of an analysis, `BUY`, `SELL` or `HOLD` of advice."""
+
+    id: UUID
+    word: str
+    name: str
+    summary: str
+    updated_at: datetime
+    doubted_since: datetime | None
+
+
+_COLUMNS: Final = (
+    *(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.properties, GraphNode.updated_at),
+)
+
+
+async def get_conclusion(
+    access: AgentAccess, type_name: str, node_id: UUID, noun: str = "conclusion"
+) -> ConclusionResponse:
+    """Raises NotFoundError."""
+    conclusion = await find_conclusion(access.session, access.scope, type_name, node_id)
+    if conclusion is None:
+        raise NotFoundError(noun, node_id)
+    return conclusion
+
+
+async def newest_conclusions(access: AgentAccess, limit: int) -> list[LatestConclusion]:
+    """Returns the newest advice and analyses. Each type is queried by itself, to use its index."""
+    of_kinds = [
+        select(*_COLUMNS)
+        .where(GraphNode.agent_id == access.scope.owned_agent_id(), GraphNode.type == kind)
+        .order_by(GraphNode.updated_at.desc(), GraphNode.id.desc())
+        .limit(limit)
+        .subquery()
+        for kind in VERDICT_PROPERTIES
+    ]
+    united = union_all(*(select(of_kind) for of_kind in of_kinds)).subquery()
+    newest = select(united).order_by(united.c.updated_at.desc(), united.c.id.desc()).limit(limit)
+    rows = (await access.session.execute(newest)).all()
+    ids = [row.id for row in rows]
+    doubted_since = await doubts.doubted_since(access.session, ids) if rows else {}
+    return [
+        LatestConclusion(
+            id=row.id,
+            word=row.properties[VERDICT_PROPERTIES[row.type]],
+            name=row.name,
+            summary=row.properties["summary"],
+            updated_at=row.updated_at,
+            doubted_since=doubted_since.get(row.id),
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class Basis:
+    """The pages that a conclusion rests on."""
+
+    pages: int = 0
+    """Without retracted ones."""
+    sites: int = 0
+    retracted: int = 0
+    """Pages of which each version that it rests on is retracted."""
+
+
+_PAGES: Final = text(f"""
+with recursive reached (root, id) as (
+  select id, id from unnest(cast(:ids as uuid[])) as id
+  union
+  select reached.root, coalesce(
+    (select kept_id from graph_redirects where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = cited_id limit 1),
+    cited_id)
+  from reached join citations on citations.conclusion_id = reached.id
+), quoted (root, source_id) as (
+  select root, source_id from reached join evidence on evidence.node_id = reached.id
+  union
+  select root, source_id from reached join evidence on evidence.edge_id = reached.id
+)
+select root, url, bool_and(retracted_at is not null) from quoted join sources on sources.id = source_id
+where sources.agent_id = {OWNED_AGENT_ID_SQL}
+group by root, url
+""")
+
+
+async def count_basis(access: AgentAccess, ids: Collection[UUID]) -> dict[UUID, Basis]:
+    """Counts the pages and sites that each conclusion rests on, as far as citations are indexed."""
+    if not ids:
+        return {}
+    urls: dict[UUID, list[str]] = {each: [] for each in ids}
+    retracted: Counter[UUID] = Counter()
+    params = {**access.scope.sql_params, "ids": list(ids)}
+    rows = await access.session.execute(_PAGES, params)
+    for root, url, is_retracted in rows:
+        if is_retracted:
+            retracted[root] += 1
+        else:
+            urls[root].append(url)
+    return {
+        root: Basis(len(each), len({*map(site_of, each)}), retracted[root])
+        for root, each in urls.items()
+    }
+
+
+_NEWEST = Keyset(
+    "investigation-requests", (InvestigationRequest.created_at, InvestigationRequest.id)
+)
+_IS_UNANSWERED = and_(
+    InvestigationRequest.answered_at.is_(None), InvestigationRequest.dropped_at.is_(None)
+)
+_WAS_NOT_FOUND = and_(
+    InvestigationRequest.not_found_at.is_not(None),
+    func.coalesce(InvestigationRequest.reopened_at <= InvestigationRequest.not_found_at, true()),
+)
+_IS_OPEN = and_(_IS_UNANSWERED, not_(_WAS_NOT_FOUND))
+_IS_INCOMPLETE = and_(
+    or_(InvestigationRequest.answered_at.is_(None), InvestigationRequest.not_found.is_not(None)),
+    InvestigationRequest.dropped_at.is_(None),
+    _WAS_NOT_FOUND,
+)
+_STATE: Final = case(
+    (InvestigationRequest.answered_at.is_not(None), RequestState.ANSWERED.value),
+    (InvestigationRequest.dropped_at.is_not(None), RequestState.DROPPED.value),
+    (_WAS_NOT_FOUND, RequestState.NOT_FOUND.value),
+    else_=RequestState.OPEN.value,
+)
+
+
+async def list_investigation_requests(
+    access: AgentAccess,
+    page_request: PageRequest,
+    *,
+    is_open: bool | None = None,
+    is_incomplete: bool = False,
+) -> Page[InvestigationRequestResponse]:
+    """Lists investigation requests, newest first; with `is_open`, the open or the closed ones; with
+    `is_incomplete`, those that were not found or answered in part.
+
+    Raises InvalidCursorError.
+    """
+    of_agent = InvestigationRequest.agent_id == access.scope.owned_agent_id()
+    columns = columns_of(InvestigationRequest, InvestigationRequestResponse, state=_STATE)
+    statement = select(*columns).where(of_agent)
+    if is_open is not None:
+        statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
+    if is_incomplete:
+        statement = statement.where(_IS_INCOMPLETE)
+    return await read_page(
+        access.session, InvestigationRequestResponse, statement, _NEWEST, page_request
+    )

@@ -1,0 +1,1 @@
+"""The conversation with an agent: messages, answers and memories."""

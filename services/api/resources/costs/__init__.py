@@ -1,0 +1,1 @@
+"""Costs, daily budgets and calls."""

@@ -1,0 +1,1 @@
+"""Destinations that inbox items are sent to, and their deliveries."""

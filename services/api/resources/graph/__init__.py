@@ -1,0 +1,1 @@
+"""The knowledge graph of an agent: nodes, edges, types, drawings, duplicates and exports."""

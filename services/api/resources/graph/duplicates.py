@@ -1,0 +1,311 @@
+"""Duplicate candidates, merges, and pairs that are declared distinct."""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Integer, Select, cast, func, select
+from sqlalchemy.dialects.postgresql import JSONPATH
+
+from services.api.auth.dependencies import AgentAccess, OwnedAgent
+from services.api.http.dependencies import Page, PageQuery
+from services.api.http.problem_details import NotFoundError
+from services.api.reading import columns_of, read_one, read_page
+from shared.database.pagination import Keyset, PageSlice, paginate
+from shared.database.statements import CompiledStatement, json_text, uuid_array
+from shared.database.tables import GraphDistinctPair, GraphMerge, GraphNode
+from shared.graph.entity_resolution import normalization
+from shared.graph.entity_resolution.candidates import (
+    DUPLICATE_THRESHOLD,
+    key_columns,
+    most_similar,
+    neighbour_keys_sql,
+)
+from shared.graph.entity_resolution.distinct import distinct_nodes
+from shared.graph.scope import IS_SUPPORTED_SQL, JOINS_TWO_NODES_SQL, OWNED_AGENT_ID_SQL
+from shared.graph.types import RESERVED_TYPES
+from shared.schemas.base import Json, PageRequest
+from shared.schemas.graph import DistinctPairResponse, DuplicatePair, MergeResponse, NodeRef
+
+_TOUCHED: Final = Keyset("duplicates", (GraphNode.updated_at, GraphNode.id))
+_MERGES: Final = Keyset("merges", (GraphMerge.made_at, GraphMerge.id))
+_DISTINCT_PAIRS: Final = Keyset("distinct pairs", (GraphDistinctPair.made_at, GraphDistinctPair.id))
+
+
+class _Candidate(NamedTuple):
+    """A node with its normalized name."""
+
+    id: UUID
+    type: str
+    name: str
+    key: str
+
+
+def _select_candidates(access: AgentAccess) -> Select[UUID, str, str]:
+    return select(GraphNode.id, GraphNode.type, GraphNode.name).where(
+        GraphNode.agent_id == access.scope.owned_agent_id(), GraphNode.type.not_in(RESERVED_TYPES)
+    )
+
+
+async def list_duplicate_candidates(
+    access: OwnedAgent, page_request: PageQuery
+) -> Page[DuplicatePair]:
+    """Lists pairs of possible duplicates. A page checks `limit` nodes, most recently changed first, and may be empty."""
+    statement = _select_candidates(access)
+    page_slice = await paginate(access.session, statement, _TOUCHED, page_request)
+    pairs = await _similar_pairs(access, page_slice.rows)
+    # Each pair once.
+    items = [pair for pair in pairs if pair.other.id < pair.node.id]
+    return Page(items=items, next=page_slice.next)
+
+
+async def has_review(access: AgentAccess) -> bool:
+    """Whether recently updated nodes may be the same, or an earlier decision about two nodes can be undone."""
+    of_agent = access.scope.owned_agent_id()
+    decisions = select(
+        select(GraphMerge.id).where(GraphMerge.agent_id == of_agent).exists()
+        | select(GraphDistinctPair.id).where(GraphDistinctPair.agent_id == of_agent).exists()
+    )
+    if await access.session.scalar(decisions):
+        return True
+    return bool((await list_duplicate_candidates(access, PageRequest())).items)
+
+
+async def list_candidates_of_node(access: AgentAccess, node_id: UUID) -> list[DuplicatePair]:
+    """Lists the nodes that may be the same as this one; empty if there is no such node."""
+    rows = await access.session.execute(_select_candidates(access).where(GraphNode.id == node_id))
+    return await _similar_pairs(access, [(row.id, row.type, row.name) for row in rows])
+
+
+async def _similar_pairs(
+    access: AgentAccess, nodes: Sequence[tuple[UUID, str, str]]
+) -> list[DuplicatePair]:
+    """Each node with those that are most similar to it, but for those that a person declared distinct."""
+    session, params = access.session, access.scope.sql_params
+    candidates = [
+        _Candidate(node_id, type_name, name, normalization.normalize(name, type_name).key)
+        for node_id, type_name, name in nodes
+    ]
+    asking = [{"id": each.id, "type": each.type, **key_columns(each.key)} for each in candidates]
+    # By node, the neighbour keys of its key in each sort order, with their nodes.
+    neighbours: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
+    for asking_id, key, node_id in await _NEIGHBOUR_KEYS.rows(
+        session, {**params, "asking": json_text(asking)}
+    ):
+        neighbours[asking_id][key] = node_id
+    distinct = await distinct_nodes(session, access.scope, [item.id for item in candidates])
+    pairs: list[tuple[_Candidate, UUID, float]] = []
+    for item in candidates:
+        excluded = {item.id, *distinct[item.id]}
+        others = {key: other for key, other in neighbours[item.id].items() if other not in excluded}
+        similar = most_similar(item.key, others, DUPLICATE_THRESHOLD)
+        pairs += [(item, other_id, similarity) for other_id, similarity in similar.items()]
+    ids = [*{other_id for _, other_id, _ in pairs}]
+    names = {row.id: row.name for row in await _NAMES.rows(session, {**params, "ids": ids})}
+    return [
+        DuplicatePair(
+            node=NodeRef(id=item.id, type=item.type, name=item.name),
+            other=NodeRef(id=other_id, type=item.type, name=names[other_id]),
+            similarity=round(similarity, 2),
+        )
+        for item, other_id, similarity in pairs
+        if other_id in names
+    ]
+
+
+_NEIGHBOUR_KEYS: Final = CompiledStatement(
+    "select asked.id, near.key, near.node_id"
+    " from jsonb_to_recordset(cast(:asking as jsonb))"
+    " asked (id uuid, type text, key text, reversed_key text, sorted_words_key text)"
+    f" cross join lateral ({neighbour_keys_sql('asked.{}')}) near"
+)
+_NAMES: Final = CompiledStatement(
+    "select id, name from graph_nodes"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))"
+)
+
+
+async def list_merges(access: OwnedAgent, page_request: PageQuery) -> Page[MergeResponse]:
+    """Lists merges, newest first, including undone ones."""
+    return await read_page(
+        access.session, MergeResponse, _select_merges(access), _MERGES, page_request
+    )
+
+
+async def get_merge(access: OwnedAgent, merge_id: UUID) -> MergeResponse:
+    statement = _select_merges(access).where(GraphMerge.id == merge_id)
+    merge = await read_one(access.session, MergeResponse, statement)
+    if merge is None:
+        raise NotFoundError("merge", merge_id)
+    return merge
+
+
+def _select_merges(access: AgentAccess) -> Select[*tuple[Any, ...]]:
+    def count(jsonpath: str) -> ColumnElement[int]:
+        return func.jsonb_array_length(GraphMerge.journal[jsonpath], type_=Integer)
+
+    dropped = func.jsonb_path_query_array(
+        GraphMerge.journal, cast("$.edges[*] ? (@.to == null)", JSONPATH)
+    )
+    columns = columns_of(
+        GraphMerge,
+        MergeResponse,
+        type=GraphMerge.merged_node["type"].astext,
+        kept_name=GraphNode.name,
+        merged_name=GraphMerge.merged_node["name"].astext,
+        names=count("names"),
+        evidence=count("evidence"),
+        edges=count("edges"),
+        dropped_edges=func.jsonb_array_length(dropped, type_=Integer),
+    )
+    return (
+        select(*columns)
+        .join(GraphNode, GraphNode.id == GraphMerge.kept_id, isouter=True)
+        .where(GraphMerge.agent_id == access.scope.owned_agent_id())
+    )
+
+
+_PAIR: Final = (
+    *(GraphDistinctPair.id, GraphDistinctPair.type, GraphDistinctPair.made_at),
+    *(GraphDistinctPair.one_id, GraphDistinctPair.one_name),
+    *(GraphDistinctPair.other_id, GraphDistinctPair.other_name),
+)
+
+
+def _pair(*row: Any) -> DistinctPairResponse:
+    pair_id, type_name, made_at, one_id, one_name, other_id, other_name = row
+    return DistinctPairResponse(
+        id=pair_id,
+        one=NodeRef(id=one_id, type=type_name, name=one_name),
+        other=NodeRef(id=other_id, type=type_name, name=other_name),
+        made_at=made_at,
+    )
+
+
+async def list_distinct_pairs(
+    access: OwnedAgent, page_request: PageQuery
+) -> Page[DistinctPairResponse]:
+    """Lists pairs of nodes that were declared distinct, newest first."""
+    statement: Select[*tuple[Any, ...]] = select(*_PAIR).where(
+        GraphDistinctPair.agent_id == access.scope.owned_agent_id()
+    )
+    page_slice: PageSlice[*tuple[Any, ...]] = await paginate(
+        access.session, statement, _DISTINCT_PAIRS, page_request
+    )
+    return page_slice.page(_pair)
+
+
+async def get_distinct_pair(access: AgentAccess, pair_id: UUID) -> DistinctPairResponse:
+    """Raises NotFoundError."""
+    statement = select(*_PAIR).where(
+        GraphDistinctPair.agent_id == access.scope.owned_agent_id(), GraphDistinctPair.id == pair_id
+    )
+    row = (await access.session.execute(statement)).one_or_none()
+    if row is None:
+        raise NotFoundError("distinct pair", pair_id)
+    return _pair(*row)
+
+
+MAX_COMPARED_EDGES: Final = 12
+"""The newest edges of a node that a comparison shows, in each direction."""
+_MAX_COMPARED_EVIDENCE: Final = 100
+
+
+class ComparedEdge(NamedTuple):
+    type: str
+    is_outgoing: bool
+    other_id: UUID
+    other_name: str
+
+
+class ComparedSource(NamedTuple):
+    id: UUID
+    url: str
+    title: str | None
+
+
+@dataclass(frozen=True)
+class ComparedNode:
+    """What is compared of a node that may be a duplicate."""
+
+    id: UUID
+    name: str
+    properties: Json
+    created_at: datetime
+    names: Sequence[str]
+    """Its other names."""
+    edges: Sequence[ComparedEdge]
+    sources: Sequence[ComparedSource]
+
+
+async def load_compared_nodes(
+    access: AgentAccess, ids: Collection[UUID]
+) -> dict[UUID, ComparedNode]:
+    """Loads nodes for a comparison, in four statements however many they are."""
+    if not ids:
+        return {}
+    session, params = access.session, {**access.scope.sql_params, "ids": uuid_array(ids)}
+    names: defaultdict[UUID, list[str]] = defaultdict(list)
+    for node_id, name in await _COMPARED_NAMES.rows(session, params):
+        names[node_id].append(name)
+    edges: defaultdict[UUID, list[ComparedEdge]] = defaultdict(list)
+    for node_id, *edge in await _COMPARED_EDGES.rows(
+        session, {**params, "most": MAX_COMPARED_EDGES}
+    ):
+        edges[node_id].append(ComparedEdge(*edge))
+    sources: defaultdict[UUID, list[ComparedSource]] = defaultdict(list)
+    for node_id, *source in await _COMPARED_SOURCES.rows(
+        session, {**params, "most": _MAX_COMPARED_EVIDENCE}
+    ):
+        sources[node_id].append(ComparedSource(*source))
+    return {
+        row.id: ComparedNode(
+            row.id,
+            row.name,
+            row.properties,
+            row.created_at,
+            [name for name in names[row.id] if name != row.name],
+            edges[row.id],
+            sources[row.id],
+        )
+        for row in await _COMPARED_NODES.rows(session, params)
+    }
+
+
+_COMPARED_NODES: Final = CompiledStatement(
+    "select id, name, properties, created_at from graph_nodes"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))"
+)
+_COMPARED_NAMES: Final = CompiledStatement(
+    "select node_id, name from graph_names"
+    f" where agent_id = {OWNED_AGENT_ID_SQL} and node_id = any(cast(:ids as uuid[])) order by name"
+)
+
+
+def _compared_edges_sql(end: str, other: str) -> str:
+    # A range of one, for the reason given in `shared.graph.retrieval.query`.
+    return (
+        f"select given.id as node_id, near.type, {end == 'source'} as is_outgoing, near.{other}_id as other_id"
+        " from given cross join lateral (select * from graph_edges"
+        f" where {end}_id >= given.id and {end}_id <= given.id and {JOINS_TWO_NODES_SQL}"
+        f" order by {end}_id desc, updated_at desc limit :most) near"
+        f" where near.agent_id = {OWNED_AGENT_ID_SQL} and near.{IS_SUPPORTED_SQL}"
+    )
+
+
+_COMPARED_EDGES: Final = CompiledStatement(
+    "with given as materialized (select unnest(cast(:ids as uuid[])) as id)"
+    " select node_id, near.type, is_outgoing, other_id, graph_nodes.name from"
+    f" ({_compared_edges_sql('source', 'target')} union all {_compared_edges_sql('target', 'source')}) near"
+    " join graph_nodes on graph_nodes.id = other_id order by near.type, graph_nodes.name"
+)
+_COMPARED_SOURCES: Final = CompiledStatement(
+    "with given as materialized (select unnest(cast(:ids as uuid[])) as id)"
+    " select distinct given.id as node_id, sources.id, url, title from given cross join lateral"
+    " (select source_id from evidence where node_id = given.id limit :most) quoted"
+    f" join sources on sources.id = source_id and sources.agent_id = {OWNED_AGENT_ID_SQL}"
+    " order by url"
+)

@@ -1,0 +1,1 @@
+"""The inbox: advice and notices, and what owners decide about them."""

@@ -1,0 +1,1 @@
+"""Iterations: what agents did, step by step and call by call."""

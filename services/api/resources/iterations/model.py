@@ -1,0 +1,402 @@
+"""Iterations: lists, details, live progress, and what each one wrote."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, cast, func, literal, not_, select, text
+from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
+from sqlalchemy.orm import aliased
+
+from services.api.auth.dependencies import Access, AgentAccess
+from services.api.http.problem_details import GoneError, NotFoundError
+from services.api.reading import columns_of, read_all, read_one, read_page
+from services.api.resources.costs import model as costs
+from services.api.resources.costs.ledger import SPENT
+from services.api.resources.iterations import transcripts
+from services.api.resources.operate import retention
+from shared.database.pagination import Keyset, decode_cursor, encode_cursor
+from shared.database.statements import CompiledStatement
+from shared.database.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Iteration, Step
+from shared.database.transaction import Transaction
+from shared.enums import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    IterationStatus,
+    RetentionKind,
+    StepKind,
+    StepStatus,
+)
+from shared.graph import labels
+from shared.graph.provenance.claims import UNKNOWN_DATE
+from shared.graph.scope import JOINS_TWO_NODES
+from shared.schemas.base import (
+    IterationDetails,
+    IterationSummary,
+    Json,
+    Page,
+    PageRequest,
+    StepResponse,
+)
+from shared.schemas.iterations import (
+    CallUsage,
+    Gained,
+    IterationGroup,
+    IterationOutcome,
+    IterationProgress,
+    IterationSums,
+    IterationTrace,
+    PhaseRunResponse,
+    SupersededValue,
+    TracedStep,
+    WrittenElement,
+)
+from shared.telemetry.tracing import trace_id_of
+from shared.workflow.attention import OTHER_ERROR
+from shared.workflow.iterations import database_time
+
+S = TypeVar("S", bound=StepResponse)
+
+_NEWEST: Final = Keyset("iterations", (Iteration.number,))
+LOOP_ORDER: Final = {kind: place for place, kind in enumerate(StepKind)}
+"""StepKind is declared in the order of the loop."""
+_AROUND_ROUNDS: Final = {StepKind.OBSERVE: -1, StepKind.ADVISE: 1}
+"""The rounds are between the plan and the advice."""
+IS_STOPPED: Final = and_(
+    Iteration.status == IterationStatus.FAILED,
+    Iteration.errors != literal([], JSONB),
+    not_(func.jsonb_path_exists(Iteration.errors, cast(OTHER_ERROR, JSONPATH))),
+)
+"""Failed only because a daily budget was reached."""
+
+
+async def list_iterations(
+    access: AgentAccess,
+    page_request: PageRequest,
+    *,
+    status: IterationStatus | None = None,
+    is_stopped: bool | None = None,
+    within: tuple[int, int] | None = None,
+) -> Page[IterationSummary]:
+    """Lists iterations, newest first.
+
+    With `status`, those only; with `is_stopped`, those that a budget stopped or did not stop; `within` two numbers.
+    """
+    statement = _SUMMARIES.where(Iteration.agent_id == access.scope.owned_agent_id())
+    if status is not None:
+        statement = statement.where(Iteration.status == status)
+    if is_stopped is not None:
+        statement = statement.where(IS_STOPPED if is_stopped else ~IS_STOPPED)
+    if within is not None:
+        statement = statement.where(Iteration.number.between(*within))
+    return await read_page(access.session, IterationSummary, statement, _NEWEST, page_request)
+
+
+_SUMMARIES: Final = select(*columns_of(Iteration, IterationSummary))
+
+
+_GROUPS: Final = CompiledStatement(f"""
+with agent as (
+  select id from agents where id = :of_agent and owner_id = :of_owner
+), oldest as (
+  select number from iterations
+  where agent_id = (select id from agent) and number < :before and status <> '{IterationStatus.QUIET}'
+  order by number desc offset :most - 1 limit 1
+), placed as (
+  select number, started_at, ended_at, status <> '{IterationStatus.QUIET}' as has_worked,
+    count(*) filter (where status <> '{IterationStatus.QUIET}') over (order by number desc) as place
+  from iterations
+  where agent_id = (select id from agent) and number < :before
+    and number >= coalesce((select number from oldest), 0)
+)
+select min(number) as first, max(number) as last, count(*) as many,
+  min(started_at) as started_at, max(ended_at) as ended_at
+from placed group by place, has_worked order by last desc limit :most
+""")
+"""Each quiet iteration has the place of the next later one that has worked.
+
+So many groups are all among the iterations down to the `most`-th that has worked, so that older ones are not read.
+"""
+_GROUP_CURSOR: Final = "iteration groups"
+_AFTER_ALL: Final = 2**31
+
+
+async def list_groups(access: AgentAccess, page_request: PageRequest) -> Page[IterationGroup]:
+    """Lists all iterations, newest first, with consecutive quiet ones as one. Raises InvalidCursorError."""
+    before: Any = _AFTER_ALL
+    if page_request.cursor is not None:
+        (before,) = decode_cursor(_GROUP_CURSOR, [int], page_request.cursor)
+    limits = {"before": min(before, _AFTER_ALL), "most": page_request.limit + 1}
+    rows = await _GROUPS.rows(access.session, {**access.scope.sql_params, **limits})
+    shown = rows[: page_request.limit]
+    numbers = [row.first for row in shown if row.many == 1]
+    of_numbers = _SUMMARIES.where(
+        Iteration.agent_id == access.agent.id, Iteration.number.in_(numbers)
+    )
+    found = await read_all(access.session, IterationSummary, of_numbers)
+    single = {row.number: row for row in found}
+    groups = [
+        IterationGroup(**row._asdict(), iteration=single[row.first] if row.many == 1 else None)
+        for row in shown
+    ]
+    has_more = len(rows) > page_request.limit
+    following = encode_cursor(_GROUP_CURSOR, (shown[-1].first,)) if has_more else None
+    return Page(items=groups, next=following)
+
+
+def group_of_one(iteration: IterationSummary) -> IterationGroup:
+    return IterationGroup(
+        first=iteration.number,
+        last=iteration.number,
+        many=1,
+        started_at=iteration.started_at,
+        ended_at=iteration.ended_at,
+        iteration=iteration,
+    )
+
+
+async def list_outcomes(access: AgentAccess, limit: int) -> list[IterationOutcome]:
+    """Returns the newest iterations, oldest first."""
+    statement = (
+        select(*columns_of(Iteration, IterationOutcome, is_stopped=IS_STOPPED))
+        .where(Iteration.agent_id == access.scope.owned_agent_id())
+        .order_by(Iteration.number.desc())
+        .limit(limit)
+    )
+    return (await read_all(access.session, IterationOutcome, statement))[::-1]
+
+
+class IterationHead(IterationSummary):
+    """An iteration without its steps and phase runs."""
+
+    agent_name: str
+    plan: Json | None
+    deadline_at: datetime
+
+
+async def _find_head(access: Access, *conditions: ColumnElement[bool]) -> IterationHead | None:
+    names = {"agent_name": Agent.name, "plan": Iteration.observer_plan}
+    statement = (
+        select(*columns_of(Iteration, IterationHead, **names))
+        .join(Agent, Agent.id == Iteration.agent_id)
+        .where(*conditions, Agent.owner_id == access.owner_id)
+    )
+    return await read_one(access.session, IterationHead, statement)
+
+
+async def get_head(access: AgentAccess, number: int) -> IterationHead:
+    """Returns the iteration of that number. Raises NotFoundError, and GoneError if it was deleted because of its age."""
+    has_number = Iteration.agent_id == access.agent.id, Iteration.number == number
+    head = await _find_head(access, *has_number)
+    if head is not None:
+        return head
+    session = access.session
+    if not await retention.is_pruned(session, access.agent.id, number):
+        raise NotFoundError("iteration", number)
+    days = await retention.days_of(session, RetentionKind.ITERATIONS)
+    limit = "" if days is None else f" {days:g} days after they have ended"
+    if await retention.is_limited_in_size(session, RetentionKind.ITERATIONS):
+        limit += f"{' or' if limit else ''} when all of them together are too large"
+    raise GoneError(
+        "iteration",
+        f"Iteration {number} was deleted because of its age: the oldest are deleted{limit}. What it wrote to the graph is"
+        " kept, and what it cost is in the costs of its day.",
+    )
+
+
+async def get_by_number(access: AgentAccess, number: int) -> IterationDetails:
+    """Returns the iteration with its transcripts. Raises like `get_head`."""
+    return await _details(access.session, await get_head(access, number))
+
+
+async def get_iteration(access: Access, iteration_id: UUID) -> IterationDetails:
+    """Returns the iteration with its transcripts. Raises NotFoundError."""
+    head = await _find_head(access, Iteration.id == iteration_id)
+    if head is None:
+        raise NotFoundError("iteration", iteration_id)
+    return await _details(access.session, head)
+
+
+async def _details(session: Transaction, head: IterationHead) -> IterationDetails:
+    steps = await _list_steps(session, StepResponse, head.id)
+    ids = [step.id for step in steps]
+    return IterationDetails(
+        **dict(head),
+        steps=steps,
+        interactions=await transcripts.list_interactions(session, "iteration_id", head.id, ids),
+        calls=(await costs.iteration_call_totals(session, head.id)).totals,
+        running_calls=await costs.list_running_calls(session, Call.iteration_id == head.id),
+        trace_id=trace_id_of(head.id),
+    )
+
+
+async def _list_steps(session: Transaction, model: type[S], iteration_id: UUID) -> list[S]:
+    """Returns the steps in the order of the loop. Those of further rounds are not set apart."""
+    statement = select(*columns_of(Step, model)).where(Step.iteration_id == iteration_id)
+    steps = await read_all(session, model, statement)
+    return sorted(steps, key=lambda step: (LOOP_ORDER[StepKind(step.kind)], step.index))
+
+
+async def load_progress(session: Transaction, iteration: IterationSummary) -> IterationProgress:
+    """Returns the progress of an iteration. The caller has checked that it is the owner's."""
+    return IterationProgress(
+        iteration=iteration,
+        now=await database_time(session),
+        steps=await _list_steps(session, StepResponse, iteration.id),
+        runs=await list_runs(session, Interaction.iteration_id == iteration.id),
+        calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
+        running_calls=await costs.list_running_calls(session, Call.iteration_id == iteration.id),
+    )
+
+
+_ANSWERS: Final = func.jsonb_array_length(
+    func.jsonb_path_query_array(Interaction.events, cast('$[*] ? (@.type == "answer")', JSONPATH))
+)
+
+
+async def list_runs(session: Transaction, of: ColumnElement[bool]) -> list[PhaseRunResponse]:
+    """Returns phase runs by start time. The caller has checked that they are the owner's."""
+    statement = select(*columns_of(Interaction, PhaseRunResponse, answers=_ANSWERS)).where(of)
+    order = Interaction.created_at, Interaction.id
+    return await read_all(session, PhaseRunResponse, statement.order_by(*order))
+
+
+MAX_WRITTEN: Final = 200
+"""The limit of nodes and of edges."""
+
+
+async def written_in_iteration(session: Transaction, iteration_id: UUID) -> list[WrittenElement]:
+    """Returns conclusions, then nodes, then edges.
+
+    The caller has checked that the iteration is the owner's.
+    """
+    source, target = aliased(GraphNode), aliased(GraphNode)
+    nodes = (
+        select(*columns_of(GraphNode, WrittenElement, kind=literal("node")))
+        .where(GraphNode.iteration_id == iteration_id)
+        .order_by(
+            GraphNode.type.in_((ADVICE_TYPE, ANALYSIS_TYPE)).desc(), GraphNode.type, GraphNode.name
+        )
+    )
+    edge_name = source.name + " → " + target.name
+    edges = (
+        select(*columns_of(GraphEdge, WrittenElement, kind=literal("edge"), name=edge_name))
+        .join(source, source.id == GraphEdge.source_id)
+        .join(target, target.id == GraphEdge.target_id)
+        .where(GraphEdge.iteration_id == iteration_id, JOINS_TWO_NODES)
+        .order_by(GraphEdge.type, source.name, target.name)
+    )
+    return [
+        *await read_all(session, WrittenElement, nodes.limit(MAX_WRITTEN)),
+        *await read_all(session, WrittenElement, edges.limit(MAX_WRITTEN)),
+    ]
+
+
+async def get_trace(access: AgentAccess, number: int) -> IterationTrace:
+    """Returns the iteration with its steps, phase runs, costs and calls, but without answers. Raises like `get_head`."""
+    session, head = access.session, await get_head(access, number)
+    steps = await _list_steps(session, TracedStep, head.id)
+    sums = await sum_iterations(session, [head.id])
+    return IterationTrace(
+        **dict(head),
+        steps=sorted(steps, key=_place_in_rounds),
+        runs=await transcripts.runs_of_iteration(session, head.id),
+        sums=sums[head.id],
+        written=await written_in_iteration(session, head.id),
+        calls=await transcripts.calls_of_iteration(session, head.id),
+    )
+
+
+def _place_in_rounds(step: StepResponse) -> tuple[int, int]:
+    return _AROUND_ROUNDS.get(StepKind(step.kind), 0), step.input.get("round", 0)
+
+
+async def newest_working(session: Transaction, agent_id: UUID) -> IterationSummary | None:
+    """Returns the newest iteration that was not quiet, which may still run.
+
+    The caller has checked that the agent is the owner's.
+    """
+    statement = _SUMMARIES.where(
+        Iteration.agent_id == agent_id, Iteration.status != IterationStatus.QUIET
+    )
+    newest = statement.order_by(Iteration.number.desc()).limit(1)
+    return await read_one(session, IterationSummary, newest)
+
+
+def _superseded_sql(kind: str) -> str:
+    """Selects claims of the iteration, each with the newest earlier claim of the same property, where the values differ."""
+    # See `current_claims`: a value without a date replaces only one of its own page.
+    return f"""
+select '{kind}' as kind, now.{kind}_id as id, claim.key as property, earlier.value as before, claim.value as after
+from evidence as now cross join lateral jsonb_each(now.claims) as claim (key, value) cross join lateral (
+  select claims -> claim.key as value from evidence
+  where {kind}_id = now.{kind}_id and learned_at < now.learned_at
+    and (step_id is null or step_id not in (select id from steps where iteration_id = :of_iteration))
+    and jsonb_exists(claims, claim.key)
+    and (as_of <= now.as_of and now.as_of <> :unknown or now.as_of = :unknown
+      and (select url from sources where id = source_id) = (select url from sources where id = now.source_id)
+      and (as_of = :unknown
+        or valid_from is null and (select published from sources where id = source_id) is null))
+  order by as_of desc, learned_at desc limit 1
+) as earlier
+where now.step_id in (select id from steps where iteration_id = :of_iteration) and earlier.value <> claim.value
+order by now.{kind}_id, claim.key limit :most
+"""
+
+
+_SUPERSEDED: Final = text(f"({_superseded_sql('node')}) union all ({_superseded_sql('edge')})")
+
+
+async def list_superseded(
+    access: AgentAccess, iteration_id: UUID, *, limit: int
+) -> list[SupersededValue]:
+    """Returns superseded property values, at most `limit` of nodes and of edges.
+
+    The caller has checked that the iteration is the owner's.
+    """
+    params = {"of_iteration": iteration_id, "unknown": UNKNOWN_DATE, "most": limit}
+    rows = (await access.session.execute(_SUPERSEDED, params)).mappings().all()
+    names = await labels.load_labels(access.session, access.scope, [row["id"] for row in rows])
+    return [
+        SupersededValue(**row, name=names[row["id"]].name) for row in rows if row["id"] in names
+    ]
+
+
+async def sum_iterations(
+    session: Transaction, iteration_ids: Sequence[UUID]
+) -> dict[UUID, IterationSums]:
+    """Returns the sums of each iteration. The caller has checked that they are the owner's."""
+
+    async def grouped(
+        table: type[Step | Call | GraphNode | GraphEdge], *sums: Any
+    ) -> Mapping[UUID, Mapping[str, Any]]:
+        of = table.iteration_id
+        rows = await session.execute(select(of, *sums).where(of.in_(iteration_ids)).group_by(of))
+        return {row.pop("iteration_id"): row for row in map(dict, rows.mappings())}
+
+    def count(name: str, condition: ColumnElement[bool]) -> ColumnElement[int]:
+        return func.count().filter(condition).label(name)
+
+    steps = await grouped(
+        Step,
+        count("queries", Step.kind == StepKind.QUERY),
+        count("insights", Step.kind == StepKind.INSIGHT),
+        count("failed", Step.status == StepStatus.FAILED),
+    )
+    spent = await grouped(Call, *SPENT)
+    nodes = await grouped(
+        GraphNode,
+        count("nodes", GraphNode.type.not_in((ANALYSIS_TYPE, ADVICE_TYPE))),
+        count("analyses", GraphNode.type == ANALYSIS_TYPE),
+        count("advice", GraphNode.type == ADVICE_TYPE),
+    )
+    edges = await grouped(GraphEdge, count("edges", JOINS_TWO_NODES))
+    return {
+        each: IterationSums(
+            **steps.get(each, {}),
+            spent=CallUsage.model_validate(spent.get(each, {})),
+            gained=Gained(**nodes.get(each, {}), **edges.get(each, {})),
+        )
+        for each in iteration_ids
+    }

@@ -1,0 +1,1 @@
+"""The palette, which finds what an owner has by words."""

@@ -1,0 +1,1 @@
+"""Sources: fetched pages, the evidence in them, and retractions."""

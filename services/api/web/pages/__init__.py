@@ -1,1 +1,0 @@
-"""The web pages, one module per resource group, as in `services.api.routers`."""

@@ -1,1 +1,0 @@
-"""Presenters: they compute what a page shows from what was queried."""

@@ -1,0 +1,88 @@
+"""Numbers, money, durations and long texts in words."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from shared.wording import ago, bytes_of, clip, duration, plural, usd
+
+NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("number", "noun", "expected"),
+    [
+        (0, "node", "0 nodes"),
+        (1, "node", "1 node"),
+        (1000, "query", "1,000 queries"),
+        (2, "day", "2 days"),
+        (3, "analysis", "3 analyses"),
+        (2, "search", "2 searches"),
+        (1, "advice", "1 piece of advice"),
+        (2, "advice", "2 pieces of advice"),
+    ],
+)
+def test_nouns_have_singular_and_plural(number: int, noun: str, expected: str) -> None:
+    assert plural(number, noun) == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (-1, "0 ms"),
+        (0.0004, "0 ms"),
+        (0.85, "850 ms"),
+        (1, "1 s"),
+        (12.44, "12.4 s"),
+        (59.96, "60 s"),
+        (60, "1 min"),
+        (200, "3 min 20 s"),
+        (3600, "1 h"),
+        (5 * 3600 + 120, "5 h 2 min"),
+        (86_400, "1 d"),
+        (2 * 86_400 + 4 * 3600, "2 d 4 h"),
+        (400 * 86_400, "400 d"),
+        (timedelta(minutes=3), "3 min"),
+        (None, "–"),
+    ],
+)
+def test_a_duration_has_at_most_two_units(seconds: float | timedelta | None, expected: str) -> None:
+    assert duration(seconds) == expected
+
+
+def test_times_are_relative_to_now() -> None:
+    assert ago(NOW - timedelta(minutes=5), NOW) == "5 min ago"
+    assert ago(NOW + timedelta(hours=3), NOW) == "in 3 h"
+
+
+@pytest.mark.parametrize(
+    ("amount", "expected"),
+    [(0, "$0.00"), (0.0004, "$0.0004"), (0.44, "$0.44"), (1234.5, "$1,234.50"), (None, "–")],
+)
+def test_small_amounts_keep_their_significant_digits(amount: float | None, expected: str) -> None:
+    assert usd(amount) == expected
+
+
+@pytest.mark.parametrize(("size", "expected"), [(5, "5 B"), (2048, "2 KiB"), (3 << 30, "3.0 GiB")])
+def test_sizes_have_units(size: int, expected: str) -> None:
+    assert bytes_of(size) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "most", "expected"),
+    [
+        ("short", 10, "short"),
+        ("on two\n lines", 20, "on two lines"),
+        ("exactly 10", 10, "exactly 10"),
+        ("one two three", 9, "one two…"),
+        ("one two three", 8, "one two…"),
+        ("one two, three", 10, "one two…"),
+        ("unbreakableword", 8, "unbreak…"),
+        ("a unbreakableword", 10, "a unbreak…"),
+    ],
+)
+def test_a_text_is_cut_between_words_and_ends_with_an_ellipsis(
+    text: str, most: int, expected: str
+) -> None:
+    assert clip(text, most) == expected
+    assert len(expected) <= most
