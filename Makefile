@@ -12,6 +12,8 @@ WINDOW := services/api/web/vendor
 PEERS := build/peers
 # Without bytecode each process of the tests would compile every module, and rewrite every test, again.
 unexport PYTHONDONTWRITEBYTECODE
+# A test that hangs ends its run after five minutes, with its name and the stacks of its threads.
+HANGING := --max-worker-restart=0 -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
@@ -42,7 +44,7 @@ test: check test-fast test-browser-short test-chaos-short test-cluster-short tes
 
 # In the order of the files: by default those with the fewest tests come last, and these are the longest ones.
 test-fast: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest $(HANGING) -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-nightly: check test-all test-attacks test-browser test-chaos test-cluster bench-tokens  ## every test suite in its full form (hours)
 
@@ -59,7 +61,7 @@ test-attacks: $(VENV)/.installed-dev  ## run all attacks of docs/security.md aga
 
 test-browser-short: $(VENV)/.installed-dev
 	@if command -v $${VIGIL_CHROMIUM:-chromium} >/dev/null; then \
-		$(BIN)/python -m pytest -n 2 --dist loadfile -m "browser and not slow" tests/browser $(ARGS); \
+		$(BIN)/python -m pytest $(HANGING) -n 2 --dist loadfile -m "browser and not slow" tests/browser $(ARGS); \
 	else \
 		echo "SKIPPED the browser tests: Chromium is not installed (apt install chromium, or set VIGIL_CHROMIUM)."; \
 	fi
@@ -68,7 +70,7 @@ test-browser: $(VENV)/.installed-dev  ## test the web UI in Chromium, with scree
 	@$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
 
 test-chaos-short: $(VENV)/.installed-dev
-	@$(BIN)/python -m pytest -n 4 --dist loadfile -m "chaos and not slow" tests/chaos $(ARGS)
+	@$(BIN)/python -m pytest $(HANGING) -n 4 --dist loadfile -m "chaos and not slow" tests/chaos $(ARGS)
 
 test-chaos: $(VENV)/.installed-dev  ## kill services at every failpoint and at random, then write docs/guarantees.md (30 minutes)
 	@rm -f build/figures.json

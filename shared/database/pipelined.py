@@ -258,13 +258,14 @@ class _Command(NamedTuple):
 _COMMIT: Final = _Command(_Key(b"commit", None), (), None, COMMIT_NAME, is_new=False)
 
 
-def _receive(pgconn: PGconn) -> Generator[Wait, Ready | int, list[PGresult]]:
+def _receive(pgconn: PGconn) -> Generator[Wait, Ready | int | None, list[PGresult]]:
     """All results up to that of the synchronization, which is left out."""
     results: list[PGresult] = []
     while True:
         has_unsent = pgconn.flush()
         ready = yield Wait.RW if has_unsent else Wait.R
-        if not ready & Ready.R:
+        # None: psycopg starts to wait again, after it has canceled the statements of a task that was cancelled.
+        if ready is None or not ready & Ready.R:
             continue
         pgconn.consume_input()
         was_end = False

@@ -15,7 +15,7 @@ from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import Phase, StepKind, StepStatus
-from shared.errors import TransientError
+from shared.errors import RetrySoonError, TransientError
 from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
@@ -26,7 +26,7 @@ from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Lease, LeaseLostError
 from tests.support import claims
-from tests.support.claims import Claimed
+from tests.support.claims import Claim, Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.sandbox_control import Sandbox
 
@@ -34,6 +34,10 @@ LEASE_SECONDS: Final = 2.0
 LAPSING_SECONDS: Final = 0.05
 """Of leases that are not renewed: their worker continues beside the one that took over the step."""
 LOOK_AGAIN_SECONDS: Final = 0.2
+MAX_REST_SECONDS: Final = 1.0
+"""Of a released step, however long its error wants it to wait."""
+WORK_SECONDS: Final = 240.0
+"""After this time the steps should have ended, on a busy machine too."""
 OPEN: Final = (StepStatus.PENDING, StepStatus.RUNNING)
 QUERY: Final = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
 
@@ -77,11 +81,18 @@ class WorkerPool:
     happened: Counter[str] = field(default_factory=Counter)
 
     async def work(self) -> None:
-        """Run until every step has ended."""
+        """Run until every step has ended. Raises AssertionError if that takes longer than WORK_SECONDS."""
         async with self._open_pools() as pools:
-            await asyncio.gather(
-                *(self._run_workers(pools[number % len(pools)]) for number in range(self.workers))
-            )
+            try:
+                # A worker that fails ends the others too: none works on beside the next test.
+                async with asyncio.timeout(WORK_SECONDS), asyncio.TaskGroup() as group:
+                    for number in range(self.workers):
+                        group.create_task(self._run_workers(pools[number % len(pools)]))
+            except TimeoutError:
+                left = await pools[0].open_steps()
+                raise AssertionError(
+                    f"steps are open after {WORK_SECONDS:g} s: {left}; {dict(self.happened)}"
+                ) from None
 
     async def _run_workers(self, equipment: "Equipment") -> None:
         """Run one worker after another."""
@@ -98,17 +109,27 @@ class WorkerPool:
         await self._worker(equipment)
 
     async def _worker(self, equipment: "Equipment") -> None:
-        while step_ids := await equipment.open_steps():
-            step_id = self.chance.choice(step_ids)
-            async with equipment.database.transaction() as session:
-                seconds = LAPSING_SECONDS if self.chance.random() < 0.2 else LEASE_SECONDS
-                claim = await claims.claim(session, step_id, "worker", seconds=seconds)
+        while True:
+            try:
+                step_ids = await equipment.open_steps()
+                if not step_ids:
+                    return
+                claim = await self._claim(equipment, self.chance.choice(step_ids))
+            except RetrySoonError:
+                # A busy machine: no connection was free in time.
+                self.happened["no connection"] += 1
+                continue
             if not isinstance(claim, Claimed):
                 await asyncio.sleep(LOOK_AGAIN_SECONDS)
                 continue
             if claim.lease.epoch > 1:
                 self.happened["taken over"] += 1
             self.happened[await self._attempt_step(equipment, claim.lease)] += 1
+
+    async def _claim(self, equipment: "Equipment", step_id: UUID) -> Claim:
+        seconds = LAPSING_SECONDS if self.chance.random() < 0.2 else LEASE_SECONDS
+        async with equipment.database.transaction() as transaction:
+            return await claims.claim(transaction, step_id, "worker", seconds=seconds)
 
     async def _attempt_step(self, equipment: "Equipment", lease: Lease) -> str:
         """Work on the step; return how the attempt ended."""
@@ -121,15 +142,18 @@ class WorkerPool:
         except LeaseLostError:
             return "lost"
         except BudgetUsedUpError as error:
-            with suppress(LeaseLostError):
+            with suppress(LeaseLostError, RetrySoonError):
                 async with equipment.database.transaction() as session:
                     await steps.fail(session, lease, str(error), attempts=1)
             return "refused"
         except TransientError as error:
-            with suppress(LeaseLostError):
+            rest_seconds = min(error.retry_in_seconds or 0.0, MAX_REST_SECONDS)
+            with suppress(LeaseLostError, RetrySoonError):
                 async with equipment.database.transaction() as session:
-                    await steps.release(session, lease, str(error), attempts=0, rest_seconds=0)
-            return "given back"
+                    await steps.release(
+                        session, lease, str(error), attempts=0, rest_seconds=rest_seconds
+                    )
+            return "released"
         return "ended"
 
     @asynccontextmanager

@@ -69,7 +69,9 @@ class Watch:
 
 @pytest.fixture(autouse=True)
 def _retry_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.billing.budgets.RETRY_SECONDS", 0.1)
+    monkeypatch.setattr("shared.billing.budgets.RETRY_SECONDS", 0.5)
+    # A limit that 429s teach would let the calls wait for minutes.
+    monkeypatch.setattr("shared.provider_limits.state.MIN_PER_MINUTE", 1200.0)
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,9 @@ async def test_a_lost_connection_is_closed(connection: PipelinedConnection, slee
         await rows_of(connection, bound("select 1"))
 
 
-async def test_a_cancelled_trip_ends_its_statement(database_url: str, sleep: Sleep) -> None:
+async def test_a_cancelled_trip_ends_its_statement(
+    database_url: str, sleep: Sleep, caplog: pytest.LogCaptureFixture
+) -> None:
     database = Database(database_url, name="test", pool_size=1)
     read = BoundQuery(CompiledStatement(sleep.SQL), {}, lambda rows: rows)
     sleeping = asyncio.create_task(database.run(read))
@@ -236,6 +238,7 @@ async def test_a_cancelled_trip_ends_its_statement(database_url: str, sleep: Sle
     sleeping.cancel()
     with pytest.raises(asyncio.CancelledError):
         await sleeping
+    assert "interrupted" not in caplog.text, "psycopg reads the result of the canceled statement"
     await wait_until(sleep.has_ended, what="the statement to end")
     one = BoundQuery(CompiledStatement("select 1"), {}, lambda rows: rows[0][0])
     assert await database.run(one) == 1
