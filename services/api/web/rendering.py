@@ -233,7 +233,7 @@ class Page:
         """
         unread = dead_letters = 0
         if self.part is None:
-            unread = await count_unread(self._access.session, self._access.owner_id)
+            unread = await count_unread(self._access)
             if self._access.caller.is_operator:
                 dead_letters = await count_dead_letters(self._access.session)
         standing = context.get("standing") or await self._standing()

@@ -15,6 +15,7 @@ from shared.agents import agents, feedback
 from shared.database.engine import Database
 from shared.database.tables import Agent, InboxItem
 from shared.enums import InboxKind, InboxView
+from tests.support.api.access import owner_access
 from tests.support.api.clients import assert_problem, create_agent
 from tests.support.api.rows import add_advice, get_agent
 from tests.support.scheduling import change
@@ -138,10 +139,10 @@ async def test_an_agent_has_as_many_unread_items_as_its_inbox(
         assert (await api.post(f"/inbox/{item['id']}/{command}", json=body)).is_success
     async with database.transaction() as session:
         counters = await dashboard_counters(session, [agent.id, other.id])
-        owner_id = agent.owner_id
-        of_agent = await notifications.count_by_view(session, owner_id, agent_id=agent.id)
-        of_all = await notifications.count_by_view(session, owner_id)
-        badge = await notifications.count_unread(session, owner_id)
+        access = owner_access(session, agent.owner_id)
+        of_agent = await notifications.count_by_view(access, agent_id=agent.id)
+        of_all = await notifications.count_by_view(access)
+        badge = await notifications.count_unread(access)
     assert (counters[agent.id].unread, of_agent[InboxView.UNREAD]) == (unread, unread)
     assert of_agent[InboxView.SNOOZED] == commands.count("snooze")
     assert of_all[InboxView.UNREAD] == badge == unread + 1

@@ -24,6 +24,7 @@ from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
 from shared.workflow import investigations
 from shared.workflow.agent_clock import NOW_SQL, agent_clock
+from tests.support.api.access import owner_access
 from tests.support.graph.agent_graph import COUNTRY, PAGE, AgentGraph
 from tests.support.table_rows import change
 
@@ -186,7 +187,9 @@ async def test_a_conclusion_expires_by_the_clock_of_its_agent(
     async with agent_graph.database.transaction() as session:
         only = ConclusionFilter(expired=expired)
         page = await queries.list_conclusions(session, scope, ADVICE_TYPE, PageRequest(), only)
-        inbox = await notifications.list_inbox_items(session, scope.owner_id, PageRequest())
+        inbox = await notifications.list_inbox_items(
+            owner_access(session, scope.owner_id), PageRequest()
+        )
     assert [each.expired for each in (*page.items, *inbox.items)] == [expired, expired]
 
 

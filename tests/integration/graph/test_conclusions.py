@@ -18,6 +18,7 @@ from shared.graph.context import build_survey
 from shared.graph.scope import GraphScope
 from shared.schemas.base import ConclusionResponse, PageRequest
 from shared.tools import ToolRefusalError
+from tests.support.api.access import owner_access
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.table_rows import add
@@ -170,7 +171,9 @@ async def test_the_owner_sees_which_advice_was_replaced(agent_graph: AgentGraph)
         listed = await queries.list_conclusions(
             session, agent_graph.scope, ADVICE_TYPE, PageRequest()
         )
-        inbox = await list_inbox_items(session, agent_graph.scope.owner_id, PageRequest())
+        inbox = await list_inbox_items(
+            owner_access(session, agent_graph.scope.owner_id), PageRequest()
+        )
         survey = await build_survey(
             session, agent_graph.scope, StepKind.OBSERVE, token_budget=4_000
         )

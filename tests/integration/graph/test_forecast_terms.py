@@ -16,6 +16,7 @@ from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.types import get_node_type
 from shared.schemas.base import PageRequest
 from shared.tools import ToolRefusalError
+from tests.support.api.access import owner_access
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.page_evidence import said
@@ -48,7 +49,9 @@ async def _load_responses(agent_graph: AgentGraph) -> tuple[dict[str, object], d
             await queries.list_conclusions(session, agent_graph.scope, ADVICE_TYPE, PageRequest())
         ).items
         (item,) = (
-            await notifications.list_inbox_items(session, agent_graph.scope.owner_id, PageRequest())
+            await notifications.list_inbox_items(
+                owner_access(session, agent_graph.scope.owner_id), PageRequest()
+            )
         ).items
     return advice.model_dump(), item.model_dump()
 

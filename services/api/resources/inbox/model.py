@@ -1,14 +1,21 @@
-"""The inbox of an owner."""
+"""The inbox of an owner: items, and what the owner does with them."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Final
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Final
 from uuid import UUID
 
+from fastapi import Body, Query
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
 from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select, true, update
 
+from services.api.auth.dependencies import Access, OwnedAccess
+from services.api.http.dependencies import Page, PageQuery
+from services.api.http.openapi import length_in_schema
+from services.api.http.problem_details import ConflictError, NotFoundError
 from services.api.reading import columns_of, paginate_rows
 from shared.agents import agents
+from shared.agents.feedback import MAX_FEEDBACK_CHARS
 from shared.database.pagination import Keyset
 from shared.database.tables import Agent, GraphNode, InboxItem
 from shared.database.transaction import Transaction
@@ -16,7 +23,8 @@ from shared.enums import InboxKind, InboxOutcome, InboxView
 from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.conclusions.queries import replaced_by
 from shared.graph.retraction import doubts
-from shared.schemas.base import InboxItemResponse, Page, PageRequest
+from shared.schemas.base import InboxItemResponse
+from shared.schemas.iterations import Marked
 from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import database_time
 
@@ -41,156 +49,194 @@ _UNREAD = (
 )
 
 
-async def list_inbox_items(
-    session: Transaction,
-    owner_id: UUID,
-    page_request: PageRequest,
-    *,
-    view: InboxView = InboxView.ALL,
-    agent_id: UUID | None = None,
-) -> Page[InboxItemResponse]:
-    """Lists inbox items, newest first; with `agent_id`, those of one agent.
+MAX_SNOOZE: Final = timedelta(days=366)
 
-    An item whose snooze has ended stands at that time.
-    """
-    statement = _items(owner_id).where(_IN_VIEW[view])
+
+def _soon(moment: datetime) -> datetime:
+    if not timedelta(0) < moment - datetime.now(UTC) <= MAX_SNOOZE:
+        raise ValueError("enter a time within the next year")
+    return moment
+
+
+class NewSnooze(BaseModel):
+    """Until when an item is hidden."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    until: Annotated[AwareDatetime, AfterValidator(_soon)]
+
+
+def _feedback(text: str | None) -> str | None:
+    """One paragraph; None if nothing is said."""
+    words = " ".join((text or "").split())
+    if len(words) > MAX_FEEDBACK_CHARS:
+        raise ValueError(
+            f"it has {len(words)} characters; at most {MAX_FEEDBACK_CHARS} are allowed"
+        )
+    if "\x00" in words:
+        raise ValueError("the character NUL cannot be stored; leave it out")
+    return words or None
+
+
+FeedbackText = Annotated[
+    str | None, AfterValidator(_feedback), length_in_schema(0, MAX_FEEDBACK_CHARS)
+]
+
+
+class NewFeedback(BaseModel):
+    """What the owner says about an item. What is left out is deleted."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    useful: bool | None = None
+    text: FeedbackText = None
+
+
+async def list_inbox_items(
+    access: OwnedAccess,
+    page_request: PageQuery,
+    unread: bool = False,
+    agent_id: UUID | None = None,
+    view: Annotated[
+        InboxView,
+        Query(description="Open, unread, snoozed, done or all items"),
+    ] = InboxView.ALL,
+) -> Page[InboxItemResponse]:
+    """Lists inbox items, newest first; optionally of one agent. `unread` is the same as the view of unread items."""
+    # An item whose snooze has ended stands at that time.
+    statement = _items(access).where(_IN_VIEW[InboxView.UNREAD if unread else view])
     if agent_id is not None:
         statement = statement.where(InboxItem.agent_id == agent_id)
-    rows, following = await paginate_rows(session, statement, _NEWEST, page_request)
-    return Page(items=await _views(session, rows), next=following)
+    rows, following = await paginate_rows(access.session, statement, _NEWEST, page_request)
+    return Page(items=await _views(access.session, rows), next=following)
 
 
-async def find_inbox_item(
-    session: Transaction, owner_id: UUID, item_id: UUID
-) -> InboxItemResponse | None:
-    """Returns the item, or None where the owner has none of that id."""
-    rows = await session.execute(_items(owner_id).where(InboxItem.id == item_id))
-    views = await _views(session, [dict(row) for row in rows.mappings()])
-    return views[0] if views else None
+async def get_inbox_item(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """An inbox item; it is not marked as read."""
+    rows = await access.session.execute(_items(access).where(InboxItem.id == item_id))
+    views = await _views(access.session, [dict(row) for row in rows.mappings()])
+    if not views:
+        raise NotFoundError("inbox item", item_id)
+    return views[0]
 
 
-async def mark_read(
-    session: Transaction, owner_id: UUID, item_id: UUID
-) -> InboxItemResponse | None:
-    """Marks the item as read and returns it; None where the owner has none of that id.
-
-    A second call keeps the first time. A snoozed item stays unread.
-    """
-    return await _change(
-        session,
-        owner_id,
-        item_id,
-        {"read_at": func.clock_timestamp()},
-        and_(InboxItem.read_at.is_(None), _IS_AWAKE),
-    )
+async def mark_read(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Marks an inbox item as read; a second call keeps the first time."""
+    # A snoozed item stays unread.
+    is_unread = and_(InboxItem.read_at.is_(None), _IS_AWAKE)
+    return await _change(access, item_id, {"read_at": func.clock_timestamp()}, is_unread)
 
 
-async def mark_unread(
-    session: Transaction, owner_id: UUID, item_id: UUID
-) -> InboxItemResponse | None:
-    """Marks the item as unread and returns it; None where the owner has none of that id."""
-    return await _change(session, owner_id, item_id, {"read_at": None})
+async def mark_unread(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    return await _change(access, item_id, {"read_at": None})
 
 
-async def decide(
-    session: Transaction, owner_id: UUID, item_id: UUID, outcome: InboxOutcome
-) -> InboxItemResponse | None:
-    """Stores what the owner decided, marks the item as read, and returns it; None where there is none.
+async def accept(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Accepts an advice. The agent's next phases see the decision. A notice cannot be accepted."""
+    item = await get_inbox_item(access, item_id)
+    if item.kind != InboxKind.ADVICE:
+        raise ConflictError(
+            "not-advice", "This is a notice, which cannot be accepted: dismiss it instead."
+        )
+    return await _decide(access, item_id, InboxOutcome.ACCEPTED)
 
-    Deciding the same again keeps the first time.
-    """
+
+async def dismiss(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Dismisses an inbox item. If it is an advice, the agent's next phases see the decision."""
+    return await _decide(access, item_id, InboxOutcome.DISMISSED)
+
+
+async def _decide(access: Access, item_id: UUID, outcome: InboxOutcome) -> InboxItemResponse:
+    """Stores the decision and marks the item as read. Deciding the same again keeps the first time."""
     values = {
         "outcome": outcome,
         "answered_at": func.clock_timestamp(),
         "read_at": func.coalesce(InboxItem.read_at, func.clock_timestamp()),
     }
     is_other = InboxItem.outcome.is_distinct_from(outcome)
-    return await _change(session, owner_id, item_id, values, is_other, wakes=True)
+    return await _change(access, item_id, values, is_other, wakes=True)
 
 
-async def reopen(session: Transaction, owner_id: UUID, item_id: UUID) -> InboxItemResponse | None:
-    """Takes a decision or a snooze back, and returns the item; None where there is none."""
-    values = {
-        "outcome": None,
-        "snoozed_until": None,
-        "answered_at": func.clock_timestamp(),
-    }
-    return await _change(session, owner_id, item_id, values)
+async def reopen(access: OwnedAccess, item_id: UUID) -> InboxItemResponse:
+    """Takes a decision or a snooze back."""
+    values = {"outcome": None, "snoozed_until": None, "answered_at": func.clock_timestamp()}
+    return await _change(access, item_id, values)
 
 
 async def snooze(
-    session: Transaction, owner_id: UUID, item_id: UUID, until: datetime
-) -> InboxItemResponse | None:
-    """Hides an item until then; it returns as unread. A decision is taken back. None where there is no such item."""
-    values = {"snoozed_until": until, "read_at": None, "outcome": None}
-    return await _change(session, owner_id, item_id, values)
+    access: OwnedAccess, item_id: UUID, body: Annotated[NewSnooze, Body()]
+) -> InboxItemResponse:
+    """Hides an inbox item until a time, at which it returns as unread."""
+    values = {"snoozed_until": body.until, "read_at": None, "outcome": None}
+    return await _change(access, item_id, values)
 
 
 async def give_feedback(
-    session: Transaction, owner_id: UUID, item_id: UUID, useful: bool | None, text: str | None
-) -> InboxItemResponse | None:
-    """Replaces the feedback on an item, and returns it; None where there is none.
-
-    Giving the same again keeps the first time.
-    """
-    values = {"useful": useful, "feedback": text, "answered_at": func.clock_timestamp()}
+    access: OwnedAccess, item_id: UUID, body: Annotated[NewFeedback, Body()]
+) -> InboxItemResponse:
+    """Replaces your feedback on an inbox item. If it is an advice, the agent's next phases see it."""
+    values = {
+        "useful": body.useful,
+        "feedback": body.text,
+        "answered_at": func.clock_timestamp(),
+    }
+    # Giving the same again keeps the first time.
     is_other = or_(
-        InboxItem.useful.is_distinct_from(useful), InboxItem.feedback.is_distinct_from(text)
+        InboxItem.useful.is_distinct_from(body.useful),
+        InboxItem.feedback.is_distinct_from(body.text),
     )
-    return await _change(session, owner_id, item_id, values, is_other, wakes=True)
+    return await _change(access, item_id, values, is_other, wakes=True)
 
 
 async def _change(
-    session: Transaction,
-    owner_id: UUID,
+    access: Access,
     item_id: UUID,
     values: Mapping[str, Any],
     *where: ColumnElement[bool],
     wakes: bool = False,
-) -> InboxItemResponse | None:
-    """Updates an item and returns it; None if there is none. With `wakes`, an answer to advice starts an iteration soon."""
-    changed = await session.execute(
+) -> InboxItemResponse:
+    """Updates an item and returns it. With `wakes`, an answer to advice starts an iteration soon. Raises NotFoundError."""
+    changed = await access.session.execute(
         update(InboxItem)
-        .where(InboxItem.id == item_id, InboxItem.owner_id == owner_id, *where)
+        .where(InboxItem.id == item_id, InboxItem.owner_id == access.owner_id, *where)
         .values(values)
         .returning(InboxItem.agent_id, InboxItem.kind)
     )
     for agent_id, kind in changed:
         if wakes and kind == InboxKind.ADVICE:
-            await agents.wake(agent_id).execute(session)
-    return await find_inbox_item(session, owner_id, item_id)
+            await agents.wake(agent_id).execute(access.session)
+    return await get_inbox_item(access, item_id)
 
 
-async def count_unread(session: Transaction, owner_id: UUID) -> int:
-    count: int | None = await session.scalar(_UNREAD, {"of_owner": owner_id})
+async def count_unread(access: Access) -> int:
+    count: int | None = await access.session.scalar(_UNREAD, {"of_owner": access.owner_id})
     return count or 0
 
 
-async def count_by_view(
-    session: Transaction, owner_id: UUID, *, agent_id: UUID | None = None
-) -> dict[InboxView, int]:
+async def count_by_view(access: Access, *, agent_id: UUID | None = None) -> dict[InboxView, int]:
     """How many items are open, unread and snoozed; with `agent_id`, those of one agent."""
     views = (InboxView.OPEN, InboxView.UNREAD, InboxView.SNOOZED)
     statement = (
         select(*(func.count().filter(_IN_VIEW[view]) for view in views))
         .select_from(InboxItem)
-        .where(InboxItem.owner_id == owner_id, _IS_UNDECIDED)
+        .where(InboxItem.owner_id == access.owner_id, _IS_UNDECIDED)
     )
     if agent_id is not None:
         statement = statement.where(InboxItem.agent_id == agent_id)
-    counts = (await session.execute(statement)).one()
+    counts = (await access.session.execute(statement)).one()
     return dict(zip(views, counts, strict=True))
 
 
-async def mark_all_read(session: Transaction, owner_id: UUID) -> int:
-    """Marks all items as read, except snoozed ones. Returns how many were unread."""
-    result = await session.execute(
+async def mark_all_read(access: OwnedAccess) -> Marked:
+    """Marks every present inbox item as read."""
+    # A snoozed item stays unread.
+    result = await access.session.execute(
         update(InboxItem)
-        .where(InboxItem.owner_id == owner_id, InboxItem.read_at.is_(None), _IS_AWAKE)
+        .where(InboxItem.owner_id == access.owner_id, InboxItem.read_at.is_(None), _IS_AWAKE)
         .values(read_at=func.clock_timestamp())
         .returning(InboxItem.id)
     )
-    return len(result.all())
+    return Marked(marked=len(result.all()))
 
 
 _ITEM: Final = columns_of(
@@ -202,13 +248,13 @@ _ITEM: Final = columns_of(
 )
 
 
-def _items(owner_id: UUID) -> Select[*tuple[Any, ...]]:
+def _items(access: Access) -> Select[*tuple[Any, ...]]:
     """Selects items with their agent's name and archive date and, for advice, the properties of its node."""
     return (
         select(*_ITEM)
         .join(Agent, Agent.id == InboxItem.agent_id)
         .outerjoin(GraphNode, GraphNode.id == InboxItem.node_id)
-        .where(InboxItem.owner_id == owner_id)
+        .where(InboxItem.owner_id == access.owner_id)
     )
 
 

@@ -12,11 +12,10 @@ from pydantic import ValidationError
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Access, OwnedAccess
-from services.api.commands import inbox as commands
-from services.api.commands.inbox import NewFeedback
 from services.api.http.dependencies import PageQuery
 from services.api.resources.agents.model import list_agent_names
-from services.api.resources.inbox import api, model
+from services.api.resources.inbox import model
+from services.api.resources.inbox.model import NewFeedback, NewSnooze
 from services.api.web.forms import UNLESS_BLANK
 from services.api.web.rendering import PageResponse
 from services.api.web.text import find_citations
@@ -66,17 +65,15 @@ async def list_inbox_items(
     opened: bool = False,
 ) -> HTMLResponse:
     """The list and the chosen item. `opened`: the item is shown because it was chosen just now, and marked as read."""
-    chosen = None if item is None else await commands.find(access, item)
+    chosen = None if item is None else await model.get_inbox_item(access, item)
     context = await _item_context(access, chosen)
     if page.part not in ITEM_PARTS:
-        items = await model.list_inbox_items(
-            access.session, access.owner_id, page_request, view=view, agent_id=agent
-        )
+        items = await model.list_inbox_items(access, page_request, view=view, agent_id=agent)
         context |= {
             "items": items.items,
             "next": items.next,
-            "left": await model.count_unread(access.session, access.owner_id),
-            "counts": await model.count_by_view(access.session, access.owner_id, agent_id=agent),
+            "left": await model.count_unread(access),
+            "counts": await model.count_by_view(access, agent_id=agent),
         }
     names = [] if page.part else await list_agent_names(access)
     return await page.answer(
@@ -114,7 +111,7 @@ async def _item_context(access: Access, item: InboxItemResponse | None) -> dict[
 
 @router.post("/inbox/read")
 async def mark_all_read(request: Request, access: OwnedAccess) -> Response:
-    await model.mark_all_read(access.session, access.owner_id)
+    await model.mark_all_read(access)
     return _to_inbox(request)
 
 
@@ -129,18 +126,18 @@ def _add_action(
         return _to_inbox(request, item_id if stays else None)
 
 
-_add_action("read", api.mark_read, stays=True)
-_add_action("unread", api.mark_unread, stays=True)
-_add_action("accept", commands.accept, stays=False)
-_add_action("dismiss", commands.dismiss, stays=False)
-_add_action("reopen", commands.reopen, stays=True)
+_add_action("read", model.mark_read, stays=True)
+_add_action("unread", model.mark_unread, stays=True)
+_add_action("accept", model.accept, stays=False)
+_add_action("dismiss", model.dismiss, stays=False)
+_add_action("reopen", model.reopen, stays=True)
 
 
 @router.post("/inbox/{item_id}/snooze")
 async def snooze(
     request: Request, access: OwnedAccess, item_id: UUID, until: Annotated[Snooze, Form()]
 ) -> Response:
-    await commands.snooze(access, item_id, datetime.now(UTC) + until.time)
+    await model.snooze(access, item_id, NewSnooze(until=datetime.now(UTC) + until.time))
     return _to_inbox(request)
 
 
@@ -159,10 +156,10 @@ async def give_feedback(
         feedback = NewFeedback(useful=useful, text=text)
     except ValidationError as invalid:
         error = f"This feedback cannot be saved: {invalid.errors()[0]['ctx']['error']}."
-        item = await commands.find(access, item_id)
+        item = await model.get_inbox_item(access, item_id)
         item = item.model_copy(update={"useful": useful, "feedback": text})
     else:
-        item = await commands.give_feedback(access, item_id, feedback)
+        item = await model.give_feedback(access, item_id, feedback)
     if error is None and request.headers.get("hx-request") != "true":
         return _to_inbox(request, item_id)
     context = await _item_context(access, item)
