@@ -9,13 +9,15 @@ from fastapi import APIRouter, Form, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Access, OwnedAccess
-from services.api.commands import destinations as commands
-from services.api.commands.destinations import DestinationChange, NewDestination
 from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import ProblemError
 from services.api.resources.agents.model import list_agent_names
-from services.api.resources.destinations import api, model
-from services.api.resources.destinations.api import DestinationFromPath
+from services.api.resources.destinations import model
+from services.api.resources.destinations.model import (
+    DestinationChange,
+    DestinationFromPath,
+    NewDestination,
+)
 from services.api.web.forms import UNLESS_BLANK, FormState, Submitted, submitted
 from services.api.web.rendering import Page, PageResponse
 from shared.enums import DeliveryStatus, DestinationKind
@@ -52,15 +54,13 @@ async def create_destination(
     if form.model is None:
         return await _destinations_page(access, page, PageRequest(), form=form)
     try:
-        created = await commands.create_destination(
-            access.session, access.owner_id, form.model, page.settings
-        )
+        created = await model.create_destination(access, form.model, page.settings)
     except ProblemError as error:
         refused = form.refused(error, _FIELD_OF_PROBLEM)
         return await _destinations_page(access, page, PageRequest(), form=refused)
     if created.secret is None:
         return _to_destination(created.id)
-    destination = await commands.get_destination(access.session, access.owner_id, created.id)
+    destination = await model.get_destination(access, created.id)
     new_secret = NewSecret(secret=created.secret, previous_signs_until=None)
     return await _destination_page(access, page, destination, new_secret=new_secret)
 
@@ -104,13 +104,13 @@ async def change_destination(
     destination: DestinationFromPath,
     form: Annotated[DestinationChange, Form()],
 ) -> Response:
-    await api.change_destination(access, destination, form)
+    await model.change_destination(access, destination, form)
     return _to_destination(destination.id)
 
 
 @router.post("/settings/destinations/{destination_id}/test")
 async def test_destination(access: OwnedAccess, destination: DestinationFromPath) -> Response:
-    await api.test_destination(access, destination)
+    await model.test_destination(access, destination)
     return _to_destination(destination.id)
 
 
@@ -118,13 +118,13 @@ async def test_destination(access: OwnedAccess, destination: DestinationFromPath
 async def rotate_secret(
     access: OwnedAccess, page: PageResponse, destination: DestinationFromPath
 ) -> HTMLResponse:
-    new_secret = await api.rotate_secret(access, destination)
+    new_secret = await model.rotate_secret(access, destination)
     return await _destination_page(access, page, destination, new_secret=new_secret)
 
 
 @router.post("/settings/destinations/{destination_id}/delete")
 async def delete_destination(access: OwnedAccess, destination: DestinationFromPath) -> Response:
-    await api.delete_destination(access, destination)
+    await model.delete_destination(access, destination)
     return RedirectResponse(DESTINATIONS, HTTPStatus.SEE_OTHER)
 
 
@@ -132,7 +132,7 @@ async def delete_destination(access: OwnedAccess, destination: DestinationFromPa
 async def retry_delivery(
     access: OwnedAccess, destination: DestinationFromPath, delivery_id: UUID
 ) -> Response:
-    await api.retry_delivery(access, destination, delivery_id)
+    await model.retry_delivery(access, destination, delivery_id)
     return _to_destination(destination.id)
 
 
@@ -146,7 +146,7 @@ async def _destination_page(
     status: DeliveryStatus | None = None,
 ) -> HTMLResponse:
     """`new_secret` is shown once."""
-    deliveries = await api.list_deliveries(access, destination, page_request, status)
+    deliveries = await model.list_deliveries(access, destination, page_request, status)
     return await page.answer(
         "destinations/destination.html",
         status=HTTPStatus.OK if new_secret is None else HTTPStatus.CREATED,
