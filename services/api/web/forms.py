@@ -14,7 +14,9 @@ from fastapi import Depends
 from fastapi import Form as FormBody
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from services.api.commands.agents import (
+from services.api.http.problem_details import ProblemError
+from services.api.resources.accounts.api import NewToken
+from services.api.resources.agents.commands import (
     Domains,
     FeedbackRounds,
     Interval,
@@ -22,8 +24,6 @@ from services.api.commands.agents import (
     Name,
     NewAgent,
 )
-from services.api.http.problem_details import ProblemError
-from services.api.resources.accounts.api import NewToken
 from services.api.resources.costs.api import CallsPerDay, UsdPerDay
 from services.api.web.filters import Verbatim
 from services.api.web.form_errors import FORM, as_sentence, errors_by_field, label

@@ -102,7 +102,7 @@ async def running_call(database: Database) -> RunningCall | None:
 async def running_calls_of_agent(database: Database) -> list[RunningCall]:
     async with database.transaction() as session:
         agent = (await session.scalars(select(Agent))).one()
-        details = await agents.find_agent(session, agent.owner_id, str(agent.id))
+        details = await agents.get_agent(owner_access(session, agent.owner_id), agent.id)
     assert details is not None
     return details.running_calls
 

@@ -15,7 +15,7 @@ from sqlalchemy import func, select, update
 from sandbox.corpus.registry import add_corpus
 from sandbox.http import corpus_loader
 from sandbox.settings import SandboxSettings
-from services.api.commands import agents
+from services.api.resources.agents import commands
 from shared.agents import memories
 from shared.database.engine import Database
 from shared.database.tables import (
@@ -49,6 +49,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
 from tests.support import table_rows
+from tests.support.api.access import agent_access
 from tests.support.factories import make_agent
 from tests.support.retention.pruning import prune_after, publish_ends
 from tests.support.running_services import ended_iteration, running_services
@@ -326,7 +327,7 @@ async def test_a_run_on_request_always_works(watcher: Watcher) -> None:
 async def test_a_requested_run_is_no_change_of_the_agent(watcher: Watcher) -> None:
     await watcher.until_quiet()
     async with watcher.database.transaction() as session:
-        await agents.request_run(session, watcher.agent.owner_id, watcher.agent.id)
+        await commands.run_agent(agent_access(session, watcher.agent.owner_id, watcher.agent.id))
     watcher.number += 1
     await ended_iteration(watcher.database, watcher.agent, watcher.number)
     reasons = (await watcher.observed())["reasons"]

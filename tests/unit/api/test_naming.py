@@ -4,7 +4,7 @@ from itertools import islice
 
 import pytest
 
-from services.api.commands.agents import NewAgent, name_from_mission
+from services.api.resources.agents.commands import NewAgent, name_from_mission
 from shared.agents.agents import NAME_CHARACTERS, names_after
 
 MISSION = "Watch the lithium supply of European battery makers"

@@ -8,17 +8,15 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAccess, OwnedAgent
-from services.api.commands import agents as agent_commands
-from services.api.commands.agents import ChangedAgent, NewAgent, NewConfiguration
 from services.api.commands.corpora import require_corpus
 from services.api.http.dependencies import EventAfterCommit, Page, PageQuery
 from services.api.http.etags import UNCHANGED, IfMatch, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import problems
-from services.api.resources.agents import model
+from services.api.resources.agents import commands, model
+from services.api.resources.agents.commands import ChangedAgent, NewAgent
 from services.api.resources.agents.model import AgentState
-from shared.agents import agents as agent_store
 from shared.agents import configuration
 from shared.billing.budgets import Caps
 from shared.enums import Phase
@@ -51,9 +49,7 @@ async def create_agent(
     async def make() -> AgentDetails:
         if body.corpus is not None:
             await require_corpus(settings, body.corpus, access.caller)
-        result = await agent_commands.create_agent(access.session, access.owner_id, body, caps)
-        afterwards.publish(result.event)
-        return result.agent
+        return await commands.create_agent(access, body, caps, afterwards)
 
     return await once.answer(make)
 
@@ -73,8 +69,8 @@ async def list_agents(
 
 @agents_router.get("/{agent}", name="show", response_model=AgentDetails, responses=UNCHANGED)
 async def show_agent(access: OwnedAgent, request: Request) -> Response:
-    details = await model.get_agent(access)
-    return etag_response(request, details, version=agent_commands.agent_version(details))
+    details = await model.get_agent(access, access.agent.id)
+    return etag_response(request, details, version=commands.agent_version(details))
 
 
 @agents_router.patch(
@@ -90,45 +86,21 @@ async def change_agent(
     if_match: IfMatch = None,
 ) -> Response:
     """Changes the given fields; with `If-Match`, only if the agent's settings have not changed since."""
-    agent = await agent_commands.change_agent(
-        access.session, access.owner_id, access.agent.id, body, if_match
-    )
-    return etag_response(request, agent, version=agent_commands.agent_version(agent))
+    agent = await commands.change_agent(access, body, if_match)
+    return etag_response(request, agent, version=commands.agent_version(agent))
 
 
-@agents_router.delete("/{agent}", name="delete", status_code=HTTPStatus.NO_CONTENT)
-async def delete_agent(access: OwnedAgent) -> None:
-    """Deletes an agent with its graph. Its running work ends."""
-    await agent_store.delete_agent(access.session, access.agent.id)
-
-
-@agents_router.post("/{agent}/pause", name="pause")
-async def pause_agent(access: OwnedAgent) -> AgentDetails:
-    """Pauses the schedule: no more iterations are started by it. A running iteration continues."""
-    return await agent_commands.set_active(
-        access.session, access.owner_id, access.agent.id, active=False
-    )
-
-
-@agents_router.post("/{agent}/resume", name="resume")
-async def resume_agent(access: OwnedAgent) -> AgentDetails:
-    return await agent_commands.set_active(
-        access.session, access.owner_id, access.agent.id, active=True
-    )
-
-
-@agents_router.post(
+agents_router.delete("/{agent}", name="delete", status_code=HTTPStatus.NO_CONTENT)(
+    commands.delete_agent
+)
+agents_router.post("/{agent}/pause", name="pause")(commands.pause_agent)
+agents_router.post("/{agent}/resume", name="resume")(commands.resume_agent)
+agents_router.post(
     "/{agent}/run",
     name="run",
     status_code=HTTPStatus.ACCEPTED,
     responses=problems(HTTPStatus.CONFLICT),
-)
-async def run_agent(access: OwnedAgent) -> AgentDetails:
-    """Requests an iteration now, or after the running one. Repeated requests count once.
-
-    Refused for an agent that is suspended by its budget or whose configuration failed.
-    """
-    return await agent_commands.request_run(access.session, access.owner_id, access.agent.id)
+)(commands.run_agent)
 
 
 class NewPrompt(BaseModel):
@@ -141,22 +113,7 @@ class NewPrompt(BaseModel):
     ]
 
 
-@configuration_router.post("/configure", status_code=HTTPStatus.ACCEPTED)
-async def configure(
-    access: OwnedAgent,
-    afterwards: EventAfterCommit,
-    body: Annotated[NewConfiguration, Body()] = NewConfiguration(),  # noqa: B008  never changed
-) -> AgentDetails:
-    """Generates prompts and types again, from another mission if one is given. The agent keeps its present ones until
-    then. A failed configuration is retried. If requested twice, the last request counts.
-    """
-    result = await agent_commands.configure_agent(
-        access.session, access.owner_id, access.agent.id, body
-    )
-    afterwards.publish(result.event)
-    return result.agent
-
-
+configuration_router.post("/configure", status_code=HTTPStatus.ACCEPTED)(commands.configure)
 configuration_router.get("/configuration", name="show")(model.get_configuration)
 configuration_router.get("/prompts/history", name="list_versions")(model.list_prompt_versions)
 
@@ -181,7 +138,5 @@ async def edit_prompt(
     if_match: IfMatch = None,
 ) -> Response:
     """Replaces a prompt. Running phases keep the previous one; the next run of the phase uses the new one."""
-    await agent_commands.edit_prompt(
-        access.session, access.agent.id, Phase(phase), body.prompt, versions=if_match
-    )
+    await commands.edit_prompt(access, Phase(phase), body.prompt, versions=if_match)
     return await show_prompts(access, request)

@@ -316,13 +316,13 @@ async def list_agents(
     return Page(items=await _views(access.session, rows), next=following)
 
 
-async def find_agent(session: Transaction, owner_id: UUID, reference: str) -> AgentDetails | None:
-    """Returns the owner's agent with that id or name, ignoring case, or None."""
-    statement = _select_agents(owner_id).add_columns(Agent.configurations_ordered)
-    found = statement.where(matches_reference(reference)).order_by(func.lower(Agent.name)).limit(1)
-    row: Any = (await session.execute(found)).one_or_none()
+async def get_agent(access: Access, agent_id: UUID) -> AgentDetails:
+    """Raises NotFoundError if the owner has no such agent, or it was deleted meanwhile."""
+    session = access.session
+    statement = _select_agents(access.owner_id).add_columns(Agent.configurations_ordered)
+    row: Any = (await session.execute(statement.where(Agent.id == agent_id))).one_or_none()
     if row is None:
-        return None
+        raise NotFoundError("agent", agent_id)
     [view] = await _views(session, [dict(row._mapping)])
     prompts, version = await _load_prompts(session, view.id)
     of_step = select(*_CONFIGURATION).where(Step.id == configuration.newest_step_id(row))
@@ -333,14 +333,6 @@ async def find_agent(session: Transaction, owner_id: UUID, reference: str) -> Ag
         configuration=await read_one(session, ConfigurationResponse, of_step),
         running_calls=await costs.list_running_calls(session, Call.agent_id == view.id),
     )
-
-
-async def get_agent(access: AgentAccess) -> AgentDetails:
-    """Raises NotFoundError if it was deleted meanwhile."""
-    agent = await find_agent(access.session, access.owner_id, str(access.agent.id))
-    if agent is None:
-        raise NotFoundError("agent", access.agent.id)
-    return agent
 
 
 async def _views(session: Transaction, rows: Sequence[dict[str, Any]]) -> list[AgentResponse]:

@@ -14,12 +14,11 @@ from fastapi import APIRouter, Query
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAccess, OwnedAgent
-from services.api.commands import agents as commands
-from services.api.commands.agents import DEFAULT_ENTAILMENT_SHARE
 from services.api.http.dependencies import EventAfterCommit, PageQuery
 from services.api.http.problem_details import ProblemError
 from services.api.paths import HOME
-from services.api.resources.agents import model
+from services.api.resources.agents import commands, model
+from services.api.resources.agents.commands import DEFAULT_ENTAILMENT_SHARE
 from services.api.resources.agents.model import (
     AgentState,
     DashboardCounters,
@@ -209,12 +208,11 @@ async def create_agent(
     caps = Caps(form.model.budget_usd_per_day, default.calls_per_day)
     try:
         async with access.session.savepoint():
-            result = await commands.create_agent(access.session, access.owner_id, form.model, caps)
+            agent = await commands.create_agent(access, form.model, caps, afterwards)
     except ProblemError as error:
         refused = form.refused(error, _FIELD_OF_PROBLEM)
         return await _new_agent_page(page, refused, form.model)
-    afterwards.publish(result.event)
-    return RedirectResponse(f"/agents/{result.agent.id}", HTTPStatus.SEE_OTHER)
+    return RedirectResponse(f"/agents/{agent.id}", HTTPStatus.SEE_OTHER)
 
 
 async def _new_agent_page(page: Page, form: FormState, model: NewAgentForm | None) -> HTMLResponse:
@@ -258,7 +256,7 @@ _LATEST_PAGE: Final = PageRequest(LATEST)
 
 @router.get("/agents/{agent}")
 async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
-    agent = await model.get_agent(access)
+    agent = await model.get_agent(access, access.agent.id)
     context: dict[str, Any] = {
         "agent": agent,
         "standing": agent,
@@ -273,19 +271,19 @@ async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
 
 @router.post("/agents/{agent}/run")
 async def run_agent(access: OwnedAgent) -> Response:
-    await commands.request_run(access.session, access.owner_id, access.agent.id)
+    await commands.run_agent(access)
     return _to_agent(access)
 
 
 @router.post("/agents/{agent}/pause")
 async def pause_agent(access: OwnedAgent) -> Response:
-    await commands.set_active(access.session, access.owner_id, access.agent.id, active=False)
+    await commands.pause_agent(access)
     return _to_agent(access)
 
 
 @router.post("/agents/{agent}/resume")
 async def resume_agent(access: OwnedAgent) -> Response:
-    await commands.set_active(access.session, access.owner_id, access.agent.id, active=True)
+    await commands.resume_agent(access)
     return _to_agent(access)
 
 

@@ -10,11 +10,10 @@ from fastapi import APIRouter
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import agents as commands
-from services.api.commands.agents import ChangedAgent, NewConfiguration
 from services.api.http.dependencies import EventAfterCommit
 from services.api.http.problem_details import ProblemError
-from services.api.resources.agents import model
+from services.api.resources.agents import commands, model
+from services.api.resources.agents.commands import ChangedAgent, NewConfiguration
 from services.api.resources.costs import forecast, reports
 from services.api.resources.costs import model as costs
 from services.api.resources.costs.charts import Tiles, build_tiles, unit_of
@@ -101,9 +100,7 @@ async def _apply(access: AgentAccess, form: SettingsForm) -> None:
     await billing_budgets.cap_agent(access.session, access.agent.id, form.caps)
     settings = form.model_dump(include=set(ChangedAgent.model_fields))
     changes = ChangedAgent(**settings, models=form.models)
-    await commands.change_agent(
-        access.session, access.owner_id, access.agent.id, changes, _ETAG.format(version)
-    )
+    await commands.change_agent(access, changes, _ETAG.format(version))
 
 
 @router.post("/configure")
@@ -116,13 +113,7 @@ async def configure_agent(
     """Redirects to the agent's page, which shows the progress."""
     if form.model is None:
         return await _settings_page(access, page, configuring=form)
-    result = await commands.configure_agent(
-        access.session,
-        access.owner_id,
-        access.agent.id,
-        NewConfiguration(**form.model.model_dump()),
-    )
-    afterwards.publish(result.event)
+    await commands.configure(access, afterwards, NewConfiguration(**form.model.model_dump()))
     return RedirectResponse(f"/agents/{access.agent.id}", HTTPStatus.SEE_OTHER)
 
 
@@ -141,7 +132,7 @@ async def delete_agent(
         sentence = f"This is not the agent's name. To delete the agent, type {access.agent.name}."
         deleting = form.with_error("typed_name", sentence)
         return await _settings_page(access, page, deleting=deleting)
-    await agent_store.delete_agent(access.session, access.agent.id)
+    await commands.delete_agent(access)
     return RedirectResponse("/agents", HTTPStatus.SEE_OTHER)
 
 
@@ -157,7 +148,7 @@ async def _settings_page(
     """A form that was refused is shown with what was typed. Where a setting has changed meanwhile, `theirs` are the
     stored values that differ from what was typed.
     """
-    agent = await model.get_agent(access)
+    agent = await model.get_agent(access, access.agent.id)
     budget = await costs.agent_budget(access.session, access.agent.id)
     stored = _stored(agent, budget.usage)
     has_changed = form is not None and form.status == HTTPStatus.PRECONDITION_FAILED
@@ -312,9 +303,7 @@ async def edit_prompt(
         clash = form.with_error(FORM, "changed", HTTPStatus.PRECONDITION_FAILED)
         return await _prompt_page(access, page, phase, form=clash)
     try:
-        await commands.edit_prompt(
-            access.session, access.agent.id, Phase(phase), form.model.prompt, versions=None
-        )
+        await commands.edit_prompt(access, Phase(phase), form.model.prompt, versions=None)
     except ProblemError as error:
         return await _prompt_page(access, page, phase, form=form.refused(error, {}))
     url = f"/agents/{access.agent.id}/settings/prompts/{phase}?saved=true"

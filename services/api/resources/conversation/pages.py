@@ -166,7 +166,7 @@ async def _messages_context(
 
 
 async def _suggestions(access: AgentAccess) -> Sequence[str]:
-    agent = await get_agent(access)
+    agent = await get_agent(access, access.agent.id)
     newest = await conclusions.newest_conclusions(access, 1)
     return suggested_questions(agent.name, agent.mission, newest)
 

@@ -1,31 +1,30 @@
 """Commands about agents: create, configure, pause, run, delete."""
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from http import HTTPStatus
 from typing import Annotated, Final
-from uuid import UUID
 
+from fastapi import Body
 from psycopg.errors import IntegrityError
 from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, update
 
+from services.api.auth.dependencies import Access, AgentAccess, OwnedAgent
+from services.api.http.dependencies import EventAfterCommit, PublishAfterCommit
 from services.api.http.etags import refuse_if_changed
 from services.api.http.openapi import length_in_schema
-from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
-from services.api.resources.agents import model as reading
+from services.api.http.problem_details import ConflictError, ProblemError
+from services.api.resources.agents import model
 from shared import derived_events
 from shared.agents import agents, configuration, fields
 from shared.agents.configuration import ConfigurationInput
 from shared.billing.budgets import Caps
 from shared.database.tables import Agent
-from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import AgentStatus, Phase, PromptMaker
-from shared.events.envelope import Event
 from shared.schemas.agents import PromptedPhase
 from shared.schemas.base import AgentDetails
 
@@ -172,47 +171,32 @@ class NewConfiguration(BaseModel):
     """Phases whose prompts stay as they are."""
 
 
-@dataclass(frozen=True)
-class CommandResult:
-    """The agent after the command, and the event to publish after the commit."""
-
-    agent: AgentDetails
-    event: Event
-
-
 async def create_agent(
-    session: Transaction, owner_id: UUID, new_agent: NewAgent, caps: Caps
-) -> CommandResult:
+    access: Access, new_agent: NewAgent, caps: Caps, afterwards: PublishAfterCommit
+) -> AgentDetails:
     """Creates an agent and requests its configuration.
 
     `caps` is its initial budget. Raises ConflictError where the owner has an agent of that name, and ProblemError (422)
     where the same domain is preferred and barred, or the longest interval is shorter than the interval.
     """
+    session, owner_id = access.session, access.owner_id
     _refuse_short_maximum(new_agent.interval_seconds, new_agent.max_interval_seconds)
-    preferences = DomainPreferences(new_agent.preferred_domains, new_agent.barred_domains)
-    _refuse_contradiction(preferences)
+    _refuse_contradiction(new_agent.preferred_domains, new_agent.barred_domains)
     name = new_agent.name or await agents.find_free_name(
         session, owner_id, name_from_mission(new_agent.mission)
     )
+    settings = {field: getattr(new_agent, field) for field in NewAgent.model_fields}
     try:
         agent = await agents.create_agent(
             session,
             owner_id,
-            name=name,
-            mission=new_agent.mission,
-            interval_seconds=new_agent.interval_seconds,
-            max_interval_seconds=new_agent.max_interval_seconds,
-            feedback_rounds=new_agent.feedback_rounds,
-            advice_from_one_analysis=new_agent.advice_from_one_analysis,
-            entailment_usd_per_day=new_agent.entailment_usd_per_day,
-            entailment_share=new_agent.entailment_share,
-            preferred_domains=new_agent.preferred_domains,
-            barred_domains=new_agent.barred_domains,
-            corpus=new_agent.corpus,
-            archive_date=new_agent.archive_date,
-            models={phase.value: model for phase, model in new_agent.models.items()},
-            budget_usd_per_day=caps.usd_per_day,
-            budget_calls_per_day=caps.calls_per_day,
+            **settings
+            | {
+                "name": name,
+                "models": {phase.value: model for phase, model in new_agent.models.items()},
+                "budget_usd_per_day": caps.usd_per_day,
+                "budget_calls_per_day": caps.calls_per_day,
+            },
         )
     except IntegrityError as error:
         raise _name_taken_error(name) from error
@@ -220,75 +204,70 @@ async def create_agent(
     step = await configuration.request_configuration(
         session, agent, ConfigurationInput(mission=new_agent.mission, provisional_name=provisional)
     )
-    return CommandResult(
-        await get_details(session, owner_id, agent.id), derived_events.agent_task_event(step)
-    )
+    afterwards.publish(derived_events.agent_task_event(step))
+    return await model.get_agent(access, agent.id)
 
 
-async def configure_agent(
-    session: Transaction, owner_id: UUID, agent_id: UUID, new_configuration: NewConfiguration
-) -> CommandResult:
-    """Requests new prompts and types. The agent keeps its present ones until they are ready."""
-    agent = await agents.lock_agent(session, agent_id)
+async def configure(
+    access: OwnedAgent,
+    afterwards: EventAfterCommit,
+    body: Annotated[NewConfiguration, Body()] = NewConfiguration(),  # noqa: B008  never changed
+) -> AgentDetails:
+    """Generates prompts and types again, from another mission if one is given. The agent keeps its present ones until
+    then. A failed configuration is retried. If requested twice, the last request counts.
+    """
+    agent = await agents.lock_agent(access.session, access.agent.id)
     step = await configuration.request_configuration(
-        session,
+        access.session,
         agent,
         ConfigurationInput(
-            mission=new_configuration.mission or agent.mission,
-            provisional_name=await configuration.provisional_name(session, agent),
-            keep=tuple(new_configuration.keep),
+            mission=body.mission or agent.mission,
+            provisional_name=await configuration.provisional_name(access.session, agent),
+            keep=tuple(body.keep),
             prompts_version=agent.prompts_version,
         ),
     )
-    return CommandResult(
-        await get_details(session, owner_id, agent_id), derived_events.agent_task_event(step)
-    )
+    afterwards.publish(derived_events.agent_task_event(step))
+    return await model.get_agent(access, access.agent.id)
 
 
 async def edit_prompt(
-    session: Transaction, agent_id: UUID, phase: Phase, prompt: str, *, versions: str | None
+    access: AgentAccess, phase: Phase, prompt: str, *, versions: str | None
 ) -> None:
     """Replaces the agent's prompt for `phase`. `versions` are the ETags of If-Match, if sent.
 
     Raises ProblemError (412) where the prompts have changed since, and ConflictError where the
     agent has none yet.
     """
-    agent = await agents.lock_agent(session, agent_id)
+    agent = await agents.lock_agent(access.session, access.agent.id)
     refuse_if_changed(versions, str(agent.prompts_version))
     if not configuration.prompts_by_phase(agent):
         raise ConflictError(
             "not-configured", f"{agent.name} has no prompts yet: wait until it is configured."
         )
-    await configuration.store_prompts(session, agent, {phase: prompt}, PromptMaker.OWNER)
-    await agents.end_backoff(agent_id).execute(session)
+    await configuration.store_prompts(access.session, agent, {phase: prompt}, PromptMaker.OWNER)
+    await agents.end_backoff(access.agent.id).execute(access.session)
 
 
 async def change_agent(
-    session: Transaction,
-    owner_id: UUID,
-    agent_id: UUID,
-    changes: ChangedAgent,
-    if_match: str | None,
+    access: AgentAccess, changes: ChangedAgent, if_match: str | None
 ) -> AgentDetails:
     """Changes an agent's settings.
 
     Raises ProblemError (412) where the agent's version is none of `if_match`, or (422) where the same domain is
     preferred and barred or the longest interval is shorter than the interval, and ConflictError where the name is taken.
     """
-    await session.execute(
-        select(Agent.id).where(Agent.id == agent_id).with_for_update(key_share=True)
-    )
-    details = await get_details(session, owner_id, agent_id)
+    of_agent = select(Agent.id).where(Agent.id == access.agent.id)
+    await access.session.execute(of_agent.with_for_update(key_share=True))
+    details = await model.get_agent(access, access.agent.id)
     refuse_if_changed(if_match, agent_version(details))
     values = changes.model_dump(mode="json", exclude_unset=True)
     if "archive_date" in values:
         values["archive_date"] = changes.archive_date
     if values.keys() & {"preferred_domains", "barred_domains"}:
         _refuse_contradiction(
-            DomainPreferences(
-                values.get("preferred_domains", details.preferred_domains),
-                values.get("barred_domains", details.barred_domains),
-            )
+            values.get("preferred_domains", details.preferred_domains),
+            values.get("barred_domains", details.barred_domains),
         )
     _refuse_short_maximum(
         values.get("interval_seconds", details.interval_seconds),
@@ -300,7 +279,7 @@ async def change_agent(
         soon = func.clock_timestamp() + timedelta(seconds=seconds)
         values["next_run_at"] = func.least(Agent.next_run_at, soon)
     try:
-        return await _update_agent(session, owner_id, agent_id, **values)
+        return await _update_agent(access, **values)
     except IntegrityError as error:
         raise _name_taken_error(changes.name) from error
 
@@ -310,24 +289,31 @@ def agent_version(agent: AgentDetails) -> str:
     return f"{agent.updated_at.timestamp():.6f}".replace(".", "-")
 
 
-async def set_active(
-    session: Transaction, owner_id: UUID, agent_id: UUID, *, active: bool
-) -> AgentDetails:
-    return await _update_agent(session, owner_id, agent_id, active=active)
+async def delete_agent(access: OwnedAgent) -> None:
+    """Deletes an agent with its graph. Its running work ends."""
+    await agents.delete_agent(access.session, access.agent.id)
 
 
-async def request_run(session: Transaction, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """Requests an iteration. The scheduler starts it as soon as the agent is configured, even where
-    it is paused.
+async def pause_agent(access: OwnedAgent) -> AgentDetails:
+    """Pauses the schedule: no more iterations are started by it. A running iteration continues."""
+    return await _update_agent(access, active=False)
 
-    Raises ConflictError where the agent could not be configured, and while its budget is used up.
+
+async def resume_agent(access: OwnedAgent) -> AgentDetails:
+    return await _update_agent(access, active=True)
+
+
+async def run_agent(access: OwnedAgent) -> AgentDetails:
+    """Requests an iteration now, or after the running one. Repeated requests count once.
+
+    Refused for an agent that is suspended by its budget or whose configuration failed.
     """
-    agent = await agents.get_agent(session, agent_id)
+    agent = await agents.get_agent(access.session, access.agent.id)
     if agent.status == AgentStatus.FAILED:
         raise ConflictError("not-configured", f"{agent.name} cannot run. {agent.fault}")
-    suspended_until = await session.scalar(
+    suspended_until = await access.session.scalar(
         select(Agent.suspended_until).where(
-            Agent.id == agent_id, Agent.suspended_until > func.statement_timestamp()
+            Agent.id == agent.id, Agent.suspended_until > func.statement_timestamp()
         )
     )
     if suspended_until is not None:
@@ -338,11 +324,7 @@ async def request_run(session: Transaction, owner_id: UUID, agent_id: UUID) -> A
         )
     # The agent itself stays as it is, so that its next plan does not state a change.
     return await _update_agent(
-        session,
-        owner_id,
-        agent_id,
-        run_requested_at=func.clock_timestamp(),
-        updated_at=Agent.updated_at,
+        access, run_requested_at=func.clock_timestamp(), updated_at=Agent.updated_at
     )
 
 
@@ -355,8 +337,8 @@ def _refuse_short_maximum(seconds: int, maximum: int | None) -> None:
         )
 
 
-def _refuse_contradiction(preferences: DomainPreferences) -> None:
-    if (contradiction := preferences.contradiction()) is not None:
+def _refuse_contradiction(preferred: Sequence[str], barred: Sequence[str]) -> None:
+    if (contradiction := DomainPreferences(preferred, barred).contradiction()) is not None:
         raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "contradictory-domains", contradiction)
 
 
@@ -366,21 +348,12 @@ def _name_taken_error(name: str) -> ConflictError:
     )
 
 
-async def _update_agent(
-    session: Transaction, owner_id: UUID, agent_id: UUID, **values: object
-) -> AgentDetails:
-    await session.execute(
+async def _update_agent(access: AgentAccess, **values: object) -> AgentDetails:
+    """Lets an agent whose settings change run without the delay of failed iterations."""
+    await access.session.execute(
         update(Agent)
-        .where(Agent.id == agent_id)
+        .where(Agent.id == access.agent.id)
         .values(**{"updated_at": func.clock_timestamp(), **values})
     )
-    await agents.end_backoff(agent_id).execute(session)
-    return await get_details(session, owner_id, agent_id)
-
-
-async def get_details(session: Transaction, owner_id: UUID, agent_id: UUID) -> AgentDetails:
-    """Returns the details of an agent of the owner. Raises NotFoundError if it was deleted meanwhile."""
-    agent = await reading.find_agent(session, owner_id, str(agent_id))
-    if agent is None:
-        raise NotFoundError("agent", agent_id)
-    return agent
+    await agents.end_backoff(access.agent.id).execute(access.session)
+    return await model.get_agent(access, access.agent.id)
