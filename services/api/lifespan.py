@@ -12,10 +12,10 @@ from starlette.datastructures import State
 from services.api.auth.middleware import AttemptLimiter, RecentlyValidCredentials, ValidityCheck
 from services.api.auth.owner import BootstrapOwner
 from services.api.auth.sign_in_links import SignInLinks
-from services.api.commands.retractions import RetractionWorker
 from services.api.http.dependencies import BestEffortPublisher
 from services.api.http.metrics import Metrics
 from services.api.resources.graph.exports import Exports
+from services.api.resources.sources.retractions import RetractionWorker
 from services.api.streaming.answer_stream import AnswerStreams
 from services.api.streaming.event_hub import EventHub, OwnerCache
 from services.api.streaming.event_window import ReplayBuffer

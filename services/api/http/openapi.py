@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
-from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
@@ -92,11 +91,3 @@ def _add_problem_responses(operation: dict[str, Any], path: str) -> None:
         statuses.append(HTTPStatus.NOT_FOUND)
     for status in statuses:
         responses.setdefault(str(int(status)), problem_response_schema(status))
-
-
-def length_in_schema(min_length: int, max_length: int) -> Any:
-    """Declares a length in characters in the document only.
-
-    A validator, which trims first, checks it and words the error.
-    """
-    return Field(json_schema_extra={"minLength": min_length, "maxLength": max_length})

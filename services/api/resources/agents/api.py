@@ -8,14 +8,14 @@ from pydantic import AfterValidator, BaseModel, ConfigDict
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAccess, OwnedAgent
-from services.api.commands.corpora import require_corpus
 from services.api.http.dependencies import EventAfterCommit, Page, PageQuery
 from services.api.http.etags import UNCHANGED, IfMatch, etag_response
 from services.api.http.idempotency import Idempotent
-from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import problems
+from services.api.http.texts import length_in_schema
 from services.api.resources.agents import commands, model
 from services.api.resources.agents.commands import ChangedAgent, NewAgent
+from services.api.resources.agents.corpora import require_corpus
 from services.api.resources.agents.model import AgentState
 from shared.agents import configuration
 from shared.billing.budgets import Caps

@@ -15,8 +15,8 @@ from sqlalchemy import func, select, update
 from services.api.auth.dependencies import Access, AgentAccess, OwnedAgent
 from services.api.http.dependencies import EventAfterCommit, PublishAfterCommit
 from services.api.http.etags import refuse_if_changed
-from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, ProblemError
+from services.api.http.texts import length_in_schema
 from services.api.resources.agents import model
 from shared import derived_events
 from shared.agents import agents, configuration, fields

@@ -12,12 +12,11 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAgent
-from services.api.commands import conversations
-from services.api.commands.conversations import NewMemory, NewMessage, UnprocessableError
 from services.api.http.dependencies import COUNTED_STREAM, EventAfterCommit
 from services.api.http.idempotency import Idempotent
-from services.api.http.problem_details import ConflictError, problems
+from services.api.http.problem_details import ConflictError, ProblemError, problems
 from services.api.resources.conversation import model
+from services.api.resources.conversation.model import NewMemory, NewMessage
 from services.api.streaming.answer_stream import (
     AnswerStreams,
     BadPositionError,
@@ -26,9 +25,7 @@ from services.api.streaming.answer_stream import (
     chunks_after,
     position_after,
 )
-from shared import derived_events
 from shared.database.engine import Database
-from shared.enums import StepStatus
 from shared.schemas.conversation import (
     ConversationTurn,
     MemoryResponse,
@@ -70,29 +67,15 @@ async def send_message(
 
     The answer is written even if no client follows it. The answers of a conversation are written one at a time, in order.
     """
-
-    async def make() -> ConversationTurn:
-        turn, step = await conversations.ask_question(access, body.content)
-        if step.status == StepStatus.PENDING:
-            afterwards.publish(derived_events.agent_task_event(step))
-        return turn
-
-    return await once.answer(make)
+    return await once.answer(lambda: model.ask_question(access, body.content, afterwards))
 
 
-@router.get("/conversation/messages/{message_id}")
-async def show_message(access: OwnedAgent, message_id: UUID) -> MessageResponse:
-    return await conversations.get_message(access, message_id)
-
-
-@router.post(
+router.get("/conversation/messages/{message_id}")(model.show_message)
+router.post(
     "/conversation/messages/{message_id}/retry",
     status_code=HTTPStatus.ACCEPTED,
     responses=problems(HTTPStatus.CONFLICT),
-)
-async def retry_message(access: OwnedAgent, message_id: UUID) -> MessageResponse:
-    """Retries a failed answer; it may take a second to start. Repeated requests count once."""
-    return await conversations.retry_answer(access, message_id)
+)(model.retry_message)
 
 
 @dataclass(frozen=True)
@@ -113,7 +96,7 @@ async def _subscription(
         str | None, Header(description="The id of the last event that was read")
     ] = None,
 ) -> AnswerSubscription:
-    message = await conversations.get_message(access, message_id)
+    message = await model.show_message(access, message_id)
     if message.kind != "answer" or message.turn is None:
         raise ConflictError(
             "not-an-answer",
@@ -122,7 +105,7 @@ async def _subscription(
     try:
         place = StreamPosition.read(last_event_id or None)
     except BadPositionError as error:
-        raise UnprocessableError("bad-event-id", f"{error}.") from error
+        raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, "bad-event-id", f"{error}.") from error
     step_id = model.step_id_of_turn(access.agent.id, message.turn)
     return AnswerSubscription(access.owner_id, access.agent.id, message_id, step_id, place)
 
@@ -181,10 +164,7 @@ async def add_memory(
     access: OwnedAgent, once: Idempotent, body: Annotated[NewMemory, Body()]
 ) -> Response:
     """Adds a memory, which the next plan takes into account. A repeated memory is stored once."""
-    return await once.answer(lambda: conversations.add_memory(access, body))
+    return await once.answer(lambda: model.add_memory(access, body))
 
 
-@router.delete("/memories/{memory_id}", status_code=HTTPStatus.NO_CONTENT)
-async def forget_memory(access: OwnedAgent, memory_id: UUID) -> None:
-    """Removes a memory from later plans."""
-    await conversations.forget_memory(access, memory_id)
+router.delete("/memories/{memory_id}", status_code=HTTPStatus.NO_CONTENT)(model.forget_memory)

@@ -10,19 +10,16 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import conversations
-from services.api.commands.conversations import NewMemory, NewMessage
 from services.api.http.dependencies import EventAfterCommit, PageQuery
 from services.api.http.problem_details import ConflictError, NotFoundError, ProblemError
 from services.api.resources.agents.model import get_agent
 from services.api.resources.conclusions import model as conclusions
 from services.api.resources.conclusions.model import LatestConclusion
 from services.api.resources.conversation import model
+from services.api.resources.conversation.model import NewMemory, NewMessage
 from services.api.web.forms import FormState, Submitted, submitted
 from services.api.web.rendering import Page, PageResponse
 from services.api.web.text import find_citations
-from shared import derived_events
-from shared.enums import StepStatus
 from shared.schemas.base import LARGEST_PAGE, CitationResponse, PageRequest
 from shared.schemas.conversation import ENDED, MemoryResponse, MessageResponse
 
@@ -74,7 +71,7 @@ async def _conversation_page(
         suggestions=suggestions,
         form=form,
         memory_form=memory_form,
-        message_characters=conversations.MAX_MESSAGE_CHARS,
+        message_characters=model.MAX_MESSAGE_CHARS,
         **await _messages_context(access, messages_page.items[::-1]),
     )
 
@@ -82,7 +79,7 @@ async def _conversation_page(
 @router.get("/conversation/messages/{message_id}")
 async def show_message(access: OwnedAgent, page: PageResponse, message_id: UUID) -> HTMLResponse:
     """Shows one message."""
-    message = await conversations.get_message(access, message_id)
+    message = await model.show_message(access, message_id)
     return await page.answer(
         "conversation/message.html",
         agent=access.agent,
@@ -104,15 +101,13 @@ async def ask_question(
         if form.model is None:
             sentence = next(iter(form.errors.values()))
             raise ProblemError(form.status, "invalid-request", sentence)
-        turn, step = await conversations.ask_question(access, form.model.content)
+        turn = await model.ask_question(access, form.model.content, afterwards)
     except ProblemError as error:
         if is_part or isinstance(error, NotFoundError):
             raise
         return await _conversation_page(
             access, page, PageRequest(), form=form.refused(error, {"invalid-request": "content"})
         )
-    if step.status == StepStatus.PENDING:
-        afterwards.publish(derived_events.agent_task_event(step))
     if is_part:
         return Response(status_code=HTTPStatus.NO_CONTENT)
     return _to_conversation(access, f"message-{turn.answer.id}")
@@ -120,7 +115,7 @@ async def ask_question(
 
 @router.post("/conversation/messages/{message_id}/retry")
 async def retry_answer(access: OwnedAgent, message_id: UUID) -> Response:
-    await conversations.retry_answer(access, message_id)
+    await model.retry_message(access, message_id)
     return _to_conversation(access, f"message-{message_id}")
 
 
@@ -133,7 +128,7 @@ async def add_memory(
     if form.model is None:
         return await _conversation_page(access, page, PageRequest(), memory_form=form)
     try:
-        await conversations.add_memory(access, form.model)
+        await model.add_memory(access, form.model)
     except ConflictError as error:
         refused = form.refused(error, {"too-many-memories": "content"})
         return await _conversation_page(access, page, PageRequest(), memory_form=refused)
@@ -142,7 +137,7 @@ async def add_memory(
 
 @router.post("/memories/{memory_id}/forget")
 async def forget_memory(access: OwnedAgent, memory_id: UUID) -> Response:
-    await conversations.forget_memory(access, memory_id)
+    await model.forget_memory(access, memory_id)
     return _to_conversation(access, "memories")
 
 

@@ -8,15 +8,12 @@ from fastapi import APIRouter, Body, Depends, Query, Request
 from starlette.responses import Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import distinct_pairs as distinct_commands
-from services.api.commands import merges as merge_commands
-from services.api.commands.distinct_pairs import NewDistinctPair
-from services.api.commands.merges import NewMerge
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import NotFoundError, problems
 from services.api.resources.graph import duplicates, model
+from services.api.resources.graph.duplicates import NewDistinctPair, NewMerge
 from services.api.resources.sources import model as sources
 from shared.database.tables import GraphEdge, GraphNode
 from shared.graph import types as graph_types
@@ -192,13 +189,12 @@ async def make_distinct_pair(
     access: OwnedAgent, once: Idempotent, body: Annotated[NewDistinctPair, Body()]
 ) -> Response:
     """Declares two nodes distinct: they are not listed as duplicates any more, as long as they keep their names."""
-    return await once.answer(lambda: distinct_commands.declare_distinct(access, body))
+    return await once.answer(lambda: duplicates.declare_distinct(access, body))
 
 
-@router.delete("/distinct-pairs/{pair_id}", status_code=HTTPStatus.NO_CONTENT)
-async def delete_distinct_pair(access: OwnedAgent, pair_id: UUID) -> None:
-    """Forgets a pair: its nodes can be listed as duplicates again."""
-    await distinct_commands.forget_distinct(access, pair_id)
+router.delete(
+    "/distinct-pairs/{pair_id}", name="delete_distinct_pair", status_code=HTTPStatus.NO_CONTENT
+)(duplicates.forget_distinct)
 
 
 @router.post(
@@ -211,10 +207,9 @@ async def make_merge(
     access: OwnedAgent, once: Idempotent, body: Annotated[NewMerge, Body()]
 ) -> Response:
     """Merges two nodes: one gets the names, evidence and edges of the other, whose id redirects to it."""
-    return await once.answer(lambda: merge_commands.merge_nodes(access, body))
+    return await once.answer(lambda: duplicates.merge_nodes(access, body))
 
 
-@router.post("/merges/{merge_id}/undo", responses=problems(HTTPStatus.CONFLICT))
-async def undo_merge(access: OwnedAgent, merge_id: UUID) -> MergeResponse:
-    """Undoes a merge: both nodes exist again. Later evidence stays with the kept node. Repeated requests count once."""
-    return await merge_commands.undo_merge(access, merge_id)
+router.post("/merges/{merge_id}/undo", responses=problems(HTTPStatus.CONFLICT))(
+    duplicates.undo_merge
+)

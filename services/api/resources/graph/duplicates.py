@@ -4,27 +4,31 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
+from pydantic import BaseModel, ConfigDict
 from sqlalchemy import ColumnElement, Integer, Select, cast, func, select
 from sqlalchemy.dialects.postgresql import JSONPATH
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.http.dependencies import Page, PageQuery
-from services.api.http.problem_details import NotFoundError
+from services.api.http.problem_details import ConflictError, NotFoundError
+from services.api.http.texts import length_in_schema, trimmed
 from services.api.reading import columns_of, read_one, read_page
+from services.api.resources.graph.model import has_element
 from shared.database.pagination import Keyset, PageSlice, paginate
 from shared.database.statements import CompiledStatement, json_text, uuid_array
 from shared.database.tables import GraphDistinctPair, GraphMerge, GraphNode
-from shared.graph.entity_resolution import normalization
+from shared.graph import entity_resolution
+from shared.graph.entity_resolution import MergeRefusedError, distinct, normalization
 from shared.graph.entity_resolution.candidates import (
     DUPLICATE_THRESHOLD,
     key_columns,
     most_similar,
     neighbour_keys_sql,
 )
-from shared.graph.entity_resolution.distinct import distinct_nodes
+from shared.graph.entity_resolution.distinct import NotComparableError
 from shared.graph.scope import IS_SUPPORTED_SQL, JOINS_TWO_NODES_SQL, OWNED_AGENT_ID_SQL
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.base import Json, PageRequest
@@ -96,10 +100,12 @@ async def _similar_pairs(
         session, {**params, "asking": json_text(asking)}
     ):
         neighbours[asking_id][key] = node_id
-    distinct = await distinct_nodes(session, access.scope, [item.id for item in candidates])
+    declared = await distinct.distinct_nodes(
+        session, access.scope, [item.id for item in candidates]
+    )
     pairs: list[tuple[_Candidate, UUID, float]] = []
     for item in candidates:
-        excluded = {item.id, *distinct[item.id]}
+        excluded = {item.id, *declared[item.id]}
         others = {key: other for key, other in neighbours[item.id].items() if other not in excluded}
         similar = most_similar(item.key, others, DUPLICATE_THRESHOLD)
         pairs += [(item, other_id, similarity) for other_id, similarity in similar.items()]
@@ -168,6 +174,53 @@ def _select_merges(access: AgentAccess) -> Select[*tuple[Any, ...]]:
     )
 
 
+MAX_REASON_CHARS: Final = 500
+Reason = Annotated[
+    str, trimmed(MAX_REASON_CHARS, is_line=True), length_in_schema(1, MAX_REASON_CHARS)
+]
+
+
+class NewMerge(BaseModel):
+    """Two nodes of one type that are one thing: what `merged` has becomes the other's."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kept: UUID
+    merged: UUID
+    reason: Reason
+
+
+async def merge_nodes(access: AgentAccess, new_merge: NewMerge) -> MergeResponse:
+    """Merges two nodes.
+
+    Raises NotFoundError for an unknown node, and ConflictError where the two cannot be merged.
+    """
+    try:
+        merge_id = await entity_resolution.merge_nodes(
+            access.session,
+            access.scope,
+            kept_id=new_merge.kept,
+            merged_id=new_merge.merged,
+            reason=new_merge.reason,
+            made_by=access.owner_id,
+        )
+    except MergeRefusedError as refusal:
+        raise ConflictError("not-merged", f"Not merged: {refusal}.") from refusal
+    if merge_id is None:
+        is_there = await has_element(access, GraphNode, new_merge.kept)
+        raise NotFoundError("node", new_merge.merged if is_there else new_merge.kept)
+    return await get_merge(access, merge_id.id)
+
+
+async def undo_merge(access: OwnedAgent, merge_id: UUID) -> MergeResponse:
+    """Undoes a merge: both nodes exist again. Later evidence stays with the kept node. Repeated requests count once."""
+    try:
+        await entity_resolution.undo_merge(access.session, access.scope, merge_id)
+    except MergeRefusedError as refusal:
+        raise ConflictError("not-undone", f"Not undone: {refusal}.") from refusal
+    return await get_merge(access, merge_id)
+
+
 _PAIR: Final = (
     *(GraphDistinctPair.id, GraphDistinctPair.type, GraphDistinctPair.made_at),
     *(GraphDistinctPair.one_id, GraphDistinctPair.one_name),
@@ -207,6 +260,38 @@ async def get_distinct_pair(access: AgentAccess, pair_id: UUID) -> DistinctPairR
     if row is None:
         raise NotFoundError("distinct pair", pair_id)
     return _pair(*row)
+
+
+class NewDistinctPair(BaseModel):
+    """Two nodes of one type that are not the same thing."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    one: UUID
+    other: UUID
+
+
+async def declare_distinct(access: AgentAccess, pair: NewDistinctPair) -> DistinctPairResponse:
+    """Keeps the two from being listed as duplicates.
+
+    Raises NotFoundError for an unknown node, and ConflictError where the two could be no duplicates.
+    """
+    try:
+        pair_id = await distinct.declare_distinct(
+            access.session, access.scope, (pair.one, pair.other), access.owner_id
+        )
+    except NotComparableError as error:
+        raise ConflictError("not-comparable", f"Not saved: {error}.") from error
+    if pair_id is None:
+        is_there = await has_element(access, GraphNode, pair.one)
+        raise NotFoundError("node", pair.other if is_there else pair.one)
+    return await get_distinct_pair(access, pair_id)
+
+
+async def forget_distinct(access: OwnedAgent, pair_id: UUID) -> None:
+    """Forgets a pair: its nodes can be listed as duplicates again."""
+    if not await distinct.forget_distinct(access.session, access.scope, pair_id):
+        raise NotFoundError("distinct pair", pair_id)
 
 
 MAX_COMPARED_EDGES: Final = 12

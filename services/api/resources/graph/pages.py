@@ -13,13 +13,10 @@ from starlette.datastructures import URL
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import distinct_pairs as distinct_commands
-from services.api.commands import merges as merge_commands
-from services.api.commands.distinct_pairs import NewDistinctPair
-from services.api.commands.merges import NewMerge, Reason
 from services.api.http.dependencies import Page, PageQuery
 from services.api.http.problem_details import NotFoundError, ProblemError
 from services.api.resources.graph import duplicates, model
+from services.api.resources.graph.duplicates import NewDistinctPair, NewMerge, Reason
 from services.api.resources.graph.elements import (
     MISSING,
     compare_nodes,
@@ -286,7 +283,7 @@ async def _review_page(
         next_merges=merges_page.next,
         distinct_pairs=distinct_page.items,
         next_distinct=distinct_page.next,
-        reason_characters=merge_commands.MAX_REASON_CHARS,
+        reason_characters=duplicates.MAX_REASON_CHARS,
     )
 
 
@@ -294,13 +291,13 @@ async def _review_page(
 async def declare_distinct(
     access: OwnedAgent, pair: Annotated[NewDistinctPair, Form()]
 ) -> Response:
-    await distinct_commands.declare_distinct(access, pair)
+    await duplicates.declare_distinct(access, pair)
     return _to_review(access)
 
 
 @router.post("/distinct-pairs/{pair_id}/forget")
 async def forget_distinct(access: OwnedAgent, pair_id: UUID) -> Response:
-    await distinct_commands.forget_distinct(access, pair_id)
+    await duplicates.forget_distinct(access, pair_id)
     return _to_review(access)
 
 
@@ -327,7 +324,7 @@ async def merge_nodes(
     merged_id = pair.other if pair.kept == pair.one else pair.one
     try:
         async with access.session.savepoint():
-            await merge_commands.merge_nodes(
+            await duplicates.merge_nodes(
                 access, NewMerge(kept=pair.kept, merged=merged_id, reason=pair.reason)
             )
     except ProblemError as error:
@@ -337,7 +334,7 @@ async def merge_nodes(
 
 @router.post("/merges/{merge_id}/undo")
 async def undo_merge(access: OwnedAgent, merge_id: UUID) -> Response:
-    await merge_commands.undo_merge(access, merge_id)
+    await duplicates.undo_merge(access, merge_id)
     return _to_review(access)
 
 

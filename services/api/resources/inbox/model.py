@@ -11,13 +11,14 @@ from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select
 
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.dependencies import Page, PageQuery
-from services.api.http.openapi import length_in_schema
 from services.api.http.problem_details import ConflictError, NotFoundError
+from services.api.http.texts import length_in_schema
 from services.api.reading import columns_of, paginate_rows
 from shared.agents import agents
 from shared.agents.feedback import MAX_FEEDBACK_CHARS
 from shared.database.pagination import Keyset
 from shared.database.tables import Agent, GraphNode, InboxItem
+from shared.database.text import refuse_nul
 from shared.database.transaction import Transaction
 from shared.enums import InboxKind, InboxOutcome, InboxView
 from shared.graph.conclusions.conclusions import forecast_fields
@@ -73,9 +74,7 @@ def _feedback(text: str | None) -> str | None:
         raise ValueError(
             f"it has {len(words)} characters; at most {MAX_FEEDBACK_CHARS} are allowed"
         )
-    if "\x00" in words:
-        raise ValueError("the character NUL cannot be stored; leave it out")
-    return words or None
+    return refuse_nul(words) or None
 
 
 FeedbackText = Annotated[

@@ -8,12 +8,11 @@ from fastapi import APIRouter, Body, Request
 from starlette.responses import Response
 
 from services.api.auth.dependencies import OwnedAgent
-from services.api.commands import retractions as commands
-from services.api.commands.retractions import NewRetraction, RetractionWakeup
 from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import problems
-from services.api.resources.sources import model
+from services.api.resources.sources import model, retractions
+from services.api.resources.sources.retractions import NewRetraction, RetractionWakeup
 from shared.schemas.provenance import RetractionResponse, SourceDetails
 
 router: Final = APIRouter(prefix="/agents/{agent}", tags=["sources"])
@@ -48,14 +47,7 @@ async def retract_source(
     body: Annotated[NewRetraction, Body()],
 ) -> Response:
     """Retracts a page. It stops counting at once; the graph is re-evaluated afterwards. Repeated requests count once."""
-    afterwards.work()
-    return await once.answer(lambda: commands.retract_source(access, body))
+    return await once.answer(lambda: retractions.retract_source(access, afterwards, body))
 
 
-@router.post("/retractions/{retraction_id}/restore")
-async def restore_source(
-    access: OwnedAgent, afterwards: RetractionWakeup, retraction_id: UUID
-) -> RetractionResponse:
-    """Undoes a retraction; the graph is re-evaluated afterwards. Repeated requests count once."""
-    afterwards.work()
-    return await commands.restore_source(access, retraction_id)
+router.post("/retractions/{retraction_id}/restore")(retractions.restore_source)

@@ -14,15 +14,14 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.commands import retractions as commands
-from services.api.commands.retractions import (
+from services.api.resources.sources import model, retractions
+from services.api.resources.sources.model import ListedPage
+from services.api.resources.sources.retractions import (
     MAX_REASON_CHARS,
     NewRetraction,
     Reason,
     RetractionWakeup,
 )
-from services.api.resources.sources import model
-from services.api.resources.sources.model import ListedPage
 from services.api.web.rendering import PageResponse
 from shared.domains import site_of
 from shared.graph.retraction import doubts
@@ -223,14 +222,14 @@ async def _latest_retraction(
     access: AgentAccess, source: SourceResponse
 ) -> RetractionResponse | None:
     """Returns the active retraction, or else the last one that was undone, of this version or its address."""
-    retractions = [
+    found = [
         item
         for reference in (str(source.id), source.url)
         for item in (await model.list_retractions(access, PageRequest(10), source=reference)).items
         if item.source_id in (None, source.id)
     ]
-    active = [line for line in retractions if line.restored_at is None]
-    newest = sorted(active or retractions, key=lambda item: item.created_at, reverse=True)
+    active = [line for line in found if line.restored_at is None]
+    newest = sorted(active or found, key=lambda item: item.created_at, reverse=True)
     if source.retracted_at is None:
         newest = [row for row in newest if row.is_pending or row.restored_at is not None]
     return newest[0] if newest else None
@@ -252,8 +251,9 @@ async def retract_source(
 ) -> Response:
     source = await model.get_source(access, source_id)
     reference = source.url if form.whole_address else str(source_id)
-    afterwards.work()
-    await commands.retract_source(access, NewRetraction(source=reference, reason=form.reason))
+    await retractions.retract_source(
+        access, afterwards, NewRetraction(source=reference, reason=form.reason)
+    )
     return _to_source(access, source_id)
 
 
@@ -261,8 +261,7 @@ async def retract_source(
 async def restore_source(
     access: OwnedAgent, afterwards: RetractionWakeup, source_id: UUID, retraction_id: UUID
 ) -> Response:
-    afterwards.work()
-    await commands.restore_source(access, retraction_id)
+    await retractions.restore_source(access, afterwards, retraction_id)
     return _to_source(access, source_id)
 
 

@@ -6,11 +6,11 @@ from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import BackgroundTasks, Depends, Request
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from services.api.auth.dependencies import AgentAccess
-from services.api.http.openapi import length_in_schema
+from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.http.problem_details import NotFoundError
+from services.api.http.texts import length_in_schema, trimmed
 from services.api.resources.sources.model import get_retraction
 from shared.database.engine import Database
 from shared.graph.retraction import retractions
@@ -30,25 +30,9 @@ MAX_REFERENCE_CHARS: Final = 4_000
 MAX_REASON_CHARS: Final = 500
 
 
-def _reference(text: str) -> str:
-    return _trimmed(text.strip(), MAX_REFERENCE_CHARS)
-
-
-def _reason(text: str) -> str:
-    return _trimmed(" ".join(text.split()), MAX_REASON_CHARS)
-
-
-def _trimmed(text: str, max_chars: int) -> str:
-    if not 1 <= len(text) <= max_chars:
-        raise ValueError(
-            f"enter 1 to {max_chars:,} characters; this text has {len(text):,} characters"
-        )
-    if "\x00" in text:
-        raise ValueError("the character NUL cannot be stored; leave it out")
-    return text
-
-
-Reason = Annotated[str, AfterValidator(_reason), length_in_schema(1, MAX_REASON_CHARS)]
+Reason = Annotated[
+    str, trimmed(MAX_REASON_CHARS, is_line=True), length_in_schema(1, MAX_REASON_CHARS)
+]
 
 
 class NewRetraction(BaseModel):
@@ -58,7 +42,7 @@ class NewRetraction(BaseModel):
 
     source: Annotated[
         str,
-        AfterValidator(_reference),
+        trimmed(MAX_REFERENCE_CHARS),
         length_in_schema(1, MAX_REFERENCE_CHARS),
         Field(
             description="A URL, for all of its stored versions, or a source's id, for one version"
@@ -132,7 +116,9 @@ class WakeAfterCommit:
 RetractionWakeup = Annotated[WakeAfterCommit, Depends()]
 
 
-async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> RetractionResponse:
+async def retract_source(
+    access: AgentAccess, afterwards: WakeAfterCommit, new_retraction: NewRetraction
+) -> RetractionResponse:
     """Retracts a source, or all sources at a URL. Raises NotFoundError where there is none."""
     try:
         retraction = await retractions.retract_source(
@@ -140,10 +126,15 @@ async def retract_source(access: AgentAccess, new_retraction: NewRetraction) -> 
         )
     except retractions.NoSuchSourceError as error:
         raise NotFoundError("source", new_retraction.source) from error
+    afterwards.work()
     return await get_retraction(access, retraction)
 
 
-async def restore_source(access: AgentAccess, retraction_id: UUID) -> RetractionResponse:
+async def restore_source(
+    access: OwnedAgent, afterwards: RetractionWakeup, retraction_id: UUID
+) -> RetractionResponse:
+    """Undoes a retraction; the graph is re-evaluated afterwards. Repeated requests count once."""
     if not await retractions.restore_source(access.session, access.scope, retraction_id):
         raise NotFoundError("retraction", retraction_id)
+    afterwards.work()
     return await get_retraction(access, retraction_id)

@@ -1,1 +1,0 @@
-"""Commands of users, shared by the JSON API and the web UI."""
