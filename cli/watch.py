@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from cli.client.client import Client
 from cli.errors import AwayError, CommandError
+from cli.main import INTERRUPTED
 from cli.render.agents import describe_configuration, show_configuring, show_created
 from cli.render.console import err, out, print_json
 from cli.render.iterations import (
@@ -32,7 +33,6 @@ from shared.schemas.base import (
 )
 from shared.wording import between, clip, plural
 
-INTERRUPTED: Final = 130
 CONFIGURATION_POLL_SECONDS: Final = 0.2
 ITERATION_POLL_SECONDS: Final = 0.4
 MAX_MISSING_SHOWN: Final = 2

@@ -14,6 +14,7 @@ from cli.client.client import Client
 from cli.command import Result, api_command, command_group
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError, CommandError
+from cli.main import INTERRUPTED
 from cli.options import AgentName, AsJson, Data, Wait, Yes, corpus_path, finite
 from cli.prompts import confirm
 from cli.render.agents import show_agent, show_agents, show_prompts
@@ -22,7 +23,6 @@ from cli.render.costs import describe_forecast
 from cli.render.graph import show_types
 from cli.render.provenance import MAX_FAILED_CHECKS, show_failed_checks
 from cli.watch import (
-    INTERRUPTED,
     IterationWatch,
     ProgressPrinter,
     report_configuration,

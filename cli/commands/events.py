@@ -16,8 +16,8 @@ from cli.client.client import Client
 from cli.command import api_command
 from cli.config.durations import parse_seconds
 from cli.errors import AwayError, BadInputError, CommandError
-from cli.render.console import err, harmless_json, out
-from cli.render.events import line_of, short
+from cli.render.console import err, harmless_json, out, short_id
+from cli.render.events import line_of
 from shared.events.stream_reader import (
     StoredEvent,
     StreamPosition,
@@ -95,7 +95,7 @@ class AgentNames:
         if agent_id not in self.names:
             with suppress(CommandError):  # names are a convenience: events are shown without them
                 self.names |= {agent.id: agent.name for agent in self.client.agents()}
-        return self.names.setdefault(agent_id, short(agent_id))
+        return self.names.setdefault(agent_id, short_id(agent_id))
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from cli.config.providers import (
 )
 from cli.corpora import read_folder
 from cli.errors import BadInputError
+from cli.main import INTERRUPTED
 from cli.options import AsJson, Corpus, Data, finite
 from cli.render.console import err, out, print_json
 from cli.render.operations import (
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from cli.local.data_directory import DataDirectory
 
 POLL_SECONDS: Final = 0.5
-INTERRUPTED: Final = 130
 DEFAULT_MISSION: Final = (
     "Watch energy supply and exports of West African economies, and find what investors should know"
 )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -17,7 +17,7 @@ from cli.errors import BadInputError
 from cli.options import AsJson, Corpus, Data, Limit, Profile, Token, Url, Yes, finite
 from cli.prompts import confirm
 from cli.references import Named, NoMatchError, as_uuid, find
-from cli.render.console import out
+from cli.render.console import out, short_id
 from cli.render.operations import (
     print_findings,
     show_dead_letter,
@@ -26,9 +26,6 @@ from cli.render.operations import (
     show_retention,
 )
 from shared.schemas.operations import DeadLetterDetails, DeadLetterResponse, RetentionResponse
-
-ID_CHARS: Final = 8
-"""Length of a dead letter's id in messages."""
 
 dead_letter_commands = command_group(
     "dead-letters", "List, retry or discard messages and steps that failed permanently."
@@ -292,11 +289,11 @@ def _process(
     for reference in references:
         try:
             typer.echo(
-                f"{reference[:ID_CHARS]}: {process_one(find_dead_letter(client, reference))}."
+                f"{short_id(reference)}: {process_one(find_dead_letter(client, reference))}."
             )
         except (ApiError, NoMatchError) as error:
             has_error = True
-            typer.echo(f"{reference[:ID_CHARS]}: {error}", err=True)
+            typer.echo(f"{short_id(reference)}: {error}", err=True)
     if has_error:
         raise typer.Exit(1)
 

@@ -11,6 +11,7 @@ from cli.references import short_ids
 from cli.render.console import details, indented, print_rows, quoted
 from cli.render.iterations import (
     LONG_CALL_SECONDS,
+    STYLES,
     age_seconds,
     growth,
     next_try,
@@ -31,7 +32,6 @@ from shared.schemas.conversation import MemoryResponse
 from shared.wording import ago, between, clip, plural, usd
 
 SANDBOX_COSTS: Final = "nothing, because the sandbox answers"
-_STYLES = {"completed": "good", "quiet": "quiet", "failed": "bad", "running": "agent"}
 
 
 def show_agents(console: Console, agents: Sequence[AgentResponse]) -> None:
@@ -168,7 +168,7 @@ def _last(agent: AgentResponse) -> str:
     last = agent.last_iteration
     if last is None:
         return "[quiet]none yet[/]"
-    style = _STYLES.get(last.status, "quiet")
+    style = STYLES.get(last.status, "quiet")
     if last.ended_at is None:
         state = f"[{style}]#{last.number} {last.stage}[/] [quiet]for {between(last.started_at, None)}[/]"
         return f"{state} [warn]has problems[/]" if agent.trouble else state

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
-from uuid import UUID
 
 from rich.markup import escape
 
@@ -97,8 +96,3 @@ def _describe_completion(event: models.IterationCompleted) -> str:
     counts = ", ".join(plural(number, noun) for number, noun in kinds if number) or "nothing to do"
     errors = f"; {plural(len(event.errors), 'error')}" if event.errors else ""
     return f"iteration {event.number}: {counts}{errors}"
-
-
-def short(agent_id: UUID) -> str:
-    """The short id of an agent without a name, such as a deleted one."""
-    return str(agent_id)[:8]

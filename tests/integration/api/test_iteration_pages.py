@@ -9,10 +9,9 @@ import httpx
 import pytest
 from sqlalchemy import delete, select
 
-from services.api.resources.agents import model as agents
-from services.api.resources.agents.pages import trend
 from services.api.resources.iterations import model as iterations
 from services.api.resources.iterations import transcripts
+from services.api.resources.iterations.outcomes import build_strip
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.engine import Database
 from shared.database.pagination import InvalidCursorError
@@ -164,13 +163,10 @@ async def test_only_a_budget_stops_an_iteration(
     agent = await make_agent(database)
     await _add_iterations(database, agent, [WORKED, FAILED], errors)
     async with database.transaction() as session:
-        outcomes = await iterations.list_outcomes(
-            agent_access(session, agent.owner_id, agent.id), 9
-        )
-        assert await iterations.list_outcomes(agent_access(session, uuid4(), agent.id), 9) == []
-        (newest,) = await iterations.list_outcomes(
-            agent_access(session, agent.owner_id, agent.id), 1
-        )
+        owner, stranger = owner_access(session, agent.owner_id), owner_access(session, uuid4())
+        outcomes = (await iterations.list_outcomes(owner, [agent.id], 9))[agent.id]
+        assert (await iterations.list_outcomes(stranger, [agent.id], 9))[agent.id] == []
+        [newest] = (await iterations.list_outcomes(owner, [agent.id], 1))[agent.id]
         of_budget, others = [
             await iterations.list_iterations(
                 agent_access(session, agent.owner_id, agent.id),
@@ -180,10 +176,9 @@ async def test_only_a_budget_stops_an_iteration(
             )
             for each in (True, False)
         ]
-        recent = (await agents.recent_iterations(session, [agent.id], 9))[agent.id]
     assert [(each.number, each.is_stopped) for each in outcomes] == [(1, False), (2, is_stopped)]
-    assert [(each.number, each.is_stopped) for each in recent] == [(1, False), (2, is_stopped)]
-    assert [bar.tone for bar in trend(recent)] == ["good", "warn" if is_stopped else "bad"]
+    tones = [bar.outcome.tone for bar in build_strip(outcomes)]
+    assert tones == ["good", "warn" if is_stopped else "bad"]
     assert newest.number == 2
     assert (len(of_budget.items), len(others.items)) == (is_stopped, not is_stopped)
 

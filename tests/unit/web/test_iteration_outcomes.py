@@ -80,5 +80,9 @@ def test_a_strip_is_relative_to_the_longest() -> None:
         (3, 0.0, 0),
         (4, 1.0, None),
     ]
+    assert [bar.title for bar in bars[2:]] == [
+        "Iteration 3: completed, 0 ms",
+        "Iteration 4: running",
+    ]
     assert [bar.share for bar in build_strip([outcome(1, 0)])] == [0.0]
     assert build_strip([]) == []

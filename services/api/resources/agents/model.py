@@ -75,7 +75,7 @@ from shared.schemas.base import (
 )
 from shared.schemas.iterations import NOTES_KEY, SERVER_NOTE
 from shared.workflow import attention
-from shared.workflow.attention import NEEDS_ATTENTION, OTHER_ERROR
+from shared.workflow.attention import NEEDS_ATTENTION
 
 
 @dataclass(frozen=True)
@@ -109,43 +109,6 @@ _UNREAD: Final = (
 _TODAY: Final = cast(func.timezone("UTC", func.statement_timestamp()), Date)
 _SPENT: Final = select(BudgetDay.scope, BudgetDay.spent_usd, BudgetDay.spent_calls).where(
     BudgetDay.scope.in_(bindparam("agents", expanding=True)), BudgetDay.day == _TODAY
-)
-
-
-@dataclass(frozen=True)
-class RecentIteration:
-    number: int
-    status: str
-    seconds: float
-    """So far, if it is running."""
-    is_stopped: bool = False
-    """Whether it failed only because a daily budget was reached."""
-
-
-async def recent_iterations(
-    session: Transaction, agent_ids: Collection[UUID], limit: int
-) -> dict[UUID, list[RecentIteration]]:
-    """Returns the last iterations of each agent, oldest first."""
-    recent: dict[UUID, list[RecentIteration]] = {agent_id: [] for agent_id in agent_ids}
-    params = {"agents": list(agent_ids), "limit": limit}
-    for agent_id, number, status, seconds, stopped in await session.execute(_RECENT, params):
-        recent[agent_id].append(RecentIteration(number, status, float(seconds), stopped))
-    return recent
-
-
-_RECENT: Final = text(
-    f"""
-    select agent.id, iteration.number, iteration.status,
-        extract(epoch from coalesce(iteration.ended_at, statement_timestamp()) - iteration.started_at),
-        iteration.status = '{IterationStatus.FAILED}' and iteration.errors <> '[]'
-            and not jsonb_path_exists(iteration.errors, '{OTHER_ERROR}')
-    from unnest(cast(:agents as uuid[])) as agent (id)
-    cross join lateral (
-        select number, status, errors, started_at, ended_at from iterations
-        where agent_id = agent.id order by number desc limit :limit
-    ) as iteration
-    order by agent.id, iteration.number
-    """
 )
 
 

@@ -23,15 +23,15 @@ from services.api.resources.agents.model import (
     AgentState,
     DashboardCounters,
     NewestConclusion,
-    RecentIteration,
 )
 from services.api.resources.conclusions import model as conclusions
 from services.api.resources.costs import forecast
 from services.api.resources.costs import model as costs
 from services.api.resources.graph import model as graph
+from services.api.resources.inbox import model as inbox
 from services.api.resources.iterations import model as iterations
 from services.api.resources.iterations.flow import Flow, build_flow, group_troubles
-from services.api.resources.iterations.outcomes import outcome
+from services.api.resources.iterations.outcomes import StripBar, build_strip
 from services.api.web.filters import plain
 from services.api.web.forms import (
     INTERVALS,
@@ -46,13 +46,12 @@ from services.api.web.rendering import Page, PageResponse
 from shared.billing.budgets import Caps
 from shared.database.tables import Interaction
 from shared.durations import format_duration
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, AgentStatus
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, AgentStatus, InboxView
 from shared.graph import labels
 from shared.graph.system_types import ABOUT_TYPE
 from shared.runtime.settings import Settings
 from shared.schemas.base import AgentDetails, AgentResponse, IterationSummary, PageRequest
 from shared.schemas.iterations import SupersededValue, WrittenElement
-from shared.wording import duration
 
 router = APIRouter()
 
@@ -81,12 +80,12 @@ async def list_agents(
     listed = await model.list_agents(access, page_request, state=state, search=search)
     ids = [agent.id for agent in listed.items]
     counters = await model.dashboard_counters(access.session, ids)
-    recent = await model.recent_iterations(access.session, ids, TREND_ITERATIONS)
+    recent = await iterations.list_outcomes(access, ids, TREND_ITERATIONS)
     newest = await model.newest_conclusions(access.session, ids)
     return await page.answer(
         "agents/list.html",
         rows=[
-            AgentRow(agent, counters[agent.id], trend(recent[agent.id]), newest.get(agent.id))
+            AgentRow(agent, counters[agent.id], build_strip(recent[agent.id]), newest.get(agent.id))
             for agent in listed.items
         ],
         next=listed.next,
@@ -100,36 +99,11 @@ TREND_ITERATIONS: Final = 24
 
 
 @dataclass(frozen=True)
-class SparkBar:
-    """`share` is the height from 0 to 1, of the highest bar. `number` is that of the iteration."""
-
-    number: int
-    share: float
-    tone: str
-    title: str
-
-
-@dataclass(frozen=True)
 class AgentRow:
     agent: AgentResponse
     counters: DashboardCounters
-    trend: Sequence[SparkBar]
+    trend: Sequence[StripBar]
     conclusion: NewestConclusion | None
-
-
-def trend(iterations: Sequence[RecentIteration]) -> list[SparkBar]:
-    """A bar for each iteration: its height is the duration, its tone the outcome."""
-    longest = max((iteration.seconds for iteration in iterations), default=0)
-    return [
-        SparkBar(
-            number=iteration.number,
-            share=iteration.seconds / longest if longest else 0,
-            tone=became.tone,
-            title=f"Iteration {iteration.number}: {became.word}, {duration(iteration.seconds)}",
-        )
-        for iteration in iterations
-        for became in [outcome(iteration.status, is_stopped=iteration.is_stopped)]
-    ]
 
 
 DEFAULT_INTERVAL_SECONDS: Final = 300
@@ -262,6 +236,8 @@ async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
         "standing": agent,
         "is_part": page.part is not None,
     }
+    if page.part in (None, SIDEBAR) or agent.suspended_until:
+        context["budget"] = await costs.budget_usage(access.session, agent.id)
     if page.part in (None, "now"):
         context |= await _progress_context(access, agent)
     if page.part in (None, SIDEBAR):
@@ -301,7 +277,6 @@ async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[st
         "trouble": group_troubles(agent.trouble, progress),
         "learned": await _load_learned(access, agent),
         "named": {} if flow is None else await _conclusion_labels(access, flow),
-        "usage": await costs.budget_usage(session, agent.id) if agent.suspended_until else None,
         **await _configuration_context(access, agent),
     }
 
@@ -343,12 +318,13 @@ async def _configuration_context(access: AgentAccess, agent: AgentDetails) -> di
 
 
 async def _side_context(access: AgentAccess) -> dict[str, Any]:
-    session, agent_id = access.session, access.agent.id
-    recent = await model.recent_iterations(session, [agent_id], TREND_ITERATIONS)
+    agent_id = access.agent.id
+    recent = await iterations.list_outcomes(access, [agent_id], TREND_ITERATIONS)
+    views = await inbox.count_by_view(access, agent_id=agent_id)
     return {
-        "trend": trend(recent[agent_id]),
+        "trend": build_strip(recent[agent_id]),
         "graph_counts": (await graph.count_by_type(access)).totals,
-        "counters": (await model.dashboard_counters(session, [agent_id]))[agent_id],
+        "unread_of_agent": views[InboxView.UNREAD],
         "latest": await conclusions.newest_conclusions(access, LATEST),
         "lacking": await conclusions.list_investigation_requests(
             access, _LATEST_PAGE, is_open=True
@@ -356,7 +332,6 @@ async def _side_context(access: AgentAccess) -> dict[str, Any]:
         "not_found": await conclusions.list_investigation_requests(
             access, _LATEST_PAGE, is_incomplete=True
         ),
-        "budget": await costs.budget_usage(session, agent_id),
     }
 
 

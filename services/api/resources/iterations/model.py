@@ -1,11 +1,11 @@
 """Iterations: lists, details, live progress, and what each one wrote."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, cast, func, literal, not_, select, text
+from sqlalchemy import ColumnElement, and_, cast, func, literal, not_, select, text, true
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 from sqlalchemy.orm import aliased
 
@@ -156,15 +156,28 @@ def group_of_one(iteration: IterationSummary) -> IterationGroup:
     )
 
 
-async def list_outcomes(access: AgentAccess, limit: int) -> list[IterationOutcome]:
-    """Returns the newest iterations, oldest first."""
-    statement = (
+async def list_outcomes(
+    access: Access, agent_ids: Collection[UUID], limit: int
+) -> dict[UUID, list[IterationOutcome]]:
+    """Returns the newest iterations of each of the owner's agents, oldest first."""
+    newest = (
         select(*columns_of(Iteration, IterationOutcome, is_stopped=IS_STOPPED))
-        .where(Iteration.agent_id == access.scope.owned_agent_id())
+        .where(Iteration.agent_id == Agent.id)
         .order_by(Iteration.number.desc())
         .limit(limit)
+        .correlate(Agent)
+        .lateral("newest")
     )
-    return (await read_all(access.session, IterationOutcome, statement))[::-1]
+    statement = (
+        select(Agent.id.label("agent_id"), newest)
+        .join(newest, true())
+        .where(Agent.owner_id == access.owner_id, Agent.id.in_(agent_ids))
+        .order_by(Agent.id, newest.c.number)
+    )
+    outcomes: dict[UUID, list[IterationOutcome]] = {agent_id: [] for agent_id in agent_ids}
+    for row in (await access.session.execute(statement)).mappings():
+        outcomes[row["agent_id"]].append(IterationOutcome.model_validate(dict(row)))
+    return outcomes
 
 
 class IterationHead(IterationSummary):

@@ -11,6 +11,7 @@ from shared.billing.budgets import SUSPENSION_WORDS
 from shared.enums import IterationStatus, StepKind
 from shared.schemas.base import IterationSummary
 from shared.schemas.iterations import IterationOutcome
+from shared.wording import duration
 
 
 def step_name(kind: str, index: int) -> str:
@@ -79,6 +80,11 @@ class StripBar:
     seconds: float | None
     share: float
     started_at: datetime
+
+    @property
+    def title(self) -> str:
+        took = "" if self.seconds is None else f", {duration(self.seconds)}"
+        return f"Iteration {self.number}: {self.outcome.word}{took}"
 
 
 def build_strip(outcomes: Sequence[IterationOutcome]) -> list[StripBar]:

@@ -15,6 +15,7 @@ from services.api.resources.iterations import model, transcripts
 from services.api.resources.iterations.api import Number
 from services.api.resources.iterations.outcomes import (
     STRIP_KEYS,
+    StripBar,
     build_strip,
     cause_of,
     outcome_of,
@@ -90,7 +91,7 @@ async def list_iterations(
         state=status,
         states=list(OutcomeFilter),
         within=within,
-        strip=build_strip(await model.list_outcomes(access, STRIP) if has_strip else []),
+        strip=await _strip(access) if has_strip else [],
         strip_keys=STRIP_KEYS,
         outcome_of=outcome_of,
         cause_of=cause_of,
@@ -99,6 +100,11 @@ async def list_iterations(
         next=following,
         sums=await model.sum_iterations(access.session, ids),
     )
+
+
+async def _strip(access: AgentAccess) -> list[StripBar]:
+    outcomes = await model.list_outcomes(access, [access.agent.id], STRIP)
+    return build_strip(outcomes[access.agent.id])
 
 
 @router.get("/iterations/{number}")
