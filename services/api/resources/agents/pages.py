@@ -1,11 +1,11 @@
 """Pages of agents: list, new agent, current work."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from http import HTTPStatus
-from itertools import chain
 from math import ceil
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
@@ -25,12 +25,18 @@ from services.api.resources.agents.model import (
     NewestConclusion,
 )
 from services.api.resources.conclusions import model as conclusions
+from services.api.resources.conclusions.model import LatestConclusion
 from services.api.resources.costs import forecast
 from services.api.resources.costs import model as costs
 from services.api.resources.graph import model as graph
 from services.api.resources.inbox import model as inbox
 from services.api.resources.iterations import model as iterations
-from services.api.resources.iterations.flow import Flow, build_flow, group_troubles
+from services.api.resources.iterations.flow import (
+    Flow,
+    TroubleGroup,
+    build_flow,
+    group_troubles,
+)
 from services.api.resources.iterations.outcomes import StripBar, build_strip
 from services.api.web.filters import plain
 from services.api.web.forms import (
@@ -50,8 +56,22 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, AgentStatus, InboxView
 from shared.graph import labels
 from shared.graph.system_types import ABOUT_TYPE
 from shared.runtime.settings import Settings
-from shared.schemas.base import AgentDetails, AgentResponse, IterationSummary, PageRequest
-from shared.schemas.iterations import SupersededValue, WrittenElement
+from shared.schemas.base import (
+    AgentDetails,
+    AgentResponse,
+    GraphCounts,
+    IterationSummary,
+    PageRequest,
+)
+from shared.schemas.base import Page as ListPage
+from shared.schemas.conclusions import InvestigationRequestResponse
+from shared.schemas.graph import EdgeTypeDetails, NodeTypeDetails
+from shared.schemas.iterations import (
+    IterationProgress,
+    PhaseRunResponse,
+    SupersededValue,
+    WrittenElement,
+)
 
 router = APIRouter()
 
@@ -231,18 +251,16 @@ _LATEST_PAGE: Final = PageRequest(LATEST)
 @router.get("/agents/{agent}")
 async def show_agent(access: OwnedAgent, page: PageResponse) -> HTMLResponse:
     agent = await model.get_agent(access, access.agent.id)
-    context: dict[str, Any] = {
-        "agent": agent,
-        "standing": agent,
-        "is_part": page.part is not None,
-    }
+    context: dict[str, Any] = {}
     if page.part in (None, SIDEBAR) or agent.suspended_until:
         context["budget"] = await costs.budget_usage(access.session, agent.id)
     if page.part in (None, "now"):
-        context |= await _progress_context(access, agent)
+        context |= vars(await load_work(access, agent))
     if page.part in (None, SIDEBAR):
-        context |= await _side_context(access)
-    return await page.answer("agents/now.html", **context)
+        context |= vars(await load_results(access))
+    return await page.answer(
+        "agents/now.html", agent=agent, standing=agent, is_part=page.part is not None, **context
+    )
 
 
 @router.post("/agents/{agent}/run")
@@ -267,72 +285,84 @@ def _to_agent(access: AgentAccess) -> Response:
     return RedirectResponse(f"/agents/{access.agent.id}", HTTPStatus.SEE_OTHER)
 
 
-async def _progress_context(access: AgentAccess, agent: AgentDetails) -> dict[str, Any]:
-    session, iteration = access.session, agent.last_iteration
-    progress = None if iteration is None else await iterations.load_progress(session, iteration)
+@dataclass(frozen=True)
+class AgentWork:
+    """What the agent does: its newest iteration, what it learned, and its configuration while that is new."""
+
+    progress: IterationProgress | None
+    flow: Flow | None
+    trouble: Sequence[TroubleGroup]
+    learned: "Learned | None"
+    named: Mapping[UUID, labels.Label]
+    """Labels of the analyses and advice on the cards."""
+    is_new: bool
+    """Whether the first iteration has not ended yet."""
+    making: Sequence[PhaseRunResponse] = ()
+    """Phase runs of the configuration. These and the types are loaded only for a new agent."""
+    node_types: Sequence[NodeTypeDetails] = ()
+    edge_types: Sequence[EdgeTypeDetails] = ()
+
+
+async def load_work(access: AgentAccess, agent: AgentDetails) -> AgentWork:
+    session, last, made = access.session, agent.last_iteration, agent.configuration
+    progress = None if last is None else await iterations.load_progress(session, last)
     flow = None if progress is None else build_flow(progress)
-    return {
-        "progress": progress,
-        "flow": flow,
-        "trouble": group_troubles(agent.trouble, progress),
-        "learned": await _load_learned(access, agent),
-        "named": {} if flow is None else await _conclusion_labels(access, flow),
-        **await _configuration_context(access, agent),
-    }
+    concluded = [] if flow is None else flow.conclusion_ids
+    is_in_first = last is None or (last.number == 1 and last.ended_at is None)
+    work = AgentWork(
+        progress=progress,
+        flow=flow,
+        trouble=group_troubles(agent.trouble, progress),
+        learned=None if last is None else await _load_learned(access, last.number),
+        named=await labels.load_node_labels(session, access.scope, concluded) if concluded else {},
+        is_new=agent.status != AgentStatus.READY or is_in_first,
+    )
+    if not work.is_new or made is None:
+        return work
+    return replace(
+        work,
+        making=await iterations.list_runs(session, Interaction.step_id == made.step_id),
+        node_types=(await graph.list_node_types(access, PageRequest())).items,
+        edge_types=(await graph.list_edge_types(access, PageRequest())).items,
+    )
 
 
-async def _load_learned(access: AgentAccess, agent: AgentDetails) -> "Learned | None":
-    iteration = await iterations.newest_working(access.session, agent.id)
-    if iteration is None or agent.last_iteration is None:
+async def _load_learned(access: AgentAccess, newest_number: int) -> "Learned | None":
+    iteration = await iterations.newest_working(access.session, access.agent.id)
+    if iteration is None:
         return None
     written = await iterations.written_in_iteration(access.session, iteration.id)
     superseded = await iterations.list_superseded(access, iteration.id, limit=MAX_CHANGED_VALUES)
-    return learned(iteration, written, superseded, agent.last_iteration.number)
+    return learned(iteration, written, superseded, newest_number)
 
 
-async def _conclusion_labels(access: AgentAccess, flow: Flow) -> dict[UUID, labels.Label]:
-    """Returns the labels of the analyses and advice on the cards."""
-    step_cards = list(chain.from_iterable(stage.step_cards for stage in flow.stages))
-    analyses = [analysis for step_card in step_cards for analysis in step_card.analyses]
-    advice = [advice_item for step_card in step_cards for _, advice_item in step_card.advice]
-    node_ids = [*analyses, *advice]
-    if not node_ids:
-        return {}
-    return await labels.load_node_labels(access.session, access.scope, node_ids)
+@dataclass(frozen=True)
+class AgentResults:
+    """What the agent has, and what needs its owner: the sidebar."""
+
+    trend: Sequence[StripBar]
+    graph_counts: GraphCounts
+    unread_of_agent: int
+    """Unread inbox items."""
+    latest: Sequence[LatestConclusion]
+    lacking: ListPage[InvestigationRequestResponse]
+    """Open investigation requests."""
+    not_found: ListPage[InvestigationRequestResponse]
 
 
-async def _configuration_context(access: AgentAccess, agent: AgentDetails) -> dict[str, Any]:
-    """Returns the progress of the configuration, until the first iteration has ended."""
-    last, made = agent.last_iteration, agent.configuration
-    is_in_first = last is None or (last.number == 1 and last.ended_at is None)
-    is_new = agent.status != AgentStatus.READY or is_in_first
-    if not is_new or made is None:
-        return {"making": [], "node_types": [], "edge_types": [], "is_new": is_new}
-    of_step = Interaction.step_id == made.step_id
-    return {
-        "making": await iterations.list_runs(access.session, of_step),
-        "node_types": (await graph.list_node_types(access, PageRequest())).items,
-        "edge_types": (await graph.list_edge_types(access, PageRequest())).items,
-        "is_new": is_new,
-    }
-
-
-async def _side_context(access: AgentAccess) -> dict[str, Any]:
+async def load_results(access: AgentAccess) -> AgentResults:
     agent_id = access.agent.id
-    recent = await iterations.list_outcomes(access, [agent_id], TREND_ITERATIONS)
+    list_requests = partial(conclusions.list_investigation_requests, access, _LATEST_PAGE)
+    outcomes = await iterations.list_outcomes(access, [agent_id], TREND_ITERATIONS)
     views = await inbox.count_by_view(access, agent_id=agent_id)
-    return {
-        "trend": build_strip(recent[agent_id]),
-        "graph_counts": (await graph.count_by_type(access)).totals,
-        "unread_of_agent": views[InboxView.UNREAD],
-        "latest": await conclusions.newest_conclusions(access, LATEST),
-        "lacking": await conclusions.list_investigation_requests(
-            access, _LATEST_PAGE, is_open=True
-        ),
-        "not_found": await conclusions.list_investigation_requests(
-            access, _LATEST_PAGE, is_incomplete=True
-        ),
-    }
+    return AgentResults(
+        trend=build_strip(outcomes[agent_id]),
+        graph_counts=(await graph.count_by_type(access)).totals,
+        unread_of_agent=views[InboxView.UNREAD],
+        latest=await conclusions.newest_conclusions(access, LATEST),
+        lacking=await list_requests(is_open=True),
+        not_found=await list_requests(is_incomplete=True),
+    )
 
 
 MAX_NAMES_PER_TYPE: Final = 6

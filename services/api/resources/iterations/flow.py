@@ -328,6 +328,13 @@ class Flow:
             step_card for stage in self.stages for step_card in stage.step_cards if step_card.bars
         )
 
+    @property
+    def conclusion_ids(self) -> list[UUID]:
+        """Analyses and advice on the cards."""
+        cards = [step_card for stage in self.stages for step_card in stage.step_cards]
+        analyses = [analysis for step_card in cards for analysis in step_card.analyses]
+        return [*analyses, *(advice for step_card in cards for _, advice in step_card.advice)]
+
 
 def build_flow(progress: IterationProgress) -> Flow:
     iteration, steps = progress.iteration, progress.steps
