@@ -29,10 +29,10 @@ _API_OPTIONS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a command prints: `data` with --json, else `text`, a line or what writes to the console."""
+    """What a command prints: `data` with --json, else `text`, a line or what writes the data to the console."""
 
     data: "BaseModel | Sequence[BaseModel]"
-    text: "str | Callable[[Console], None]"
+    text: "str | Callable[[Console, Any], None]"
     failed: bool = False
     """Whether the exit code is 1."""
 
@@ -95,7 +95,7 @@ def print_result(result: Result, *, as_json: bool) -> None:
     elif isinstance(result.text, str):
         typer.echo(escape_control_chars(result.text))
     else:
-        result.text(out())
+        result.text(out(), result.data)
     if result.failed:
         raise typer.Exit(1)
 

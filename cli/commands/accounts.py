@@ -77,7 +77,7 @@ def logout(
 def whoami(client: Client) -> Result:
     """Show the current installation, your user and the scopes of your token."""
     me = client.me()
-    return Result(me, lambda console: show_me(console, me, client.url, client.providers()))
+    return Result(me, lambda console, _: show_me(console, me, client.url, client.providers()))
 
 
 @api_command
@@ -105,7 +105,7 @@ def sign_in_link(
 def list_tokens(client: Client) -> Result:
     """List your tokens, newest first."""
     tokens = list(client.pages(TokenResponse, "/tokens"))
-    return Result(tokens, lambda console: show_tokens(console, tokens))
+    return Result(tokens, show_tokens)
 
 
 @token_commands.command("create")
@@ -182,7 +182,7 @@ def revoke_token(
 def list_users(client: Client) -> Result:
     """List the users of the installation."""
     users = list(client.pages(UserResponse, "/users"))
-    return Result(users, lambda console: show_users(console, users))
+    return Result(users, show_users)
 
 
 @user_commands.command("add")

@@ -2,6 +2,7 @@
 
 import time
 from datetime import date
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Annotated, Any, Final
@@ -144,7 +145,7 @@ def list_agents(
 ) -> Result:
     """List agents and their states."""
     agents = list(client.agents(state=state, search=search))
-    return Result(agents, lambda console: show_agents(console, agents))
+    return Result(agents, show_agents)
 
 
 @agent_commands.command("create")
@@ -221,7 +222,7 @@ def show(client: Client, agent: AgentName, as_json: AsJson = False) -> Result:
     providers = client.providers()
     failed = client.failed_checks(agent, MAX_FAILED_CHECKS + 1)
 
-    def show_all(console: Console) -> None:
+    def show_all(console: Console, _: object) -> None:
         show_agent(
             console,
             details,
@@ -383,11 +384,11 @@ def prompts(
         path = client.agent_path(agent, "prompts", "history")
         versions = list(client.pages(PromptResponse, path, phase=phase))
         unchanged = "The prompts have not been changed yet."
-        return Result(versions, lambda console: show_prompts(console, versions, empty=unchanged))
+        return Result(versions, partial(show_prompts, empty=unchanged))
     if phase and (edit or source):
         _change_prompt(client, agent, phase, source)
     items = [prompt for prompt in client.prompts(agent).items if phase in (None, prompt.phase)]
-    return Result(items, lambda console: show_prompts(console, items))
+    return Result(items, show_prompts)
 
 
 @agent_commands.command("types")
@@ -395,7 +396,9 @@ def prompts(
 def types(client: Client, agent: AgentName) -> Result:
     """Show an agent's node and edge types, with their properties and an example."""
     view = client.types(agent)
-    return Result(view, lambda console: show_types(console, [*view.node_types, *view.edge_types]))
+    return Result(
+        view, lambda console, _: show_types(console, [*view.node_types, *view.edge_types])
+    )
 
 
 @api_command

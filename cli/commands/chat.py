@@ -4,6 +4,7 @@ import json
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final, TextIO
 from uuid import UUID
 
@@ -87,7 +88,7 @@ def list_memories(
     """List the preferences and facts that you gave an agent."""
     path = client.agent_path(agent, "memories")
     memories = list(client.pages(MemoryResponse, path, forgotten=forgotten))
-    return Result(memories, lambda console: show_memories(console, memories, forgotten=forgotten))
+    return Result(memories, partial(show_memories, forgotten=forgotten))
 
 
 @memory_commands.command("add")

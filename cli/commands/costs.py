@@ -48,7 +48,7 @@ def costs(
         more = client.get(CostsResponse, path, **query, cursor=view.next)
         view = more.model_copy(update={"groups": [*view.groups, *more.groups]})
     return Result(
-        view, lambda console: show_costs(console, view, name, sandbox=client.is_sandbox())
+        view, lambda console, _: show_costs(console, view, name, sandbox=client.is_sandbox())
     )
 
 
@@ -87,7 +87,7 @@ def budget(
             view if isinstance(view, BudgetUsage) else view.usage, usd, calls, none=none
         )
         view = client.put(shape, path, caps)
-    return Result(view, lambda console: show_budget(console, view, sandbox=client.is_sandbox()))
+    return Result(view, lambda console, _: show_budget(console, view, sandbox=client.is_sandbox()))
 
 
 def new_caps(

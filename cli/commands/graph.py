@@ -105,25 +105,25 @@ def graph(
             return _overview(client, agent, type_name, min(limit, MAX_OVERVIEW_NODES))
         case GraphView.NODES, _:
             nodes = list(client.nodes(agent, limit, type=type_name, search=search))
-            return Result(nodes, partial(show_nodes, nodes=nodes, limit=limit))
+            return Result(nodes, partial(show_nodes, limit=limit))
         case GraphView.EDGES, _:
             node_id = None if element is None else str(element)
             edges = list(client.edges(agent, limit, type=type_name, node_id=node_id))
-            return Result(edges, partial(show_edges, edges=edges, limit=limit))
+            return Result(edges, partial(show_edges, limit=limit))
         case GraphView.NEAR, UUID():
             nearest = min(limit, MAX_NEIGHBOURS)
             path = client.agent_path(agent, "nodes", element, "neighbourhood")
             around = client.get(NeighbourhoodResponse, path, depth=depth, limit=nearest)
-            return Result(around, partial(show_around, around=around))
+            return Result(around, show_around)
         case GraphView.NODE, UUID():
             details = client.get(NodeDetails, client.agent_path(agent, "nodes", element))
-            return Result(details, partial(show_node, node=details))
+            return Result(details, show_node)
         case GraphView.EDGE, UUID():
             edge = client.get(EdgeDetails, client.agent_path(agent, "edges", element))
-            return Result(edge, partial(show_edge, edge=edge))
+            return Result(edge, show_edge)
     types = client.types(agent)
     listed = [*types.node_types, *types.edge_types]
-    return Result(listed, partial(show_types, types=listed))
+    return Result(listed, show_types)
 
 
 @node_commands.command("duplicates")
@@ -131,7 +131,7 @@ def graph(
 def list_duplicates(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
     """List nodes with similar names, which may be duplicates, most recently changed first."""
     candidates = list(client.pages(DuplicatePair, client.agent_path(agent, "duplicates"), limit))
-    return Result(candidates, lambda console: show_duplicates(console, candidates))
+    return Result(candidates, show_duplicates)
 
 
 @node_commands.command("distinct")
@@ -155,7 +155,7 @@ def declare_distinct(
         if undo:
             raise BadInputError("name both nodes: `vigil node distinct AGENT ONE OTHER --undo`")
         pairs = list(client.pages(DistinctPairResponse, client.agent_path(agent, "distinct-pairs")))
-        return Result(pairs, lambda console: show_distinct_pairs(console, pairs))
+        return Result(pairs, show_distinct_pairs)
     if other is None:
         raise BadInputError("name both nodes: `vigil node distinct AGENT ONE OTHER`")
     ids = find_node(client, agent, one), find_node(client, agent, other)
@@ -170,7 +170,7 @@ def declare_distinct(
     body = {"one": str(ids[0]), "other": str(ids[1])}
     path = client.agent_path(agent, "distinct-pairs")
     pair = client.post(DistinctPairResponse, path, body)
-    return Result(pair, lambda console: show_distinct(console, agent, pair))
+    return Result(pair, lambda console, _: show_distinct(console, agent, pair))
 
 
 @node_commands.command("merge")
@@ -188,7 +188,7 @@ def merge_nodes(
     ids = {"kept": find_node(client, agent, kept), "merged": find_node(client, agent, merged)}
     body = {name: str(node_id) for name, node_id in ids.items()} | {"reason": reason}
     merge = client.post(MergeResponse, client.agent_path(agent, "merges"), body)
-    return Result(merge, lambda console: show_merge(console, agent, merge))
+    return Result(merge, lambda console, _: show_merge(console, agent, merge))
 
 
 @node_commands.command("merges")
@@ -196,7 +196,7 @@ def merge_nodes(
 def list_merges(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
     """List merged nodes, most recently merged first."""
     merges = list(client.pages(MergeResponse, client.agent_path(agent, "merges"), limit))
-    return Result(merges, lambda console: show_merges(console, merges))
+    return Result(merges, show_merges)
 
 
 @node_commands.command("unmerge")
@@ -212,7 +212,7 @@ def unmerge_nodes(
     """Undo a merge. Anything learned after the merge stays with the kept node."""
     path = client.agent_path(agent, "merges", find_merge(client, agent, merge), "undo")
     undone = client.post(MergeResponse, path)
-    return Result(undone, lambda console: show_unmerge(console, undone))
+    return Result(undone, show_unmerge)
 
 
 def _overview(client: Client, agent: str, type_name: str | None, limit: int) -> Result:
@@ -222,7 +222,7 @@ def _overview(client: Client, agent: str, type_name: str | None, limit: int) -> 
         names = ", ".join(sorted(type_names))
         hint = f"the node types are: {names}" if names else "the agent has no node types yet"
         raise CommandError(f"there is no node type {type_name!r}; {hint}")
-    return Result(graph, lambda console: show_graph(console, client.agent(agent), graph))
+    return Result(graph, lambda console, _: show_graph(console, client.agent(agent), graph))
 
 
 def find_merge(client: Client, agent: str, reference: str) -> UUID:

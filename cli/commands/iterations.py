@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Final, Literal
 from uuid import UUID
 
@@ -50,7 +51,7 @@ def iterations(
 ) -> Result:
     """List an agent's iterations, newest first."""
     rows = list(client.iterations(agent, limit, status=status))
-    return Result(rows, lambda console: show_iterations(console, rows, limit=limit))
+    return Result(rows, partial(show_iterations, limit=limit))
 
 
 @api_command
@@ -70,9 +71,7 @@ def iteration(
 ) -> Result:
     """Show an iteration: its plan, its steps and their results."""
     details = _load_iteration(client, agent, number)
-    return Result(
-        details, lambda console: show_iteration(console, details, show_messages=show_messages)
-    )
+    return Result(details, partial(show_iteration, show_messages=show_messages))
 
 
 @api_command
@@ -120,7 +119,7 @@ def investigations(
     requests = list(pages)
     return Result(
         requests,
-        lambda console: show_investigations(console, requests, only_open=only_open, limit=limit),
+        partial(show_investigations, only_open=only_open, limit=limit),
     )
 
 

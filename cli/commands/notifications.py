@@ -73,7 +73,7 @@ def inbox(
         return
     items = list(client.inbox(unread=not everything, limit=limit))
 
-    def show_items(console: Console) -> None:
+    def show_items(console: Console, _: object) -> None:
         show_inbox(console, [with_names(client, item) for item in items], everything=everything)
 
     result = Result(items, show_items)
@@ -89,7 +89,7 @@ def read_item(client: Client, item: ItemName) -> Result:
     """Show an item and mark it as read."""
     marked = client.mark(find_item(client, item), read=True)
     shown = with_names(client, marked)
-    return Result(marked, lambda console: show_inbox(console, [shown], everything=True))
+    return Result(marked, lambda console, _: show_inbox(console, [shown], everything=True))
 
 
 @inbox_commands.command("mark")
@@ -174,7 +174,7 @@ def _decided(
 def list_destinations(client: Client) -> Result:
     """List destinations with the outcome of each one's last delivery."""
     destinations = list(client.pages(DestinationResponse, "/destinations"))
-    return Result(destinations, lambda console: show_destinations(console, destinations))
+    return Result(destinations, show_destinations)
 
 
 @destination_commands.command("add")
@@ -198,7 +198,7 @@ def add_destination(
     kind = "webhook" if "://" in address else "mail"
     body = {"kind": kind, "address": address, "agent": agent and client.agent_name(agent)}
     created = client.post(CreatedDestination, "/destinations", body)
-    return Result(created, lambda console: show_created(console, created))
+    return Result(created, show_created)
 
 
 @destination_commands.command("show")
@@ -206,7 +206,7 @@ def add_destination(
 def show(client: Client, name: DestinationName) -> Result:
     """Show a destination and its latest deliveries."""
     details = client.get(DestinationDetails, _path_of(client, name))
-    return Result(details, lambda console: show_destination(console, details))
+    return Result(details, show_destination)
 
 
 @destination_commands.command("test")
@@ -221,7 +221,7 @@ def test(client: Client, name: DestinationName) -> Result:
         delivery = client.get(DeliveryResponse, path)
     return Result(
         delivery,
-        lambda console: show_outcome(console, delivery),
+        show_outcome,
         failed=delivery.status != "delivered",
     )
 
@@ -249,7 +249,7 @@ def resume(client: Client, name: DestinationName) -> Result:
 def rotate_secret(client: Client, name: DestinationName) -> Result:
     """Create a new secret for a webhook and show it once. The old secret stays valid for one more day."""
     secret = client.post(NewSecret, f"{_path_of(client, name)}/rotate-secret")
-    return Result(secret, lambda console: show_secret(console, secret))
+    return Result(secret, show_secret)
 
 
 @destination_commands.command("retry")

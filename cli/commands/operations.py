@@ -79,7 +79,7 @@ def retention(client: Client) -> Result:
     The limits are settings of the scheduler: VIGIL_RETENTION_TRANSCRIPTS_DAYS and others.
     """
     view = client.get(RetentionResponse, "/retention")
-    return Result(view, lambda console: show_retention(console, view))
+    return Result(view, show_retention)
 
 
 def migrate(
@@ -221,9 +221,7 @@ def list_dead_letters(
 ) -> Result:
     """List messages and steps that failed permanently, newest first."""
     dead_letters = list(client.dead_letters(service=service, limit=limit))
-    return Result(
-        dead_letters, lambda console: show_dead_letters(console, dead_letters, limit=limit)
-    )
+    return Result(dead_letters, partial(show_dead_letters, limit=limit))
 
 
 @dead_letter_commands.command("show")
@@ -235,7 +233,7 @@ def show(
     """Show a dead letter: its message, why it failed and what you can do."""
     path = url_path("dead-letters", find_dead_letter(client, dead_letter_id))
     dead_letter = client.get(DeadLetterDetails, path)
-    return Result(dead_letter, lambda console: show_dead_letter(console, dead_letter))
+    return Result(dead_letter, show_dead_letter)
 
 
 @dead_letter_commands.command("retry")

@@ -69,7 +69,7 @@ def list_sources(
     sources = list(pages)
     failed = [] if of or retracted else client.failed_checks(agent, MAX_FAILED_CHECKS + 1)
 
-    def show_all(console: Console) -> None:
+    def show_all(console: Console, _: object) -> None:
         show_sources(console, sources, limit=limit)
         show_failed_checks(console, failed)
 
@@ -86,7 +86,7 @@ def show(
     """Show a page as it was fetched."""
     path = client.agent_path(agent, "sources", find_source(client, agent, source))
     details = client.get(SourceDetails, path)
-    return Result(details, lambda console: show_source(console, details))
+    return Result(details, show_source)
 
 
 @source_commands.command("retract")
@@ -136,7 +136,7 @@ def restore(
 def list_retractions(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
     """List retractions with their reasons and the conclusions they put in doubt."""
     retractions = list(client.retractions(agent, limit))
-    return Result(retractions, lambda console: show_retractions(console, retractions))
+    return Result(retractions, show_retractions)
 
 
 @api_command

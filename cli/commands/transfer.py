@@ -92,7 +92,7 @@ def import_(
     if file != STANDARD_INPUT:
         check_readable(file)
     agent = asyncio.run(import_file(file, name=name, user=user, data=data))
-    print_result(Result(agent, lambda console: show_imported(console, agent)), as_json=as_json)
+    print_result(Result(agent, show_imported), as_json=as_json)
 
 
 def check_readable(file: Path) -> None:
