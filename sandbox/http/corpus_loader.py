@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def _refusal(status: int, message: str) -> RefusedError:
-    """In the formats of Tavily and OpenAI."""
+    """An error whose body can be read in the formats of Tavily and OpenAI."""
     return RefusedError(status, {"detail": {"error": message}, "error": {"message": message}})
 
 

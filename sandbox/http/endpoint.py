@@ -1,107 +1,86 @@
-"""A billed endpoint: parses the call, applies faults, answers, and records it in the meter."""
+"""A billed path of an interface: parses a call, and sends the reply or the error."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from sandbox.http.calls import Call, RefusedError
-from sandbox.http.controls import CORRUPTIONS, Controls, Fault, FaultKind, retry_after
-from sandbox.http.streaming import PiecesResponse, Reply, SendOptions
+from sandbox.http.openai_format import truncate, usage_of
+from sandbox.model import ChatRequest, answer_request
+from sandbox.model.request import Answer
 
-ParseCall = Callable[[Request], Awaitable[Call]]
-"""Request to call. Raises RefusedError."""
-Respond = Callable[[Call, frozenset[FaultKind]], Awaitable[Reply]]
-"""Call and corruptions to reply. Raises RefusedError."""
-ErrorShape = Callable[[str], Mapping[str, Any]]
-"""The body of a server error in the interface's format."""
+EVENT_STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
-class BilledEndpoint:
-    """A billed path of an interface."""
+class Reply:
+    """An answer with status 200, in pieces."""
 
-    parse_call: ParseCall
-    respond: Respond
-    error_shape: ErrorShape
-    controls: Controls
-    latency_seconds: float
-    pace_seconds: float = 0.0
-
-    async def __call__(self, request: Request) -> Response:
-        return await answer(request, self.parse_call, self.controls, self._reply)
-
-    async def _reply(self, request: Request, call: Call) -> PiecesResponse:
-        controls, faults = self.controls, self.controls.faults_of(call)
-        await asyncio.sleep(self.latency_seconds + sum(each.latency_seconds for each in faults))
-        await apply_error_faults(request, faults, self.error_shape)
-        reply = await self.respond(call, corruptions(faults))
-        sending = send_options(faults, self.pace_seconds)
-        is_delivered = not sending.is_cut_off and not await request.is_disconnected()
-        controls.meter.record(call, 200, delivered=is_delivered, usd=reply.usd)
-        return PiecesResponse(reply, sending)
+    pieces: tuple[bytes, ...]
+    media_type: str = "application/json"
 
 
-async def answer(
-    request: Request,
-    parse_call: ParseCall,
-    controls: Controls,
-    reply: Callable[[Request, Call], Awaitable[PiecesResponse]],
-) -> Response:
-    """Answers a request, once for each idempotency key. An error is recorded, unless the request could not be parsed."""
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """How calls of one path are parsed and answered. Both functions raise RefusedError."""
 
-    async def record_errors(call: Call) -> PiecesResponse:
-        meter = controls.meter
+    path: str
+    parse_call: Callable[[Request], Awaitable[Call]]
+    respond: Callable[[Call], Awaitable[Reply]]
+    error_shape: Callable[[str], Mapping[str, Any]]
+    """The body of a server error in the interface's format."""
+
+
+class CallHandler:
+    """Answers billed calls, each after a delay. Tests extend it with scripted answers, faults and a meter."""
+
+    def __init__(self, latency_seconds: float = 0.0, pace_seconds: float = 0.0) -> None:
+        """`pace_seconds` delays each piece of a stream except the first."""
+        self.latency_seconds = latency_seconds
+        self.pace_seconds = pace_seconds
+
+    def route(self, endpoint: Endpoint) -> Route:
+        return Route(endpoint.path, partial(self._handle, endpoint), methods=["POST"])
+
+    def more_routes(self) -> list[Route]:
+        """Routes besides those of the endpoints."""
+        return []
+
+    def complete(self, call: Call) -> tuple[Answer, dict[str, int]]:
+        """The model's answer to a call in chat completions' format, and its usage. Raises RefusedError."""
+        return cut_off(call, answer_request(ChatRequest(call.body)))
+
+    async def send(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
+        """Raises RefusedError."""
+        await asyncio.sleep(self.latency_seconds)
+        reply = await endpoint.respond(call)
+        if reply.media_type != EVENT_STREAM:
+            return Response(b"".join(reply.pieces), media_type=reply.media_type)
+        return StreamingResponse(self._paced(reply.pieces), media_type=reply.media_type)
+
+    async def _handle(self, endpoint: Endpoint, request: Request) -> Response:
         try:
-            return await reply(request, call)
+            return await self.send(request, await endpoint.parse_call(request), endpoint)
         except RefusedError as error:
-            meter.record(call, error.status, delivered=not await request.is_disconnected())
-            raise
+            return error_response(error)
 
-    try:
-        call = await parse_call(request)
-        return await controls.keys.answer_once(request, call, partial(record_errors, call))
-    except RefusedError as error:
-        return error_response(error)
+    async def _paced(self, pieces: tuple[bytes, ...]) -> AsyncIterator[bytes]:
+        for place, piece in enumerate(pieces):
+            await asyncio.sleep(self.pace_seconds if place else 0)
+            yield piece
+
+
+def cut_off(call: Call, answer: Answer) -> tuple[Answer, dict[str, int]]:
+    """The answer within the call's token limit, and its usage."""
+    answer = truncate(call.body.get("max_completion_tokens"), answer)
+    return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
 
 
 def error_response(error: RefusedError) -> Response:
     return JSONResponse(dict(error.body), error.status, dict(error.headers))
-
-
-def corruptions(faults: Iterable[Fault]) -> frozenset[FaultKind]:
-    """The kinds of faults that corrupt the answer."""
-    return frozenset(fault.kind for fault in faults) & CORRUPTIONS
-
-
-def send_options(faults: Iterable[Fault], pace_seconds: float = 0.0) -> SendOptions:
-    """How the reply is sent, given its faults."""
-    faults_by_kind = {fault.kind: fault for fault in faults}
-    stall = faults_by_kind.get(FaultKind.STALL)
-    return SendOptions(
-        is_cut_off=FaultKind.CUT in faults_by_kind,
-        pace_seconds=pace_seconds,
-        stall_seconds=stall.stall_seconds if stall else 0.0,
-    )
-
-
-async def apply_error_faults(
-    request: Request, faults: Iterable[Fault], error_shape: ErrorShape
-) -> None:
-    """Raise RefusedError if a fault asks for an error status, or a hang: that waits until the client disconnects."""
-    for fault in faults:
-        if fault.kind is FaultKind.STATUS:
-            message = f"The sandbox was configured to answer with status {fault.status}."
-            headers = retry_after(fault.retry_after_seconds)
-            raise RefusedError(fault.status, error_shape(message), headers)
-        if fault.kind is FaultKind.HANG:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(fault.hang_seconds):
-                    while (await request.receive())["type"] != "http.disconnect":
-                        continue
-            raise RefusedError(504, error_shape("The sandbox was configured to hang."))

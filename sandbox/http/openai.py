@@ -8,71 +8,34 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sandbox.http.calls import (
-    Call,
-    RefusedError,
-    bearer_key,
-    is_rejected_key,
-    read_body,
-    tokens_usd,
-)
-from sandbox.http.controls import Controls, FaultKind, corrupt_answer
-from sandbox.http.corpus_loader import Corpora
-from sandbox.http.endpoint import BilledEndpoint, error_response
-from sandbox.http.openai_format import chunks, completion, error_body, truncate, usage_of
-from sandbox.http.streaming import Reply
-from sandbox.model import ChatRequest, answer_request, phase_of
-from sandbox.model.request import Answer
+from sandbox.http.calls import Call, RefusedError, bearer_key, is_rejected_key, read_body
+from sandbox.http.endpoint import EVENT_STREAM, CallHandler, Endpoint, Reply, error_response
+from sandbox.http.openai_format import chunks, completion, error_body
+from sandbox.model import ChatRequest, phase_of
 
 MODEL = "sandbox-reader"
 MODEL_PREFIX = "sandbox-"
 INVALID = "invalid_request_error"
 
 
-def openai_routes(
-    corpora: Corpora, controls: Controls, latency_seconds: float, pace_seconds: float = 0.0
-) -> list[Route]:
+def openai_routes(handler: CallHandler) -> list[Route]:
     """The routes of chat completions and models."""
-    chat = _Chat(corpora, controls)
-    endpoint = BilledEndpoint(
-        _parse_call, chat.respond, server_error, controls, latency_seconds, pace_seconds
-    )
-    return [
-        Route("/v1/chat/completions", endpoint.__call__, methods=["POST"]),
-        Route("/v1/models", _models, methods=["GET"]),
-    ]
 
-
-class _Chat:
-    def __init__(self, corpora: Corpora, controls: Controls) -> None:
-        self._corpora = corpora
-        self._controls = controls
-
-    async def respond(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
-        answer, usage = await answer_call(self._corpora, self._controls, call, faults)
+    async def respond(call: Call) -> Reply:
+        answer, usage = handler.complete(call)
         model = str(call.body["model"])
         if not call.body.get("stream"):
             body = completion(model, call.request_hash, answer, usage)
-            return Reply((json.dumps(body, ensure_ascii=False).encode(),), usd=tokens_usd(usage))
+            return Reply((json.dumps(body, ensure_ascii=False).encode(),))
         options = call.body.get("stream_options")
         includes_usage = isinstance(options, dict) and options.get("include_usage")
         parts = chunks(model, call.request_hash, answer, usage if includes_usage else None)
-        return Reply(tuple(_events(parts)), "text/event-stream", tokens_usd(usage))
+        return Reply(tuple(_events(parts)), EVENT_STREAM)
 
-
-async def answer_call(
-    corpora: Corpora, controls: Controls, call: Call, faults: frozenset[FaultKind]
-) -> tuple[Answer, dict[str, int]]:
-    """The scripted answer for this call if there is one, else the model's; and its usage.
-
-    The body is in the format of chat completions. Raises RefusedError if the script is an error.
-    """
-    script = controls.next_script(call)
-    request = ChatRequest(call.body)
-    answer = script.answer() if script else answer_request(request)
-    answer = corrupt_answer(answer, sorted(faults), request.offered_tools)
-    answer = truncate(call.body.get("max_completion_tokens"), answer)
-    return answer, usage_of(call.body["messages"], call.body.get("tools") or [], answer)
+    return [
+        handler.route(Endpoint("/v1/chat/completions", _parse_call, respond, server_error)),
+        Route("/v1/models", _models, methods=["GET"]),
+    ]
 
 
 async def _parse_call(request: Request) -> Call:

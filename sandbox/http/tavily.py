@@ -2,7 +2,7 @@
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -17,13 +17,10 @@ from sandbox.http.calls import (
     RefusedError,
     bearer_key,
     is_rejected_key,
-    operation_usd,
     read_body,
 )
-from sandbox.http.controls import Controls, FaultKind
 from sandbox.http.corpus_loader import Corpora
-from sandbox.http.endpoint import BilledEndpoint, ParseCall, Respond
-from sandbox.http.streaming import Reply
+from sandbox.http.endpoint import CallHandler, Endpoint, Reply
 from sandbox.search import Hit, SearchQuery
 
 RANGE_DAYS: Final = {"d": 1, "w": 7, "m": 31, "y": 366}
@@ -93,13 +90,12 @@ def _parse(body: Mapping[str, Any], form: type[Parsed]) -> Parsed:
         raise RefusedError(400, _error(f"`{field}`: {first['msg']}.")) from error
 
 
-def tavily_routes(corpora: Corpora, controls: Controls, latency_seconds: float) -> list[Route]:
+def tavily_routes(corpora: Corpora, handler: CallHandler) -> list[Route]:
     """The routes of Tavily."""
     tavily = _Tavily(corpora)
 
-    def billed(kind: CallKind, respond: Respond) -> Route:
-        endpoint = BilledEndpoint(_call_parser(kind), respond, _error, controls, latency_seconds)
-        return Route(f"/{kind}", endpoint.__call__, methods=["POST"])
+    def billed(kind: CallKind, respond: Callable[[Call], Awaitable[Reply]]) -> Route:
+        return handler.route(Endpoint(f"/{kind}", _call_parser(kind), respond, _error))
 
     return [
         billed("search", tavily.search),
@@ -114,14 +110,14 @@ class _Tavily:
         self._corpora = corpora
         self._research: OrderedDict[str, dict[str, Any]] = OrderedDict()
 
-    async def search(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
+    async def search(self, call: Call) -> Reply:
         asked = _parse(call.body, _Search)
         hits = (await self._corpora.index(asked.corpus)).search(asked.as_query())
         results = [_search_result(hit, raw=bool(asked.include_raw_content)) for hit in hits]
         answer = hits[0].passage if hits and asked.include_answer else None
-        return _reply(call, {"query": asked.query, "answer": answer, "results": results}, faults)
+        return _reply(call, {"query": asked.query, "answer": answer, "results": results})
 
-    async def extract(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
+    async def extract(self, call: Call) -> Reply:
         asked = _parse(call.body, _Extract)
         index = await self._corpora.index(asked.corpus)
         pages = [(url, index.document(url)) for url in asked.urls]
@@ -134,9 +130,9 @@ class _Tavily:
             ],
             "failed_results": [{"url": url, "error": why} for url, page in pages if not page],
         }
-        return _reply(call, body, faults)
+        return _reply(call, body)
 
-    async def research(self, call: Call, faults: frozenset[FaultKind]) -> Reply:
+    async def research(self, call: Call) -> Reply:
         """Do the research at once, but answer `pending` as Tavily does; the result is requested afterwards."""
         asked = _parse(call.body, _Research)
         index = await self._corpora.index(asked.corpus)
@@ -146,7 +142,7 @@ class _Tavily:
         while len(self._research) > MAX_RESEARCH_RESULTS:
             self._research.popitem(last=False)
         pending = {"status": "pending", "input": asked.input, "model": "mini"}
-        return _reply(call, task | pending, faults)
+        return _reply(call, task | pending)
 
     async def research_result(self, request: Request) -> Response:
         """Return the result. Not billed: the research request was."""
@@ -158,7 +154,7 @@ class _Tavily:
         return JSONResponse(result)
 
 
-def _call_parser(kind: CallKind) -> ParseCall:
+def _call_parser(kind: CallKind) -> Callable[[Request], Awaitable[Call]]:
     async def parse(request: Request) -> Call:
         if is_rejected_key(bearer_key(request)):
             raise RefusedError(401, _unauthorized())
@@ -197,11 +193,9 @@ def _research_result(question: str, hits: list[Hit]) -> dict[str, Any]:
     }
 
 
-def _reply(call: Call, body: Mapping[str, Any], faults: frozenset[FaultKind]) -> Reply:
+def _reply(call: Call, body: Mapping[str, Any]) -> Reply:
     own = {"response_time": 0.0, "request_id": call.request_hash[:32]}
-    encoded = json.dumps({**own, **body}, ensure_ascii=False).encode()
-    piece = encoded[: len(encoded) // 2] if FaultKind.MALFORMED_JSON in faults else encoded
-    return Reply((piece,), usd=operation_usd(call.kind, call.body))
+    return Reply((json.dumps({**own, **body}, ensure_ascii=False).encode(),))
 
 
 def _error(message: str) -> dict[str, Any]:

@@ -38,7 +38,6 @@ from shared.notifications.mail_server import MailServer
 from shared.workflow.retention import RetentionPolicy, min_days
 
 SANDBOX_MODEL = "sandbox-reader"
-SANDBOX_EMBEDDER = "sandbox-embedder"
 SANDBOX_KEY = "sandbox"
 """API key of the built-in sandbox: exactly this, or with a hyphen and a suffix. Calls with it are free."""
 SECRETS_DIR_VARIABLE = "VIGIL_SECRETS_DIR"
@@ -472,8 +471,7 @@ class Settings(BaseSettings):
         if self.openai_api_key is None and self.openai_base_url is None:
             self.openai_base_url, self.openai_api_key = f"{base}/v1", SecretStr(SANDBOX_KEY)
             self.model = SANDBOX_MODEL
-            if self.embedding_model is not None:
-                self.embedding_model = SANDBOX_EMBEDDER
+            self.embedding_model = None  # The sandbox makes no embeddings.
         is_elsewhere = bool(set(self.search_given.split()) - {os.devnull})
         if self.tavily_api_key is None and self.tavily_base_url is None and not is_elsewhere:
             self.tavily_base_url, self.tavily_api_key = base, SecretStr(SANDBOX_KEY)

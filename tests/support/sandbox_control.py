@@ -1,9 +1,12 @@
 """A client for the sandbox's controls."""
 
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 import httpx
+
+SANDBOX_HANDLER: Final = "tests.support.sandbox.controls:ControlledHandler"
+"""The `--handler` with which the sandbox serves its controls."""
 
 
 class Sandbox:

@@ -8,6 +8,7 @@ from openai import AsyncOpenAI
 from tavily import AsyncTavilyClient
 
 from sandbox.settings import SandboxSettings
+from tests.support.sandbox.controls import ControlledHandler
 from tests.support.sandbox.server import running_sandbox
 
 
@@ -20,8 +21,8 @@ async def server_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     (folder / "old.md").write_text(
         "---\ndate: 2019-01-01\n---\n# Old gold\n\nGold was dear in 2019."
     )
-    settings = SandboxSettings(port=0, corpus=str(folder), control=True)
-    async with running_sandbox(settings) as url:
+    settings = SandboxSettings(port=0, corpus=str(folder))
+    async with running_sandbox(settings, ControlledHandler) as url:
         yield url
 
 

@@ -162,7 +162,7 @@ async def test_an_invalid_rule_is_rejected(url: str, rule: dict[str, Any]) -> No
     assert state == {"faults": [], "scripts": 0}
 
 
-async def test_control_is_off_by_default(tmp_path: Path) -> None:
+async def test_the_sandbox_itself_has_no_controls(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("Text.")
     async with (
         running_sandbox(SandboxSettings(port=0, corpus=str(tmp_path))) as url,

@@ -16,7 +16,8 @@ from cli.cluster.keys import Keys
 from cli.cluster.secrets import DATABASE_OWNER, write_secrets
 from tests.support.cluster.stack import IMAGE, Stack
 from tests.support.kubernetes import Manifest, Overlay, selects
-from tests.support.paths import CORPUS
+from tests.support.paths import CORPUS, SANDBOX_SUPPORT
+from tests.support.sandbox_control import SANDBOX_HANDLER
 
 NATS: Final = "nats"
 POSTGRES: Final = "postgres"
@@ -46,8 +47,14 @@ class PodStack(Stack):
         services["api"] |= _published(f"127.0.0.1:{port}:8080")
         # Additions of the tests, as in tests/cluster/compose.test.yaml.
         services["sandbox"] |= _published(f"127.0.0.1:{sandbox_port}:8080")
-        services["sandbox"]["entrypoint"] += ["--corpus", "/corpus", "--control"]
-        services["sandbox"]["volumes"].append(f"{CORPUS}:/corpus:ro")
+        services["sandbox"]["entrypoint"] += [
+            *("--corpus", "/corpus", "--handler", SANDBOX_HANDLER)
+        ]
+        services["sandbox"]["environment"] |= {"PYTHONPATH": "/opt/tests"}
+        services["sandbox"]["volumes"] += [
+            f"{CORPUS}:/corpus:ro",
+            f"{SANDBOX_SUPPORT}:/opt/tests/tests/support/sandbox:ro",
+        ]
         # The entrypoint of the tests' image switches the user itself, unlike that of the official one.
         services[POSTGRES] |= {
             "user": "0:0",

@@ -12,7 +12,7 @@ import pytest
 from cli.cluster.keys import Keys
 from cli.cluster.secrets import DATABASE_OWNER
 from tests.support.cluster.stack import IMAGE, SERVICES, Stack, wait_for
-from tests.support.paths import CORPUS, ROOT
+from tests.support.paths import CORPUS, ROOT, SANDBOX_SUPPORT
 
 BROKEN_IMAGE: Final = "vigil:cluster-test-broken"
 HEALTHY_SECONDS: Final = 360.0
@@ -45,7 +45,11 @@ class SwarmStack(Stack):
         self.keys = folder / "keys"
         Keys(self.keys).make(postgres_password_file=self.keys / "postgres" / "password", routes=())
         super().__init__(
-            environment={"VIGIL_KEYS": str(self.keys), "VIGIL_TEST_CORPUS": str(CORPUS)}
+            environment={
+                "VIGIL_KEYS": str(self.keys),
+                "VIGIL_TEST_CORPUS": str(CORPUS),
+                "VIGIL_TEST_SANDBOX": str(SANDBOX_SUPPORT),
+            }
         )
 
     def up(self, *scales: str) -> float:

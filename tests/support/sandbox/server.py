@@ -12,6 +12,7 @@ from openai.types.chat import ChatCompletionToolParam
 from starlette.applications import Starlette
 
 from sandbox.app import build_app
+from sandbox.http.endpoint import CallHandler
 from sandbox.settings import SandboxSettings
 from tests.support.waiting import wait_until
 
@@ -33,9 +34,11 @@ SCHEMA: Any = {
 
 
 @asynccontextmanager
-async def running_sandbox(settings: SandboxSettings) -> AsyncIterator[str]:
+async def running_sandbox(
+    settings: SandboxSettings, handler_type: type[CallHandler] = CallHandler
+) -> AsyncIterator[str]:
     """Run the sandbox in this process; yields its URL once the corpus is loaded."""
-    async with running_app(build_app(settings)) as url:
+    async with running_app(build_app(settings, handler_type=handler_type)) as url:
         yield url
 
 

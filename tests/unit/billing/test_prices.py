@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.http import calls as sandbox_calls
 from sandbox.http.openai_format import truncate, usage_of
 from sandbox.model.request import Answer
 from shared.errors import PermanentError
@@ -19,6 +18,7 @@ from shared.llm.pricing import SHIPPED, Prices, read_prices
 from shared.runtime.prices import load_prices
 from shared.runtime.settings import Settings
 from tests.support.hostile import MANY_DIGITS
+from tests.support.sandbox import meter
 from tests.support.sandbox_prices import SANDBOX_PRICES
 
 MESSAGES = st.lists(
@@ -34,7 +34,7 @@ def test_the_shipped_price_list_is_dated_and_has_the_default_models() -> None:
     assert prices.as_of.year >= 2026
     for model in ("gpt-5.4-mini", "gpt-5.4", "gpt-5.4-nano"):
         assert model in prices.models
-    for model in ("text-embedding-3-small", "text-embedding-3-large", "sandbox-embedder"):
+    for model in ("text-embedding-3-small", "text-embedding-3-large"):
         assert prices.models[model].output == 0
     assert set(prices.operations) == {
         *("search", "search_advanced", "extract", "extract_advanced", "research")
@@ -208,8 +208,8 @@ def test_the_sandbox_counts_no_more_tokens_than_reserved(
 def test_the_sandbox_charges_the_listed_prices() -> None:
     prices = read_prices(SANDBOX_PRICES).for_sandbox(model=True, search=True)
     usage = {"prompt_tokens": 1234, "completion_tokens": 56}
-    assert sandbox_calls.tokens_usd(usage) == prices.tokens_usd("sandbox-reader", 1234, 56)
-    for name, usd in sandbox_calls.OPERATION_USD.items():
+    assert meter.tokens_usd(usage) == prices.tokens_usd("sandbox-reader", 1234, 56)
+    for name, usd in meter.OPERATION_USD.items():
         assert prices.of_operation(name) == usd
 
 
@@ -217,7 +217,7 @@ def settings_of(**values: str) -> Settings:
     return Settings.model_validate({"sandbox_url": "http://sandbox:8080", **values})
 
 
-@pytest.mark.parametrize("model", ["sandbox-reader", "sandbox-embedder", "gpt-5.5", "unlisted"])
+@pytest.mark.parametrize("model", ["sandbox-reader", "gpt-5.5", "unlisted"])
 def test_the_sandbox_is_free_for_any_model(model: str) -> None:
     prices = load_prices(settings_of())
     assert prices.tokens_usd(model, 1_000_000, 1_000_000) == 0

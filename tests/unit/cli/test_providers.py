@@ -80,12 +80,9 @@ def test_keys_are_not_in_the_repr_of_the_settings(monkeypatch: pytest.MonkeyPatc
     assert "sk-real" not in repr(settings)
 
 
-def test_the_sandbox_embedder_is_used_only_with_the_sandbox_and_an_embedding_model() -> None:
+def test_the_sandbox_makes_no_embeddings() -> None:
     variable = "VIGIL_EMBEDDING_MODEL"
     embeddings = {"embedding_model": "text-embedding-3-small"}
-    assert (
-        make_providers(**embeddings).environment(SANDBOX, SANDBOX_KEY)[variable]
-        == "sandbox-embedder"
-    )
-    assert variable not in make_providers().environment(SANDBOX, SANDBOX_KEY)
+    assert make_providers(**embeddings).environment(SANDBOX, SANDBOX_KEY)[variable] == ""
+    assert make_providers().environment(SANDBOX, SANDBOX_KEY)[variable] == ""
     assert variable not in make_providers(**embeddings, **KEYS).environment(SANDBOX, SANDBOX_KEY)

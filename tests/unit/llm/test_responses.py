@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sandbox.http.responses import to_chat_body
 from shared.llm.answers import AnswerError
 from shared.llm.background_provider import parse_response, request_body
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message
 from shared.llm.messages import ToolCall as Call
+from tests.support.sandbox.responses import to_chat_body
 
 USAGE = {
     "input_tokens": 7,

@@ -73,11 +73,11 @@ def test_the_sandbox_replaces_providers_without_a_key_or_url(
     assert (settings.tavily_base_url == "http://sandbox:8080") is ("search" in sandboxed)
 
 
-def test_the_sandbox_makes_embeddings_only_if_an_embedding_model_is_set() -> None:
+def test_the_sandbox_makes_no_embeddings() -> None:
     values = {"sandbox_url": "http://sandbox:8080/"}
     assert Settings.model_validate(values).embedding_model is None
     with_model = {**values, "embedding_model": "text-embedding-3-small"}
-    assert Settings.model_validate(with_model).embedding_model == "sandbox-embedder"
+    assert Settings.model_validate(with_model).embedding_model is None
     with_key = {**with_model, "openai_api_key": "sk-real"}
     assert Settings.model_validate(with_key).embedding_model == "text-embedding-3-small"
 

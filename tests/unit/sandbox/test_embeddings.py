@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.text.embeddings import embed
+from tests.support.sandbox.embeddings import embed
 
 DIMENSIONS = 256
 

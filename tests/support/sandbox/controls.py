@@ -1,12 +1,18 @@
-"""What tests can control in a running sandbox: faults, scripted answers, idempotency keys, the meter."""
+"""What tests can control in a running sandbox: faults, scripted answers, idempotency keys, the meter.
+
+`python -m sandbox --handler tests.support.sandbox.controls:ControlledHandler` serves them under /control.
+"""
 
 import asyncio
 import json
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
+from functools import partial
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -14,10 +20,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sandbox.http.calls import Call, Meter, RefusedError
-from sandbox.http.openai_format import error_body
-from sandbox.http.streaming import PiecesResponse
+from sandbox.http.calls import Call, RefusedError
+from sandbox.http.endpoint import CallHandler, Endpoint, Reply, cut_off
+from sandbox.http.openai_format import count_tokens, error_body
+from sandbox.model import ChatRequest, answer_request
 from sandbox.model.request import Answer, ToolCall
+from tests.support.sandbox.embeddings import embedding_route
+from tests.support.sandbox.meter import Meter, embedding_usd, operation_usd, tokens_usd
+from tests.support.sandbox.replies import PiecesResponse, SendOptions
 
 
 class FaultKind(StrEnum):
@@ -274,6 +284,115 @@ class Controls:
                 self.scripts[place : place + 1] = again
                 return script
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class ControlledCall(Call):
+    """A call with the faults that apply to it."""
+
+    corruptions: frozenset[FaultKind] = frozenset()
+    usage: dict[str, int] = field(default_factory=dict)
+    """That of the model's answer, as soon as there is one."""
+
+    @property
+    def usd(self) -> Decimal:
+        """The price of the answered call."""
+        if self.kind == "llm":
+            return tokens_usd(self.usage)
+        if self.kind == "embedding":
+            return embedding_usd(sum(map(count_tokens, self.body["input"])))
+        return operation_usd(self.kind, self.body)
+
+
+class ControlledHandler(CallHandler):
+    """Answers as the scripts and faults of its controls say, and records each call in their meter."""
+
+    def __init__(self, latency_seconds: float = 0.0, pace_seconds: float = 0.0) -> None:
+        super().__init__(latency_seconds, pace_seconds)
+        self.controls = Controls()
+
+    def more_routes(self) -> list[Route]:
+        """Those under /control, of embeddings, and of the Responses API."""
+        from tests.support.sandbox.responses import responses_routes
+
+        routes = [*control_routes(self.controls), *responses_routes(self)]
+        return [*routes, embedding_route(self)]
+
+    def complete(self, call: Call) -> tuple[Answer, dict[str, int]]:
+        """The scripted answer if there is one, else the model's, corrupted as the call says."""
+        assert isinstance(call, ControlledCall)
+        request, script = ChatRequest(call.body), self.controls.next_script(call)
+        answer = script.answer() if script else answer_request(request)
+        answer = corrupt_answer(answer, sorted(call.corruptions), request.offered_tools)
+        answer, usage = cut_off(call, answer)
+        call.usage.update(usage)
+        return answer, usage
+
+    async def send(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
+        return await self.answer_once(request, call, partial(self._reply, request, call, endpoint))
+
+    async def answer_once(
+        self, request: Request, call: Call, make: Callable[[], Awaitable[PiecesResponse]]
+    ) -> Response:
+        """Answers once for each idempotency key. An error is recorded."""
+
+        async def record_errors() -> PiecesResponse:
+            meter = self.controls.meter
+            try:
+                return await make()
+            except RefusedError as error:
+                meter.record(call, error.status, delivered=not await request.is_disconnected())
+                raise
+
+        return await self.controls.keys.answer_once(request, call, record_errors)
+
+    async def _reply(self, request: Request, call: Call, endpoint: Endpoint) -> PiecesResponse:
+        controls, faults = self.controls, self.controls.faults_of(call)
+        await asyncio.sleep(self.latency_seconds + sum(each.latency_seconds for each in faults))
+        await apply_error_faults(request, faults, endpoint.error_shape)
+        controlled = controlled_call(call, faults)
+        reply = await endpoint.respond(controlled)
+        if call.kind not in ("llm", "embedding") and controlled.corruptions & {
+            FaultKind.MALFORMED_JSON
+        }:
+            reply = Reply(tuple(piece[: len(piece) // 2] for piece in reply.pieces))
+        sending = send_options(faults, self.pace_seconds)
+        is_delivered = not sending.is_cut_off and not await request.is_disconnected()
+        controls.meter.record(call, 200, delivered=is_delivered, usd=controlled.usd)
+        return PiecesResponse(reply, sending)
+
+
+def controlled_call(call: Call, faults: Iterable[Fault]) -> ControlledCall:
+    corruptions = frozenset(fault.kind for fault in faults) & CORRUPTIONS
+    return ControlledCall(call.kind, call.path, call.body, call.phase, corruptions)
+
+
+def send_options(faults: Iterable[Fault], pace_seconds: float = 0.0) -> SendOptions:
+    """How the reply is sent, given its faults."""
+    faults_by_kind = {fault.kind: fault for fault in faults}
+    stall = faults_by_kind.get(FaultKind.STALL)
+    return SendOptions(
+        is_cut_off=FaultKind.CUT in faults_by_kind,
+        pace_seconds=pace_seconds,
+        stall_seconds=stall.stall_seconds if stall else 0.0,
+    )
+
+
+async def apply_error_faults(
+    request: Request, faults: Iterable[Fault], error_shape: Callable[[str], Mapping[str, Any]]
+) -> None:
+    """Raise RefusedError if a fault asks for an error status, or a hang: that waits until the client disconnects."""
+    for fault in faults:
+        if fault.kind is FaultKind.STATUS:
+            message = f"The sandbox was configured to answer with status {fault.status}."
+            headers = retry_after(fault.retry_after_seconds)
+            raise RefusedError(fault.status, error_shape(message), headers)
+        if fault.kind is FaultKind.HANG:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(fault.hang_seconds):
+                    while (await request.receive())["type"] != "http.disconnect":
+                        continue
+            raise RefusedError(504, error_shape("The sandbox was configured to hang."))
 
 
 def control_routes(controls: Controls) -> list[Route]:

@@ -2,26 +2,12 @@
 
 import asyncio
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Self
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer with status 200, in pieces."""
-
-    pieces: tuple[bytes, ...]
-    media_type: str = "application/json"
-    usd: Decimal = Decimal(0)
-    """Its price."""
-
-    @property
-    def is_streamed(self) -> bool:
-        """Whether it is a stream of events."""
-        return self.media_type == "text/event-stream"
+from sandbox.http.endpoint import EVENT_STREAM, Reply
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +28,8 @@ class PiecesResponse(Response):
         super().__init__(media_type=reply.media_type)
         self._reply = reply
         self._sending = sending
-        if reply.is_streamed:
+        self._is_streamed = reply.media_type == EVENT_STREAM
+        if self._is_streamed:
             del self.headers["content-length"]
         else:
             self.headers["content-length"] = str(sum(map(len, reply.pieces)))
@@ -60,7 +47,7 @@ class PiecesResponse(Response):
             await send(_body(body[: len(body) // 2], more=True))
             return
         for place, piece in enumerate(self._reply.pieces):
-            if self._reply.is_streamed:
+            if self._is_streamed:
                 await asyncio.sleep(self._wait_seconds_before(place))
             await send(_body(piece, more=True))
         await send(_body(b"", more=False))

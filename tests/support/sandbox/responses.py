@@ -4,33 +4,27 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from sandbox.http.calls import Call, Meter, RefusedError, tokens_usd
-from sandbox.http.controls import Controls, Fault
-from sandbox.http.corpus_loader import Corpora
-from sandbox.http.endpoint import (
-    answer,
+from sandbox.http.calls import Call, RefusedError
+from sandbox.http.endpoint import Reply, error_response
+from sandbox.http.openai import INVALID, chat_call, check_key, checked_body, server_error
+from sandbox.http.openai_format import CREATED, error_body, tool_calls
+from sandbox.model.request import Answer
+from tests.support.sandbox.controls import (
+    ControlledCall,
+    ControlledHandler,
     apply_error_faults,
-    corruptions,
-    error_response,
+    controlled_call,
     send_options,
 )
-from sandbox.http.openai import (
-    INVALID,
-    answer_call,
-    chat_call,
-    check_key,
-    checked_body,
-    server_error,
-)
-from sandbox.http.openai_format import CREATED, error_body, tool_calls
-from sandbox.http.streaming import PiecesResponse, Reply
-from sandbox.model.request import Answer
+from tests.support.sandbox.meter import Meter
+from tests.support.sandbox.replies import PiecesResponse
 
 ITEM_HASH_CHARS = 24
 
@@ -135,9 +129,9 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
 MAX_RESPONSES = 1000
 
 
-def responses_routes(corpora: Corpora, controls: Controls, latency_seconds: float) -> list[Route]:
+def responses_routes(handler: ControlledHandler) -> list[Route]:
     """The routes of the Responses API that Vigil uses."""
-    responses = _Responses(corpora, controls, latency_seconds)
+    responses = _Responses(handler)
     return [
         Route("/v1/responses", responses.create, methods=["POST"]),
         Route("/v1/responses/{response_id}", responses.retrieve, methods=["GET"]),
@@ -145,16 +139,21 @@ def responses_routes(corpora: Corpora, controls: Controls, latency_seconds: floa
 
 
 class _Responses:
-    def __init__(self, corpora: Corpora, controls: Controls, latency_seconds: float) -> None:
-        self._corpora = corpora
-        self._controls = controls
-        self._latency_seconds = latency_seconds
+    def __init__(self, handler: ControlledHandler) -> None:
+        self._handler = handler
+        self._controls = handler.controls
         self._count = 0
         self._answers: OrderedDict[str, tuple[Call, asyncio.Task[dict[str, Any]]]] = OrderedDict()
 
     async def create(self, request: Request) -> Response:
         """Return the id at once. The answer is made and billed in the background."""
-        return await answer(request, _parse_call, self._controls, self._begin)
+        try:
+            call = await _parse_call(request)
+            return await self._handler.answer_once(
+                request, call, partial(self._begin, request, call)
+            )
+        except RefusedError as error:
+            return error_response(error)
 
     async def retrieve(self, request: Request) -> Response:
         """Return the response. Not billed: the answer is, when it is made."""
@@ -176,7 +175,10 @@ class _Responses:
         await apply_error_faults(request, faults, server_error)
         self._count += 1
         response_id = f"resp_{self._count:06}_{call.request_hash[:24]}"
-        completion = asyncio.create_task(self._complete(response_id, call, faults, meter))
+        latency_seconds = sum(each.latency_seconds for each in faults)
+        completion = asyncio.create_task(
+            self._complete(response_id, controlled_call(call, faults), latency_seconds, meter)
+        )
         self._answers[response_id] = (call, completion)
         if len(self._answers) > MAX_RESPONSES:
             self._answers.popitem(last=False)
@@ -184,21 +186,19 @@ class _Responses:
         return PiecesResponse(Reply((json.dumps(queued).encode(),)), send_options(faults))
 
     async def _complete(
-        self, response_id: str, call: Call, faults: list[Fault], meter: Meter
+        self, response_id: str, call: ControlledCall, latency_seconds: float, meter: Meter
     ) -> dict[str, Any]:
         """The final response. A scripted error gives a failed one."""
         model = call.body["model"]
-        await asyncio.sleep(self._latency_seconds + sum(each.latency_seconds for each in faults))
+        await asyncio.sleep(self._handler.latency_seconds + latency_seconds)
         try:
-            completed, usage = await answer_call(
-                self._corpora, self._controls, call, corruptions(faults)
-            )
+            completed, usage = self._handler.complete(call)
         except RefusedError as error:
             meter.record(call, error.status, delivered=True)
             code = "server_error" if error.status >= 500 else "invalid_prompt"
             failure = {"code": code, "message": error.body["error"]["message"]}
             return response_object(response_id, model, "failed", error=failure)
-        meter.record(call, 200, delivered=True, usd=tokens_usd(usage))
+        meter.record(call, 200, delivered=True, usd=call.usd)
         return response_object(
             response_id,
             model,

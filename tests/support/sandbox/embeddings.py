@@ -1,21 +1,26 @@
-"""POST /v1/embeddings."""
+"""POST /v1/embeddings: texts as vectors by fixed rules. Texts that share words or parts of words are close to each other.
+
+This is not a language model: `electrified` is close to `electric`, but not to `battery-powered`.
+"""
 
 import base64
 import json
+import math
 import struct
+from collections import defaultdict
+from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
 
-from sandbox.http.calls import Call, RefusedError, embedding_usd
-from sandbox.http.controls import Controls, FaultKind
-from sandbox.http.endpoint import BilledEndpoint
+from sandbox.http.calls import Call, RefusedError
+from sandbox.http.endpoint import CallHandler, Endpoint, Reply
 from sandbox.http.openai import INVALID, checked_body, server_error
 from sandbox.http.openai_format import count_tokens, error_body
-from sandbox.http.streaming import Reply
-from sandbox.text.embeddings import embed
+from sandbox.text.tokens import is_meaningful, words
 
 DIMENSIONS = 1536
 """Default number of dimensions, and the most."""
@@ -32,10 +37,8 @@ class _Body(BaseModel):
     encoding_format: str | None = None
 
 
-def embedding_routes(controls: Controls, latency_seconds: float) -> list[Route]:
-    """The route of OpenAI's embeddings."""
-    endpoint = BilledEndpoint(_parse_call, _respond, server_error, controls, latency_seconds)
-    return [Route("/v1/embeddings", endpoint.__call__, methods=["POST"])]
+def embedding_route(handler: CallHandler) -> Route:
+    return handler.route(Endpoint("/v1/embeddings", _parse_call, _respond, server_error))
 
 
 async def _parse_call(request: Request) -> Call:
@@ -49,7 +52,7 @@ async def _parse_call(request: Request) -> Call:
     return Call("embedding", request.url.path, body.model_dump())
 
 
-async def _respond(call: Call, _: frozenset[FaultKind]) -> Reply:
+async def _respond(call: Call) -> Reply:
     texts, packed = call.body["input"], call.body["encoding_format"] == "base64"
     vectors = [embed(text, call.body["dimensions"]) for text in texts]
     tokens = sum(map(count_tokens, texts))
@@ -62,10 +65,37 @@ async def _respond(call: Call, _: frozenset[FaultKind]) -> Reply:
         "model": call.body["model"],
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
-    return Reply((json.dumps(answer).encode(),), usd=embedding_usd(tokens))
+    return Reply((json.dumps(answer).encode(),))
 
 
 def _encode(vector: list[float], *, packed: bool) -> Any:
     if not packed:
         return vector
     return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+NGRAM_CHARS = 4
+
+
+def embed(text: str, dimensions: int) -> list[float]:
+    """The embedding of `text`, of length 1; all zeros for a text without words."""
+    vector = [0.0] * dimensions
+    for feature, weight in _features(text).items():
+        digest = int.from_bytes(blake2b(feature.encode(), digest_size=8).digest(), "big")
+        # The sign makes features with the same index cancel out as often as they add up.
+        vector[(digest >> 1) % dimensions] += weight if digest & 1 else -weight
+    length = math.hypot(*vector)
+    return [value / length for value in vector] if length else vector
+
+
+def _features(text: str) -> dict[str, float]:
+    weights: defaultdict[str, float] = defaultdict(float)
+    for word in {word.lower() for word in words(text) if is_meaningful(word) or word.isdigit()}:
+        weights[word] += 1.0
+        for piece in _ngrams(word):
+            weights[f"{piece}…"] += 1.0
+    return weights
+
+
+def _ngrams(word: str) -> Iterator[str]:
+    return (word[at : at + NGRAM_CHARS] for at in range(len(word) - NGRAM_CHARS + 1))
