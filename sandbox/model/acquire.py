@@ -56,18 +56,19 @@ def acquire(request: ChatRequest) -> Answer:
     has_read_named = bool(urls) and called == {"tavilyExtract"} and bool(pages)
     if not has_read_named:
         if "tavilySearch" in request.callable_tools and "tavilySearch" not in called:
-            return Answer(calls=tuple(map(_search, filter(None, hints[:MAX_SEARCHES]))))
+            queries = [shorten(hint, MAX_HINT_CHARS) for hint in hints[:MAX_SEARCHES] if hint]
+            return Answer(
+                calls=tuple(
+                    ToolCall.of("tavilySearch", query=query, maxResults=RESULTS_PER_SEARCH)
+                    for query in queries
+                )
+            )
         gaps = [page.url for page in pages if not page.is_complete][:MAX_EXTRACTS]
         if gaps and "tavilyExtract" in request.callable_tools and "tavilyExtract" not in called:
             return Answer(calls=(ToolCall.of("tavilyExtract", urls=gaps),))
     # Of a page that is to be read, what the mission asks about.
     about = request.mission if urls else objective
     return Answer(_findings(request, about, pages, is_named=bool(urls)))
-
-
-def _search(hint: str) -> ToolCall:
-    query = shorten(hint, MAX_HINT_CHARS)
-    return ToolCall.of("tavilySearch", query=query, maxResults=RESULTS_PER_SEARCH)
 
 
 def _pages(request: ChatRequest, named: Sequence[str]) -> list[Page]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sandbox.model.graph_view import ID, GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall
-from sandbox.text.tokens import fold, join_with_and, topic_stems
+from sandbox.text.tokens import fold, topic_stems
 
 MIN_ANALYSES = 2
 MAX_ANALYSES = 4
@@ -20,11 +20,6 @@ ONE_IS_ENOUGH = "at least one analysis"
 CITATION = re.compile(rf"\[(?:node:|edge:)?({ID})\]")
 LINE = re.compile(rf"^- (?P<name>.+?) — .*?\[(?:node:)?(?P<id>{ID})\]", re.MULTILINE)
 """A line of an analysis, on the node that it cites first."""
-EXTREME = re.compile(
-    r"(?P<names>[^;]+?) ha(?:s|ve) the (?P<rank>highe(?:r|st)|lowe(?:r|st))(?: reported (?P<what>.+?))?: "
-    r"(?P<value>[^;]+?)(?=;|\.\s|\.$)"
-)
-REMARK = re.compile(r" \(([^()]*)\)$")
 RISK = (
     "The analyses compare only figures from the sources. They do not explain why a figure is high or low. "
     "Check the sources before you decide."
@@ -38,11 +33,6 @@ class Agreement:
     subject: str
     node_id: str
     analyses: Sequence[ViewNode]
-
-    @property
-    def extremes(self) -> list[str]:
-        """What the subject has the highest or lowest figure for, as clauses."""
-        return [clause for node in self.analyses for clause in _extremes(self.subject, node)]
 
 
 def advise(request: ChatRequest) -> Answer:
@@ -70,8 +60,6 @@ def advise(request: ChatRequest) -> Answer:
         agreements,
         key=lambda each: (
             len(each.analyses),
-            len(each.extremes),
-            any("the highe" in clause for clause in each.extremes),
             len(topic & topic_stems(each.subject)),
         ),
     )
@@ -93,25 +81,12 @@ def _agreements(
             yield Agreement(name, node_id, citing[:MAX_ANALYSES])
 
 
-def _extremes(subject: str, analysis: ViewNode) -> Iterator[str]:
-    """`the highest reported figure for “exports” of those compared ($12 billion)`, for each such statement."""
-    text = re.sub(r"^Of .+?, (?=[^,]+? ha(?:s|ve) the highe(?:r|st))", "", analysis.summary)
-    whole = re.compile(rf"(?<!\w){re.escape(subject)}(?![\w-])")
-    what = ""
-    for match in EXTREME.finditer(text):
-        what = match["what"] or what
-        if what and whole.search(match["names"]):
-            value = REMARK.sub(r", \1", match["value"].strip())
-            yield f"the {match['rank']} reported {what} of those compared ({value})"
-
-
 def _advice_call(agreement: Agreement) -> ToolCall:
     subject, analyses = agreement.subject, agreement.analyses
     citing = "one analysis cites it" if len(analyses) == 1 else f"{len(analyses)} analyses cite it"
-    reason = f"it has {join_with_and(agreement.extremes)}" if agreement.extremes else citing
     name = f"Review {subject} first"
     content = [
-        f"Hold: review {subject} first and make no changes yet, because {reason}.",
+        f"Hold: review {subject} first and make no changes yet, because {citing}.",
         "",
         "Supporting analyses:" if len(analyses) > 1 else "Supporting analysis:",
         *(
@@ -127,7 +102,7 @@ def _advice_call(agreement: Agreement) -> ToolCall:
         "addAgentAdviceNode",
         name=name,
         action="HOLD",
-        summary=f"{name} and make no changes yet: {reason}.",
+        summary=f"{name} and make no changes yet: {CITATION.sub('', analyses[0].summary)}",
         content="\n".join(content),
         confidence=0.5,
         horizon="3 months",

@@ -18,8 +18,8 @@ MAX_MISSING = 3
 MAX_OBJECTIVE_CHARS = 280
 MAX_REASONING_CHARS = 400
 EDGES_CONFIDENCE = 0.6
-LINK_TYPES = ("about", "concerns", "analyzes", "supports", "derived_from", "based_on")
-"""Possible edge types from an analysis to its subject."""
+LINK_TYPE = "about"
+"""The edge type from an analysis to its subject, which every agent has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +82,11 @@ def analyze(request: ChatRequest) -> Answer:
 
 
 def _link(request: ChatRequest, conclusion: Conclusion) -> tuple[ToolCall, ...]:
-    """The edge from the analysis to its first node, if the agent has a type for it."""
-    lines = GraphView(request.section("graph_context")).lines("edge types")
-    names = {line.removeprefix("- ").partition(":")[0] for line in lines}
-    link = next((name for name in LINK_TYPES if name in names), None)
-    if not link or "addGraphEdge" not in request.callable_tools:
+    """The edge from the analysis to its first node."""
+    if "addGraphEdge" not in request.callable_tools:
         return ()
     ends = {"sourceId": conclusion.name, "targetId": conclusion.subject_id}
-    return (ToolCall.of("addGraphEdge", type=link, **ends),)
+    return (ToolCall.of("addGraphEdge", type=LINK_TYPE, **ends),)
 
 
 def parse_insight(request: ChatRequest) -> Insight:

@@ -2,32 +2,18 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any
 
 from sandbox.model.graph_view import GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall
 from sandbox.search.passages import sentence_weights
 from sandbox.text.labels import sentences
-from sandbox.text.tokens import is_significant, topic_stems, words
+from sandbox.text.tokens import WORD, WORD_LISTS, is_significant, topic_stems, words
 
-_DOING = re.compile(
-    r"\b(?:are|were) you (?:doing|working|up to|getting)\b|\byour (?:plan|status)\b|\bright now\b"
-    r"|\b(?:next|current|last|this) (?:iteration|run)\b",
-    re.IGNORECASE,
-)
-_ADVICE = re.compile(r"\b(?:advice|advise[ds]?|recommend(?:ed|ation)?s?)\b", re.IGNORECASE)
-_MEMORIES = re.compile(r"\byou (?:remember|keep|know about me)|\byour memor", re.IGNORECASE)
-_POLITE: Final = r"(?:(?:and|also|please|oh|ok|okay|well|thanks|hi|hello)[,\s]+)*"
-_REMEMBER: Final = (
-    r"(?P<remember>(?:remember|note|keep in mind|do not forget|don['’]t forget|fyi|know)"
-    r"(?:\s+that)?[:,]?\s+)?"
-)
-_WISH: Final = (
-    r"(?P<wish>(?:i (?:prefer|like|want|wish|need|care)|from now on|watch|track|follow|monitor|focus|ignore|avoid|skip"
-    r"|stop|prefer|do not|don['’]t|never|always)\b)?"
-)
-_STATEMENT = re.compile(f"{_POLITE}{_REMEMBER}(?P<statement>{_WISH}.+)", re.IGNORECASE | re.DOTALL)
 _CITATION = re.compile(r"\[(?:node:|n\d)")
+_POLITE, _WISH = WORD_LISTS["polite"], WORD_LISTS["wish"]
+_ABOUT_MEMORIES, _ABOUT_ADVICE = WORD_LISTS["about_memories"], WORD_LISTS["about_advice"]
+_ABOUT_STATE = WORD_LISTS["about_state"]
 _OWNER, _AGENT = "Owner: ", "Agent: "
 
 ORIGIN = "This answer is from the sandbox, not from a language model."
@@ -36,6 +22,7 @@ NO_ANSWER = f"{ORIGIN} I found nothing that has the words of your question."
 NO_ADVICE = "I have not given any advice yet."
 NO_MEMORIES = "You have not given me any preferences or facts to remember yet."
 MEMORY_KINDS = {"wish": "preference", "fact": "fact"}
+REMEMBER = "remember"
 MAX_WISHES = 3
 MAX_WISH_CHARS = 480
 MAX_SENTENCES = 5
@@ -88,32 +75,34 @@ def converse(request: ChatRequest) -> Answer:
 
 
 def parse_wishes(message: str) -> Iterator[dict[str, str]]:
-    """The wishes and facts of a message, by how its sentences start. `quote` is a literal part of the message."""
+    """The wishes and facts of a message, by the first word of its sentences. `quote` is a literal part of the message."""
     for sentence in sentences(message):
-        match = _STATEMENT.match(sentence)
-        is_wish, is_told = bool(match and match["wish"]), bool(match and match["remember"])
-        if match is None or sentence.endswith("?") or not (is_wish or is_told):
+        matches = [*WORD.finditer(sentence)]
+        spoken = [match.group().lower() for match in matches]
+        first = next((place for place, word in enumerate(spoken) if word not in _POLITE), None)
+        if first is None or sentence.endswith("?") or len(sentence) > MAX_WISH_CHARS:
             continue
-        if len(sentence) <= MAX_WISH_CHARS:
-            content = f"{match['statement'][0].upper()}{match['statement'][1:]}"
-            yield {
-                "kind": "wish" if is_wish else "fact",
-                "content": content,
-                "quote": sentence,
-            }
+        kind = "fact" if spoken[first] == REMEMBER else "wish" if spoken[first] in _WISH else None
+        if kind == "fact":
+            first += 2 if spoken[first + 1 : first + 2] == ["that"] else 1
+        if kind and first < len(matches):
+            content = sentence[matches[first].start() :]
+            content = f"{content[0].upper()}{content[1:]}"
+            yield {"kind": kind, "content": content, "quote": sentence}
 
 
 def answer_about_agent(request: ChatRequest, question: str) -> list[str]:
     """The lines that answer a question about the agent itself; empty for other questions."""
-    if _MEMORIES.search(question):
+    spoken = {word.lower() for word in words(question)}
+    if spoken & _ABOUT_MEMORIES:
         return _lines(request.section("memories")) or [NO_MEMORIES]
-    if _ADVICE.search(question) and request.section("graph_context"):
+    if spoken & _ABOUT_ADVICE and request.section("graph_context"):
         view = GraphView(request.section("recent_advice"), request.section("graph_context"))
         return [
             f"{node.properties.get('action', '')} {node.name}: {node.summary} {cite('node', node.id)}"
             for node in view.advice
         ] or [NO_ADVICE]
-    return _lines(request.section("current_state")) if _DOING.search(question) else []
+    return _lines(request.section("current_state")) if spoken & _ABOUT_STATE else []
 
 
 def _lines(text: str) -> list[str]:

@@ -62,8 +62,8 @@ def test_searches_the_web_only_if_the_graph_has_no_answer() -> None:
     [
         ("Please also watch cobalt prices.", "wish", "Watch cobalt prices."),
         ("Remember that I own shares of Halden.", "fact", "I own shares of Halden."),
-        ("I prefer European makers.", "wish", "I prefer European makers."),
-        ("Hi, remember that I want no options.", "wish", "I want no options."),
+        ("Prefer European makers.", "wish", "Prefer European makers."),
+        ("Hi, remember: no options.", "fact", "No options."),
     ],
 )
 def test_wishes_and_facts_are_remembered_in_the_users_own_words(

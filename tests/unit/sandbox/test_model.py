@@ -168,7 +168,7 @@ def analyze(
     insight: str, nodes: str, tools: tuple[str, ...] = ANALYSIS
 ) -> tuple[dict[str, Any], Answer]:
     sections = {"mission": MISSION, "insight": insight, "relevant_nodes": nodes}
-    body = request({**sections, "graph_context": "## Edge types\n- about: x"}, (*tools, "finish"))
+    body = request(sections, (*tools, "finish"))
     return body, answer(body)
 
 
@@ -184,7 +184,8 @@ def test_figures_are_compared_and_cited() -> None:
     )
     assert "- Ghana — Exports 2023: $25 billion [n1]" in analysis["content"]
     assert "Ghana: “Exports” rose from $17 billion to $25 billion [n1]." in analysis["content"]
-    assert arguments(reply, "addGraphEdge")[0]["targetId"] == "n1"
+    (link,) = arguments(reply, "addGraphEdge")
+    assert (link["type"], link["targetId"]) == ("about", "n1")
 
 
 @pytest.mark.parametrize(
@@ -240,10 +241,7 @@ def advise(analyses: list[str], context: str = "", rules: str = "") -> Answer:
 def test_advice_needs_two_analyses_of_a_node_and_always_holds() -> None:
     (advice,) = arguments(advise(ANALYSES), "addAgentAdviceNode")
     assert (advice["name"], advice["action"]) == ("Review Ghana first", "HOLD")
-    assert (
-        "the higher reported figure for “Exports” of those compared ($25 billion)"
-        in advice["summary"]
-    )
+    assert "Ghana has the higher reported figure for “Exports”: $25 billion" in advice["summary"]
     assert "[n7]" in advice["content"]
     assert "[n8]" in advice["content"]
     assert "[n1]" not in advice["content"]
