@@ -128,6 +128,7 @@ bench-graph: $(VENV)/.installed-dev  ## measure context, reads and writes in gra
 	@$(BIN)/python -m bench.graph $(ARGS)
 
 bench-tokens: $(VENV)/.installed-dev  ## count the tokens and dollars of an agent's iterations, by phase and part (3 minutes; options in ARGS="--help")
+	@mkdir -p build
 	@$(BIN)/python -m bench.tokens --check --json build/tokens.json $(ARGS)
 
 bench-day: $(VENV)/.installed-dev  ## measure what an agent costs in a day at an interval of 5 minutes, while a tenth of the corpus changes (6 minutes)
