@@ -25,7 +25,7 @@ REASON_LINES: Final = 1
 
 @dataclass(frozen=True)
 class Report:
-    """What pip-audit says of one lock file."""
+    """The result of pip-audit for one lock file."""
 
     checked: frozenset[tuple[str, str]]
     vulnerabilities: tuple[str, ...]
@@ -113,7 +113,7 @@ def _requirement(package: LockedPackage) -> str:
 
 
 def _key(package: LockedPackage) -> tuple[str, str]:
-    """As pip-audit writes name and version."""
+    """Name and version in the normalized form that pip-audit prints."""
     from packaging.utils import canonicalize_name
     from packaging.version import Version
 

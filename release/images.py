@@ -32,7 +32,7 @@ class Image:
     file: str
     name: str
     variable: str
-    """What sets another one, such as the same image by its digest; '' if nothing does."""
+    """The setting that replaces it, such as by the same image with its digest; '' if there is none."""
 
     @property
     def is_pinned(self) -> bool:

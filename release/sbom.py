@@ -54,7 +54,7 @@ dpkg-query --show --showformat 'deb ${Package} ${Version} ${Architecture}\\n'
 
 @dataclass(frozen=True)
 class ImageContents:
-    """What an image has besides the packages of the lock file."""
+    """The contents of an image besides the packages of the lock file."""
 
     distribution: str
     """`debian 13`"""

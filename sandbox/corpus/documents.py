@@ -48,7 +48,7 @@ MAX_COMPARED_SUBJECTS = 3
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """What was read and what was not."""
+    """The numbers of files, documents and labelled figures that were loaded, and the files that were skipped."""
 
     files: int
     """How many files gave documents."""

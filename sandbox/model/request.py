@@ -119,7 +119,7 @@ class ChatRequest:
 
     @property
     def refusals(self) -> list[str]:
-        """What was refused and why, as a phase reports it at its end."""
+        """A sentence for each refused tool call, with its error."""
         return [f"{each.name} was refused: {each.error}" for each in self.exchanges if each.error]
 
     @cached_property

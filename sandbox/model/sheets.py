@@ -17,10 +17,10 @@ SAME: Final = ""
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What a list under a label states of the subject and its entries."""
+    """The relation between a subject and the entries of a list under one label."""
 
     words: str
-    """Of an edge, between its source and its target."""
+    """The words between source and target in the description of the edge type."""
     target_type: str = SAME
 
 

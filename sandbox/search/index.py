@@ -131,7 +131,7 @@ class SearchIndex:
         return [self._document(row) for (row,) in rows]
 
     def report(self) -> LoadReport:
-        """What of the corpus was read."""
+        """The report of the load from which the index was built."""
         (stored,) = self._connection.execute("SELECT content FROM report").fetchone()
         return TypeAdapter(LoadReport).validate_json(stored)
 

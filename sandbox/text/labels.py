@@ -39,13 +39,13 @@ STARTS_WITH_FIGURE = re.compile(
 YEAR = re.compile(r"\b(?:19|20)\d\d\b")
 REMARK = re.compile(r"\s*\([^()]*\)")
 LIST_SIGN = re.compile(r";|,(?!\d{3}\b)")
-"""What separates the entries of a list; the comma in "1,468" does not."""
+"""The separator of list entries; the comma in "1,468" is none."""
 ENTRY = re.compile(r"^(?P<name>.*?)(?:\s+(?P<figure>[-−]?[$€£]?\d[\d.,]*\s*(?:%|km|[a-z]+)?))?$")
 NO_ENTRY = WORD_LISTS["no_entry"]
 """Entries that start with these are not names."""
 MAX_LABEL_WORDS = 14
 MAX_OWN_LABEL_WORDS = 5
-"""Of a label without a subject before it: a longer one is a sentence with a colon."""
+"""Maximum for a label without a subject before it: a longer one is a sentence with a colon."""
 MAX_ENTRY_WORDS = 4
 MAX_FIGURE_WORDS = 8
 """A value with more words, without remarks in brackets, is a sentence."""

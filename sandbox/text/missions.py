@@ -7,12 +7,12 @@ from sandbox.text.tokens import WORD, is_significant, without_possessive
 
 MAX_TERM_WORDS = 6
 PAUSE = re.compile(r"[^\s/-]")
-"""What ends a run when it stands between two words."""
+"""A character that ends a run of words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mission:
-    """What a mission asks about, in its own words."""
+    """The topics and names of a mission, in its own words."""
 
     topics: tuple[str, ...]
     """Runs of common nouns, such as `energy supply`."""

@@ -1,4 +1,4 @@
-"""What the Adviser receives from the bus."""
+"""The FastStream router of the Adviser, and the event that starts a step."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the aggregator receives from the bus."""
+"""The FastStream router of the aggregator, and the events that end a step."""
 
 from collections.abc import Sequence
 

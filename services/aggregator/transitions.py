@@ -191,7 +191,7 @@ def _new_step(
 
 @dataclass(frozen=True)
 class Transition:
-    """What a tick makes of the rows, to be written in a round trip."""
+    """The changes of rows that follow from a tick, written in one round trip."""
 
     rows: IterationRows
     """The rows afterwards."""

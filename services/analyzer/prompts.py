@@ -78,7 +78,7 @@ def parse_missing_lines(answer: str) -> list[str]:
 
 
 def missing_data(answer: str, *, has_concluded: bool) -> list[str]:
-    """What the model says it lacks; its whole answer if it neither concluded nor requested anything."""
+    """The data that the model says is missing; its whole answer if it neither concluded nor requested anything."""
     missing_lines = parse_missing_lines(answer)
     if missing_lines or has_concluded or not answer.strip():
         return missing_lines

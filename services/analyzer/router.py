@@ -1,4 +1,4 @@
-"""What the Analyzer receives from the bus."""
+"""The FastStream router of the Analyzer, and the event that starts a step."""
 
 from collections.abc import Sequence
 

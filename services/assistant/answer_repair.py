@@ -7,7 +7,7 @@ whose message the model gets, where nothing can be repaired: no prompt at all, o
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
@@ -486,8 +486,5 @@ def _shortened_property(prop: Json) -> Json:
 
 
 def _in_words(name: str) -> str:
-    return " ".join(_words(name)) or name
-
-
-def _words(name: str) -> Iterable[str]:
-    return (part if part.isupper() else part.lower() for part in _WORDS.findall(name))
+    parts = _WORDS.findall(name)
+    return " ".join(part if part.isupper() else part.lower() for part in parts) or name

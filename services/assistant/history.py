@@ -22,7 +22,7 @@ from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun
 
 MAX_PART_CHARS: Final = 6_000
-"""Of one question or answer. Longer ones are cut in the prompt, never in the database."""
+"""Maximum length of a question or answer in the prompt; longer ones are cut there, never in the database."""
 FULL_TURNS_SHARE: Final = 0.5
 """The share of the budget that remains for full turns after a summary, so that not every further turn triggers one."""
 

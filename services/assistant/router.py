@@ -1,4 +1,4 @@
-"""What the assistant receives from the bus."""
+"""The FastStream router of the assistant, and the events that start a step."""
 
 from collections.abc import Sequence
 

@@ -54,7 +54,7 @@ FLUSH_CHARS: Final = 200
 """The draft is written when either limit is reached, since a commit per token would be too many."""
 MAX_ABOUT_CHARS: Final = 120
 _UNFINISHED: Final = re.compile(r"\[[\snode:g0-9,;]*\Z")
-"""What may become a citation such as `[n17, e4]` or `[node:n17]`."""
+"""The beginning of a citation such as `[n17, e4]` or `[node:n17]`."""
 
 
 class AnswerWriter:

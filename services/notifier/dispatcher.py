@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
-from uuid import UUID
 
 from services.notifier.delivery import Deliver
 from shared.database.engine import Database
@@ -96,16 +95,15 @@ class DeliveryLoop:
                     seconds=self._deliver.lease_seconds,
                     limit=free,
                     per_destination=SLOTS_PER_DESTINATION,
-                    running_by_destination=self._running_by_destination(),
+                    running_by_destination=Counter(
+                        lease.destination_id for lease in self._running.values()
+                    ),
                 )
             if not leases:
                 return
             failpoint(Failpoint.LEASE_TAKEN)
             for lease in leases:
                 self._start(lease, claimed_at)
-
-    def _running_by_destination(self) -> Counter[UUID]:
-        return Counter(lease.destination_id for lease in self._running.values())
 
     def _start(self, lease: DeliveryLease, claimed_at: float) -> None:
         task = asyncio.create_task(

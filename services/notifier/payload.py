@@ -35,7 +35,7 @@ class ItemData(BaseModel):
     horizon: str | None = None
     """The last day on which the advice holds, as YYYY-MM-DD."""
     invalidation: str | None = None
-    """What would prove the advice wrong."""
+    """The observation that would prove the advice wrong."""
     advice_id: UUID | None = None
     content: str | None = None
     link: str | None = None
@@ -73,7 +73,8 @@ async def pack(
     """Loads the content of a delivery; None if the inbox item is gone."""
     iteration_id = None
     if lease.inbox_item_id is None:
-        message = await _test_message(session, destination)
+        now, data = await database_time(session), TrialData(destination_id=destination.id)
+        message = Message(type="destination.test", timestamp=now, data=data)
     else:
         row = await _load_item(session, lease.inbox_item_id)
         if row is None:
@@ -84,11 +85,6 @@ async def pack(
         iteration_id = None if advice is None else advice.iteration_id
     secrets = await destinations.secrets(session, destination.id)
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
-
-
-async def _test_message(session: Transaction, destination: Destination) -> Message:
-    data = TrialData(destination_id=destination.id)
-    return Message(type="destination.test", timestamp=await database_time(session), data=data)
 
 
 async def _load_item(

@@ -1,4 +1,4 @@
-"""What the notifier receives from the bus."""
+"""The FastStream router of the notifier, and the event that announces an inbox item."""
 
 from collections.abc import Sequence
 

@@ -53,7 +53,7 @@ MAX_NODES: Final = 10
 MAX_NAMES: Final = 300
 """Shown of one group."""
 NAMES_CHARS: Final = 4_000
-"""Of the names of one group."""
+"""Maximum length of the list of names in one group."""
 TOKENS: Final = 3_000
 _GROUP: Final = re.compile(r"(?P<type>[^:]+):\s*(?P<initial>\S)\S{0,2}")
 

@@ -114,7 +114,7 @@ class PlanHistory:
     open_requests: Mapping[UUID, datetime]
     """Time at which each request was opened, by its id."""
     started_at: datetime
-    """Of the iteration."""
+    """The start of the iteration."""
     now: datetime
     """The agent's now at that time, from which ages in the world are counted."""
     graph_is_empty: bool = False

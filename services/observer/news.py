@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from email.utils import parsedate_to_datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -32,7 +31,7 @@ PAGES_PER_QUERY: Final = 5
 MAX_FACTS: Final = 30
 """Nodes and edges that a query for changed pages names."""
 MAX_URLS_CHARS: Final = 1_000
-"""Of the addresses in one query, which must not be cut."""
+"""Maximum length of the addresses in one query together, which must not be cut."""
 READ_AGAIN: Final = "Read these changed pages again and find out what they say now"
 MAX_FEEDS: Final = 20
 """Feeds that an agent follows."""
@@ -151,7 +150,7 @@ class Watched:
 
 @dataclass(frozen=True)
 class Probe:
-    """What a check found."""
+    """The result of the check of a page or feed."""
 
     watched: Watched
     seen: Seen
@@ -193,7 +192,7 @@ class Probe:
 
 
 class Watching(NamedTuple):
-    """What is to be checked now."""
+    """The pages and feeds whose check is due."""
 
     pages: Sequence[Watched]
     total: int
@@ -203,7 +202,7 @@ class Watching(NamedTuple):
     new_since: datetime | None = None
     """Entries of a feed that is checked for the first time are new if they were published after this."""
     archive_date: date | None = None
-    """That of the agent, for which nothing that changed or was published later is new."""
+    """The archive date of the agent: changes and publications after it are not news."""
 
 
 def watched_query(
@@ -244,7 +243,7 @@ def _watched(row: Row) -> Watched:
 
 
 def read_pages_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[set[str]]:
-    """Which of these pages were read."""
+    """The addresses among `urls` whose pages the agent has read."""
     return BoundQuery(
         _READ_PAGES,
         {**scope.sql_params, "urls": [*urls, *map(normalize_url, urls)]},
@@ -275,9 +274,12 @@ async def check(
     Feeds that a page declares for the first time are checked too, so that their next entries are new.
     """
     known = {each.url for each in watched}
-    check_one = partial(
-        _check, client, reader, asyncio.Semaphore(MAX_BODIES), new_since, archive_date
-    )
+    bodies = asyncio.Semaphore(MAX_BODIES)
+
+    async def check_one(watched: Watched) -> Probe:
+        async with bodies:
+            return await _fetch_and_compare(client, reader, new_since, archive_date, watched)
+
     room = MAX_FEEDS - sum(each.kind == ProbeKind.FEED for each in watched)
     probes: list[Probe] = []
     pending = {asyncio.create_task(check_one(each)) for each in watched}
@@ -303,18 +305,6 @@ async def check(
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
     return sorted(probes, key=lambda probe: probe.watched.url)
-
-
-async def _check(
-    client: FetchClient,
-    reader: ForeignTextReader,
-    bodies: asyncio.Semaphore,
-    new_since: datetime | None,
-    archive_date: date | None,
-    watched: Watched,
-) -> Probe:
-    async with bodies:
-        return await _fetch_and_compare(client, reader, new_since, archive_date, watched)
 
 
 async def _fetch_and_compare(
@@ -442,7 +432,7 @@ def groups_to_read(pages: Sequence[Item]) -> list[list[Item]]:
 
 
 def facts_query(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[list[str]]:
-    """What the graph takes from these pages: "Chile (area, population)"."""
+    """The elements and properties that rest on these pages: "Chile (area, population)"."""
 
     def read(rows: Sequence[Row]) -> list[str]:
         return [

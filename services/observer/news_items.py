@@ -42,7 +42,7 @@ class Item:
     planned_in: UUID | None = None
     """The iteration of the last such plan."""
     published: datetime | None = None
-    """As the feed says."""
+    """The time of publication that the feed states."""
 
     @property
     def is_decided(self) -> bool:

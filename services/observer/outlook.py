@@ -1,4 +1,4 @@
-"""What an iteration must look at: why it works, what has changed in the world, and what its plan must contain."""
+"""The inputs of a plan: why the iteration works, which pages have changed, and which queries the plan must contain."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace

@@ -30,7 +30,7 @@ _YEARS: Final = ("Year", "_year", " year")
 
 
 def known_answer(objective: str, nodes: Sequence[FreshNode]) -> str | None:
-    """What the graph answers to `objective`, such as `Togo: population is 8500000`; None if it does not."""
+    """The answer of the graph to `objective`, such as `Togo: population is 8500000`; None if it has none."""
     question = " ".join(objective.split()).rstrip(".?! ")
     names = Counter(node.name.casefold() for node in nodes)
     for node in nodes:
@@ -115,7 +115,7 @@ class ResolvedPlan:
 
     @property
     def as_json(self) -> Input:
-        """As stored with the iteration; `dropped` counts repeats."""
+        """The plan as JSON for the iteration's row; `dropped` counts repeats."""
         plan = {
             "queries": self.queries,
             "insights": self.insights,

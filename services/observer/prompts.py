@@ -154,6 +154,13 @@ def looked_up_message(lines: Sequence[str]) -> str:
     return "\n\n".join([wrap_section("looked_up", "\n".join(lines)), _LOOKED_UP])
 
 
+_LISTS: Final[Mapping[str, tuple[str, int, Mapping[str, int]]]] = {
+    "queries": ("objective", MAX_QUERIES, {"searchHints": MAX_HINTS, "answers": MAX_ANSWERS}),
+    "insights": ("observation", MAX_INSIGHTS, {"relevantNodeIds": MAX_NODES}),
+}
+"""For each list of a plan, the field that an item must have, its maximum length, and those of the lists in an item."""
+
+
 def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
     """Parses the plan in a model's answer; repeated or empty items are dropped, long ones are cut.
 
@@ -169,45 +176,22 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
     plan = fit_to_schema(ObserverPlan, value, repairs, salvage=True)
     if not isinstance(plan, dict):
         raise ValueError("it is not a JSON object with the lists queries and insights")
-    for kind, key in (("queries", "objective"), ("insights", "observation")):
+    listed: dict[str, list[dict[str, Any]]] = {}
+    for kind, (key, _, _) in _LISTS.items():
         plan[kind] = _without_nothing(plan[kind], kind, key, repairs)
-    queries = [item for item in plan["queries"] if str(item.get("objective") or "").strip()]
-    insights = [item for item in plan["insights"] if str(item.get("observation") or "").strip()]
-    for kind, remaining, original_items in (
-        ("queries", queries, plan["queries"]),
-        ("insights", insights, plan["insights"]),
-    ):
-        if len(remaining) < len(original_items):
-            repairs.add(
-                f"{len(original_items) - len(remaining)} {kind} said nothing and were left out."
-            )
-    if (plan["queries"] or plan["insights"]) and not (queries or insights):
+        listed[kind] = [item for item in plan[kind] if str(item.get(key) or "").strip()]
+        if silent := len(plan[kind]) - len(listed[kind]):
+            repairs.add(f"{silent} {kind} said nothing and were left out.")
+    if any(plan[kind] for kind in _LISTS) and not any(listed.values()):
         raise ValueError("no query has an objective, and no insight an observation")
-    queries = without_repeats(
-        queries,
-        "queries",
-        repairs,
-        lambda item: normalize_key(item["objective"]) or item["objective"],
-    )
-    insights = without_repeats(
-        insights,
-        "insights",
-        repairs,
-        lambda item: normalize_key(item["observation"]) or item["observation"],
-    )
-    return ObserverPlan.model_validate(
-        {
-            "queries": [
-                _bounded(item, {"searchHints": MAX_HINTS, "answers": MAX_ANSWERS}, repairs)
-                for item in cut_list(queries, MAX_QUERIES, "queries", repairs)
-            ],
-            "insights": [
-                _bounded(item, {"relevantNodeIds": MAX_NODES}, repairs)
-                for item in cut_list(insights, MAX_INSIGHTS, "insights", repairs)
-            ],
-            "skipped": cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs),
-        }
-    )
+    for kind, (key, most, limits) in _LISTS.items():
+        distinct = without_repeats(
+            listed[kind], kind, repairs, lambda item, key=key: normalize_key(item[key]) or item[key]
+        )
+        limited = cut_list(distinct, most, kind, repairs)
+        listed[kind] = [_bounded(item, limits, repairs) for item in limited]
+    skipped = cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs)
+    return ObserverPlan.model_validate({**listed, "skipped": skipped})
 
 
 _NOTHING: Final = re.compile(

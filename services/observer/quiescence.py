@@ -29,7 +29,7 @@ MAX_PAST: Final = 20
 FREE_AT_FIRST: Final = 9
 """Iterations for OWN_REASONS that a new agent runs at consecutive ticks. Then the gap doubles with each further one."""
 FREE_LATER: Final = 2
-"""The same after an iteration for another reason."""
+"""Iterations for OWN_REASONS that run at consecutive ticks after an iteration for another reason."""
 MAX_ATTEMPTS: Final = 3
 """Iterations that may leave the graph empty before they count as fruitless."""
 MAX_DUE: Final = 10
@@ -145,7 +145,7 @@ class PastIteration(NamedTuple):
 
 @dataclass(frozen=True)
 class Situation:
-    """What decides whether an iteration has anything to do."""
+    """The facts that decide whether an iteration has anything to do."""
 
     why: str
     number: int
@@ -157,7 +157,7 @@ class Situation:
     owner_acted: bool = False
     """The owner has changed the agent, its memories or its graph, or answered advice, since the newest of `past` began."""
     due: Sequence[str] = ()
-    """What has come due since then, in words."""
+    """A sentence for each horizon or validity that has ended since then."""
     interval_grows: bool = False
     """The interval may have grown, since earlier iterations were quiet."""
     news: Sequence[StoredItem] = ()

@@ -1,4 +1,4 @@
-"""What the Observer receives from the bus."""
+"""The FastStream router of the Observer, and the event that starts a step."""
 
 from collections.abc import Sequence
 

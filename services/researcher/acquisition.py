@@ -225,7 +225,8 @@ async def acquire(
         context=query_context.survey.text,
         pinned_for=query_context.survey.pinned_for,
     )
-    shown = RunPages(_asked(query_context.query))
+    query = query_context.query
+    shown = RunPages(" ".join([query.objective, *query.search_hints]))
     loop = ToolLoop(
         run,
         knowledge_acquisition(
@@ -259,10 +260,6 @@ async def acquire(
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
     return Acquired(document, sources, run.repair_count, sentences, not_found, pages, run.notes)
-
-
-def _asked(query: Query) -> str:
-    return " ".join([query.objective, *query.search_hints])
 
 
 def _review_searches(query: Query, shown: RunPages, _: str, loop: ToolLoop) -> FollowUp | None:

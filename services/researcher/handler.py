@@ -57,9 +57,9 @@ _GENERAL: Final = frozenset(_GENERAL_WORDS.split())
 @dataclass
 class RequestOutcomes:
     answers: dict[UUID, Answer] = field(default_factory=dict)
-    """What answers each request, also if only in part."""
+    """For each request, the text that answers it or a part of it."""
     lacking: dict[UUID, str] = field(default_factory=dict)
-    """What the document does not have of a request."""
+    """For each request, the part that the document does not answer."""
     not_found: dict[UUID, str | None] = field(default_factory=dict)
     unanswered: list[UUID] = field(default_factory=list)
     """Requests that were not found, and those that stay open because nothing that was written bears on them."""

@@ -1,4 +1,4 @@
-"""What the Researcher receives from the bus."""
+"""The FastStream router of the Researcher, and the event that starts a step."""
 
 from collections.abc import Sequence
 

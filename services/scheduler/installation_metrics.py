@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import nan
 from pathlib import Path
 from shutil import disk_usage
-from typing import Any, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
@@ -107,10 +107,6 @@ from of_steps, of_agents, of_budget, of_deliveries
 """)
 
 
-def _first(rows: list[Any]) -> Any:
-    return rows[0]
-
-
 class InstallationMetrics:
     """The gauges of the installation, for the scheduler's `/metrics`. Schedulers that run at the same time read the same."""
 
@@ -145,7 +141,7 @@ class InstallationMetrics:
         await asyncio.shield(self._reading)
 
     async def _read(self) -> None:
-        row = await self._database.run(BoundQuery(_STATE, {}, _first))
+        row = await self._database.run(BoundQuery(_STATE, {}, lambda rows: rows[0]))
         open_steps: dict[str, int] = {kind: row.open_steps.get(kind, 0) for kind in StepKind}
         outages = {provider: float(row.provider_outages.get(provider, 0)) for provider in PROVIDERS}
         self._gauges.set_state(row._asdict(), open_steps, outages)

@@ -108,7 +108,7 @@ class Pruner:
         return pruned
 
     async def _before(self, kind: RetentionKind, now: datetime | None) -> datetime | None:
-        """What is from before this time is old; None: nothing is."""
+        """Rows from before this time are deleted; None: none are."""
         age, most = self.policy.ages.get(kind), self.policy.max_bytes.get(kind)
         has_answers = kind in (RetentionKind.TRANSCRIPTS, RetentionKind.ITERATIONS)
         least = max(DAY * min_days(kind), self.search_ttl if has_answers else timedelta())

@@ -1,4 +1,4 @@
-"""What the scheduler receives from the bus."""
+"""The FastStream router of the scheduler, and the events after which a run may be due."""
 
 from collections.abc import Sequence
 

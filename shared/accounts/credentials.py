@@ -126,7 +126,7 @@ async def create_token(
         name=name,
         digest=hash_secret(token),
         scopes=_scope_values(scopes),
-        expires_at=None if lifetime is None else _after(lifetime),
+        expires_at=None if lifetime is None else func.clock_timestamp() + lifetime,
     )
     return row, token
 
@@ -151,10 +151,6 @@ async def revoke_token(session: Transaction, user_id: UUID, token_id: UUID) -> b
     return revoked.first() is not None
 
 
-def _after(lifetime: timedelta) -> ColumnElement[object]:
-    return func.clock_timestamp() + lifetime
-
-
 def _scope_values(scopes: Iterable[AccessScope]) -> list[str]:
     selected = set(scopes)
     return [scope.value for scope in AccessScope if scope in selected]
@@ -165,9 +161,9 @@ MAX_LINKS: Final = 100
 """Valid sign-in links of one user at a time. A new one replaces the oldest. The API mails fewer than this within a link's
 lifetime, so requests of another person cannot invalidate a link that the user waits for."""
 IDLE_SESSION_LIFETIME: Final = timedelta(days=7)
-"""Of a session without requests."""
+"""Lifetime of a session without requests."""
 MAX_SESSION_LIFETIME: Final = timedelta(days=30)
-"""Of a session in use."""
+"""Maximum lifetime of a session in use."""
 MAX_BROWSER_CHARS: Final = 200
 LINK_PATH: Final = "/api/v1/sign-in/link"
 

@@ -164,7 +164,7 @@ async def get_agent(session: Transaction, agent_id: UUID) -> Agent:
 
 
 def agent_query(agent_id: UUID) -> BoundQuery[AgentRow]:
-    """What a worker needs of the agent. Its `read` raises DeletedError if the agent was deleted."""
+    """Selects the columns of AgentRow. Its `read` raises DeletedError if the agent was deleted."""
 
     def read(rows: Sequence[Row]) -> AgentRow:
         if not rows:

@@ -33,7 +33,7 @@ MAX_DEPTH: Final = 15
 _MAX_REMEMBERED: Final = 256
 """Agents whose last context a process remembers."""
 _WINDOW_BYTES: Final = 32_768
-"""Of a dictionary, DEFLATE uses the end."""
+"""Length of the end of a dictionary that DEFLATE uses."""
 _RAW: Final = -zlib.MAX_WBITS
 
 

@@ -48,7 +48,7 @@ _NEWEST: Final = CompiledStatement(
 
 @dataclass(frozen=True)
 class Feedback:
-    """What the owner said about one advice."""
+    """The owner's decision and comment on one advice."""
 
     title: str
     outcome: str | None

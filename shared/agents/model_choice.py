@@ -1,4 +1,4 @@
-"""Which models a phase uses: `gpt-x, then y` is the model gpt-x, and y while gpt-x cannot be used."""
+"""Parses the models of a phase: `gpt-x, then y` is the model gpt-x, and y while gpt-x cannot be used."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -35,7 +35,7 @@ def check_models(text: str) -> str:
 
 
 def split_models(text: str) -> Sequence[str]:
-    """The same of a text that was checked before."""
+    """The models of a text that `check_models` has accepted, in the order in which they are tried."""
     return _THEN.split(text.strip())
 
 

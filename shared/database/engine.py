@@ -2,7 +2,7 @@
 
 import asyncio
 import select
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -53,12 +53,8 @@ _SERVER_SETTINGS: Final = {
 }
 
 
-def _as_options(settings: Mapping[str, str]) -> str:
-    return " ".join(f"-c {key}={value}" for key, value in settings.items())
-
-
 _STALE_PLAN: Final = "cached plan"
-"""In the error of a prepared statement whose table was migrated. The connection has forgotten it then."""
+"""Part of the error of a prepared statement whose table was migrated; the connection then forgets the statement."""
 
 
 _CLOSE_JOURNAL: Final = CompiledStatement(
@@ -96,7 +92,7 @@ class Database:
                 "connect_timeout": CONNECT_TIMEOUT_SECONDS,
                 **KEEPALIVE_OPTIONS,
                 "application_name": f"vigil-{name}",
-                "options": _as_options(_SERVER_SETTINGS),
+                "options": " ".join(f"-c {key}={value}" for key, value in _SERVER_SETTINGS.items()),
                 "autocommit": True,
                 "prepare_threshold": None,
             },

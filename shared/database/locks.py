@@ -13,7 +13,7 @@ from shared.database.transaction import Transaction
 SHARED_WRITE_LOCK_SQL: Final = (
     "pg_advisory_xact_lock_shared(hashtextextended('graph ' || cast(:of_agent as text), 0))"
 )
-"""As `shared_write_lock`, as an SQL expression with the parameters of `GraphScope.sql_params`.
+"""SQL expression that takes the lock of `shared_write_lock`, with the parameters of `GraphScope.sql_params`.
 
 A statement does not see what was committed while it waited for the lock, so read what a merge moves in a later one.
 """

@@ -28,7 +28,7 @@ OLDEST_READER: Final = "0.3.0"
 A migration that contracts raises it to the version since which no service uses what it removes: see its `contracts`.
 """
 FIRST_REVISION: Final = "0021"
-"""That of release 0.3.0. A database of an earlier version is upgraded by that release first."""
+"""The revision of release 0.3.0. A database of an earlier version is upgraded by that release first."""
 LOCK_TIMEOUT_SECONDS: Final = 0.5
 """How long a migration may wait for a table lock: every later query waits behind it, reads too.
 
@@ -51,12 +51,12 @@ _MIGRATION_LOCK = 0x7669_6769_6C
 
 @dataclass(frozen=True)
 class Upgraded:
-    """What an upgrade has found or done."""
+    """The result of `upgrade`."""
 
     is_newer: bool = False
     """Whether a newer version has migrated the database, which this version can still use. Then nothing was changed."""
     problem: str | None = None
-    """What the server supports but could not be created, if anything; everything else works without it."""
+    """Message on an extension that the server supports but that could not be created; the rest works without it."""
 
 
 def upgrade(url: str, scripts: Path = SCRIPTS) -> Upgraded:
@@ -92,7 +92,7 @@ def config_for(connection: Connection, scripts: Path = SCRIPTS) -> Config:
 
 @dataclass(frozen=True)
 class DatabaseVersion:
-    """How the tables of a database compare with this version of Vigil."""
+    """The revision of a database, compared with this version of Vigil."""
 
     revision: str | None
     """None if there are no tables."""

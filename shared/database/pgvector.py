@@ -64,7 +64,8 @@ def _create_extension(connection: Connection) -> str | None:
     except DBAPIError as error:
         if error.connection_invalidated:
             raise
-        return f"embedding search is off because the extension vector cannot be created: {_first_line(error)}"
+        reason = str(error.orig).strip().partition("\n")[0]
+        return f"embedding search is off because the extension vector cannot be created: {reason}"
     if _check(connection, _IS_INSTALLED):
         return None
     return (
@@ -94,10 +95,6 @@ def _create_index(connection: Connection) -> str | None:
             f" {LOCK_TIMEOUT_SECONDS:g} s; run `vigil migrate` again when it has ended"
         )
     return None
-
-
-def _first_line(error: DBAPIError) -> str:
-    return str(error.orig).strip().partition("\n")[0]
 
 
 def _check(connection: Connection, statement: TextClause) -> bool:

@@ -38,7 +38,7 @@ class BoundStatement(NamedTuple):
 
 
 class Result:
-    """What a statement returned. It is read before the connection runs another."""
+    """The result of a statement. Read it before the connection runs another one."""
 
     def __init__(self, transformer: TransformerProtocol, result: PGresult) -> None:
         self._transformer = transformer

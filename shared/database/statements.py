@@ -31,7 +31,7 @@ Row = Any
 
 
 class Executor(Protocol):
-    """What statements run on: a transaction, or a connection outside of one."""
+    """Runs statements: a transaction, or a connection outside of one."""
 
     async def run_together(self, statements: Sequence[BoundStatement]) -> list[Result]:
         """Runs the statements in order, in one round trip. Raises the error of the first that fails."""
@@ -58,7 +58,7 @@ class CompiledStatement:
     async def tuples(
         self, session: Executor, params: Mapping[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
-        """Like `rows`, as plain tuples: several times as fast to build, for very many rows."""
+        """Runs the statement and returns all rows as plain tuples, which are built several times as fast as `rows`."""
         return (await self._run(session, params)).tuples()
 
     async def row(self, session: Executor, params: Mapping[str, Any] | None = None) -> Row:
@@ -187,13 +187,13 @@ class Batch:
         return result
 
     def add_first(self, query: BoundQuery[T]) -> PendingResult[T]:
-        """Like `add`, before what was added so far."""
+        """Adds a query before those that were added so far."""
         result: PendingResult[T] = PendingResult()
         self._queries.insert(0, _Statement(query, partial(setattr, result, "value")))
         return result
 
     def then(self, compute: Callable[[], T]) -> PendingResult[T]:
-        """What `compute` returns when all results of the batch are there."""
+        """The return value of `compute`, which is called when all results of the batch are there."""
         result: PendingResult[T] = PendingResult()
         self._computations.append((compute, result))
         return result

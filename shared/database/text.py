@@ -1,4 +1,4 @@
-"""What PostgreSQL can store of text and JSON from outside."""
+"""Makes text and JSON from outside storable in PostgreSQL."""
 
 import math
 from decimal import Decimal

@@ -31,11 +31,11 @@ _COMMIT_ATTRIBUTES: Final[tracing.Attributes] = {
 
 @dataclass
 class Changes:
-    """What the next commit writes in addition to what its transaction has written."""
+    """Deferred writes of the next commit, and callbacks for its success."""
 
     deferred: list[DeferredWrite] = field(default_factory=list)
     of_writer: dict[Any, Any] = field(default_factory=dict)
-    """What the deferred write of each writer will write."""
+    """The data of each writer's deferred write."""
     on_commit: list[Callable[[], None]] = field(default_factory=list)
 
 
@@ -104,7 +104,7 @@ class UnitOfWork:
         await self._until_done(self.commit_unless_waiting)
 
     async def commit_durably(self, write: Write[T]) -> T:
-        """Does the same for a write that needs results of its statements; returns its result.
+        """Like `save`, for a write that needs results of its statements; returns its result.
 
         Call it only when nothing else is waiting to be committed.
         """
@@ -120,7 +120,7 @@ class UnitOfWork:
 
     @property
     def changes(self) -> Changes:
-        """What the next commit writes. A rollback discards it."""
+        """Deferred writes of the next commit. A rollback discards them."""
         return self._changes
 
     def defer(self, write: DeferredWrite, *, first: bool = False) -> None:

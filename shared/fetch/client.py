@@ -28,13 +28,13 @@ from shared.version import vigil_version
 AGENT: Final = "Vigil"
 """The name that robots.txt may address."""
 MAX_BYTES: Final = 4 * 1024**2
-"""Of a body, after decompression."""
+"""Maximum size of a body after decompression."""
 MAX_ROBOTS_BYTES: Final = 500 * 1024
 """RFC 9309: what follows may be ignored."""
 MAX_REDIRECTS: Final = 5
 MAX_URL_CHARS: Final = 2_000
 TIMEOUT_SECONDS: Final = 10.0
-"""Of one response, with its body. Waiting for the turn at a host does not count."""
+"""Time limit of a response with its body. Waiting for the turn at a host does not count."""
 CONNECT_SECONDS: Final = 5.0
 PAUSE_SECONDS: Final = 1.0
 """Between two requests to one host, unless its robots.txt has a longer Crawl-delay."""
@@ -86,7 +86,7 @@ class UnsupportedTypeError(FetchError):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a server said about an earlier version: the validators of conditional requests (RFC 9110, section 13)."""
+    """The validators of an earlier response, for conditional requests (RFC 9110, section 13)."""
 
     etag: str | None = None
     last_modified: str | None = None
@@ -130,7 +130,7 @@ class Gateway:
 
 @dataclass
 class _Host:
-    """What is remembered of a host."""
+    """The robots.txt of a host, and the time of its next request."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     free_at: float = 0.0

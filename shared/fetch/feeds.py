@@ -12,7 +12,7 @@ from shared.fetch.client import UnreadableError, web_address
 _DATES: Final = ("published", "pubDate", "issued", "date", "updated", "modified")
 """Elements with the date of an entry, the best first."""
 MAX_ENTRIES: Final = 200
-"""Of a feed, the first ones, which are mostly the newest."""
+"""Maximum number of entries: the first ones of a feed are mostly the newest."""
 MAX_ELEMENTS: Final = 200_000
 """Maximum number of elements of a feed. One with more is refused."""
 MAX_DEPTH: Final = 200
@@ -23,7 +23,7 @@ MAX_DATE_CHARS: Final = 100
 
 class FeedEntry(NamedTuple):
     id: str
-    """What the feed identifies it by: `guid`, `id`, or its address."""
+    """The entry's `guid` or `id`, or its address."""
     url: str
     title: str
     published: str = ""

@@ -1,4 +1,4 @@
-"""What of a page is compared between two visits, and the feeds that it declares."""
+"""Extracts the digest by which two visits of a page are compared, and the feeds that it declares."""
 
 import hashlib
 import re
@@ -11,11 +11,11 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from shared.fetch.client import Fetched, web_address
 
 MAX_FEEDS: Final = 3
-"""Of a page: more are mostly those of comments and categories."""
+"""Maximum number of feeds of a page: more are mostly those of comments and categories."""
 _HTML: Final = ("text/html", "application/xhtml+xml", "")
 _FEED_TYPES: Final = ("application/rss+xml", "application/atom+xml")
 MAX_DEPTH: Final = 3_000
-"""Of nested elements. A page with more is compared byte for byte."""
+"""Maximum depth of nested elements. A page with more is compared byte for byte."""
 MAX_TAGS: Final = 200_000
 """Maximum number of tags of a page. One with more is compared byte for byte."""
 _TAG: Final = re.compile(r"<(?P<end>/?)(?P<name>[a-z][a-z0-9]{0,20})", re.IGNORECASE)
@@ -57,7 +57,7 @@ _VARYING: Final = (
     "script, style, noscript, template, svg, iframe, nav, header, footer, aside, input, textarea, button, select, time, "
     "[hidden], [aria-hidden=true]"
 )
-"""What changes from visit to visit while the content does not: menus, advertisements, tokens of forms, "5 minutes ago"."""
+"""Elements that differ between visits although the content does not: menus, advertisements, form tokens, "5 minutes ago"."""
 
 
 @dataclass(frozen=True)

@@ -60,11 +60,11 @@ class OtlpExporter:
 
     @property
     def resource(self) -> Mapping[str, object]:
-        """What all spans of this process have in common."""
+        """The attributes that all spans of this process share."""
         return self._resource.attributes
 
     def is_sampled(self, trace_id: int, name: str) -> bool:
-        """The same for every span of a trace, in every process with the same sampler."""
+        """Whether the spans of a trace are sampled: the same in every process with the same sampler."""
         decision = self._sampler.should_sample(None, trace_id, name).decision
         return decision is Decision.RECORD_AND_SAMPLE
 

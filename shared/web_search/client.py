@@ -39,7 +39,7 @@ MAX_RETRY_AFTER_SECONDS: Final = 3_600.0
 NAME: Final = "the search service"
 BASE_URL: Final = "https://api.tavily.com"
 PROVIDER: Final = "search"
-"""Its name in metrics."""
+"""The name of the search service in metrics."""
 _DAYS_OF_RANGE: Final[Mapping[str, int]] = {"day": 1, "week": 7, "month": 31, "year": 366}
 _UNAVAILABLE: Final = frozenset({408, 425, 429})
 """Statuses of an unavailable service, besides all from 500 on."""
@@ -68,7 +68,7 @@ class SearchClient:
         self._timeout_seconds = timeout_seconds
         self._limits: Mapping[str, Any] = {}
         self._turn: Mapping[str, Any] = {}
-        """What `ProviderGate.passage` needs to know of the step that makes the call."""
+        """Arguments of `ProviderGate.passage` on the step that makes the call."""
 
     def of_corpus(self, corpus: str | None) -> Self:
         """The same client, whose requests name a corpus of the sandbox; itself if `corpus` is None."""
@@ -79,7 +79,7 @@ class SearchClient:
         return client
 
     def for_call(self, in_flight: ResumableCall) -> Self:
-        """The same client for one call."""
+        """A copy of the client with the time limit and waiting time of one call."""
         client = copy(self)
         client._turn = {
             "waited_seconds": in_flight.waited_seconds,

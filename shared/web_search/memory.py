@@ -47,7 +47,7 @@ _REQUESTS: Final = {False: _requests(_OF_AGENT), True: _requests(_OF_ALL)}
 
 @dataclass(frozen=True)
 class SearchMemory:
-    """What an agent has searched and read within `within`."""
+    """Finds earlier answers of the search service to an agent, not older than `within`."""
 
     database: Database
     agent_id: UUID

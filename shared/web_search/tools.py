@@ -239,7 +239,7 @@ def knowledge_acquisition(
         )
         if response["results"]:
             return response
-        return {**response, "note": " ".join([*_note(response), _NO_PAGE])}
+        return {**response, "note": f"{response.get('note', '')} {_NO_PAGE}".lstrip()}
 
     async def extract(arguments: TavilyExtract, in_flight: ResumableCall) -> Json:
         answer = await _extract(client.for_call(in_flight), arguments.read, page_rules)
@@ -297,10 +297,6 @@ def knowledge_acquisition(
         "research",
     )
     return [*tools, research] if archive is None else tools
-
-
-def _note(answer: Json) -> list[str]:
-    return [answer["note"]] if "note" in answer else []
 
 
 _BARRED: Final = (
@@ -408,7 +404,8 @@ def refuse_unnamed(
 
     Only URLs that occur in the step's first message or in earlier tool results may be read.
     """
-    urls = [*_urls_in_text(message), *_urls_in_results(earlier)]
+    named = [url.rstrip(_TRAILING_PUNCTUATION) for url in _URL.findall(message)]
+    urls = [*named, *_urls_in_results(earlier)]
     known_urls = {
         _canonical_url(url) for url in (*urls, *(url.partition("#")[0] for url in urls))
     } - {""}
@@ -421,11 +418,6 @@ def refuse_unnamed(
         "only pages that they found, by the addresses that they gave; search for what you miss.",
         arguments.model_copy(update={"urls": named}) if named else None,
     )
-
-
-def _urls_in_text(text: str) -> Iterator[str]:
-    for url in _URL.findall(text):
-        yield url.rstrip(_TRAILING_PUNCTUATION)
 
 
 def _urls_in_results(results: Iterable[Json]) -> Iterator[str]:

@@ -45,7 +45,7 @@ class PromptSections:
 
 
 def user_message(sections: PromptSections, question: str) -> str:
-    """What changes seldom stands first, so that requests share their beginnings."""
+    """The sections of the prompt, those that seldom change first, so that requests share their beginnings."""
     tagged = {
         "mission": sections.mission,
         "memories": sections.memories,

@@ -10,7 +10,7 @@ from sqlalchemy import TextClause
 def create_index_beside_writers(
     name: str, table: str, columns: Sequence[str | TextClause], **options: Any
 ) -> None:
-    """As `op.create_index`, for a table that can be large: writers do not wait.
+    """Creates an index of a large table without blocking writers; arguments as for `op.create_index`.
 
     Use a migration of its own: it cannot be in a transaction, so other commands would be repeated
     where it is tried again.

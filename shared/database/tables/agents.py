@@ -173,13 +173,13 @@ class Message(Base):
     node_id: Mapped[UUID | None]
     """The AgentAdvice of the message. No foreign key: nodes live as long as their agent."""
     content: Mapped[str]
-    """Of an unfinished answer: the text so far."""
+    """The text of an unfinished answer so far."""
     draft: Mapped[int] = mapped_column(server_default="0")
     """Increased when an answer is restarted; within one draft the content is only appended to."""
     tool_uses: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """What the agent read for its answer: `{"key", "tool", "about"}` in order, append-only."""
+    """The tool calls before the answer: `{"key", "tool", "about"}` in order, append-only."""
     citations: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """Of a complete answer: `{"kind", "id", "type", "name"}`; without type and name if the element does not exist."""
+    """Citations of a complete answer: `{"kind", "id", "type", "name"}`; without type and name if the element is gone."""
     completed_at: Mapped[datetime | None]
     """When the answer was complete."""
     created_at: Mapped[Created]

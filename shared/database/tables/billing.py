@@ -88,7 +88,7 @@ class Context(Base):
         ForeignKey("agents.id", ondelete="CASCADE"), primary_key=True
     )
     sha256: Mapped[bytes] = mapped_column(primary_key=True)
-    """Of the text in UTF-8."""
+    """SHA-256 of the text in UTF-8."""
     base_sha256: Mapped[bytes | None]
     """The context that `data` is a difference from; None if it is complete."""
     depth: Mapped[int] = mapped_column(SmallInteger)
@@ -216,15 +216,15 @@ class Call(Base):
     input_tokens: Mapped[int | None]
     output_tokens: Mapped[int | None]
     cached_tokens: Mapped[int] = mapped_column(server_default="0")
-    """Of the input tokens, those that the provider read from its cache."""
+    """The input tokens that the provider read from its cache."""
     reasoning_tokens: Mapped[int] = mapped_column(server_default="0")
-    """Of the output tokens."""
+    """The output tokens that were used for reasoning."""
     system_tokens: Mapped[int] = mapped_column(server_default="0")
-    """Of the input tokens, those of the system prompt, by its share of the request's length. So are the next ones."""
+    """The input tokens of the system prompt, by its share of the request's length; likewise the next ones."""
     tools_tokens: Mapped[int] = mapped_column(server_default="0")
     """Declarations of tools, and the schema of the answer."""
     context_tokens: Mapped[int] = mapped_column(server_default="0")
-    """What the model is shown of the graph."""
+    """The input tokens of the graph context."""
     results_tokens: Mapped[int] = mapped_column(server_default="0")
     """Results of tools. The rest of the input is the task, and the model's own answers."""
     cost_usd: Mapped[Decimal | None] = mapped_column(Numeric(14, 8))
@@ -250,7 +250,7 @@ class Call(Base):
     "input_tokens", "output_tokens", "cost_usd"}`.
     """
     events: Mapped[list[Json]] = mapped_column(JSONB, server_default="[]")
-    """What is written with its answer, and until the next answer of its phase run: see `Interaction`."""
+    """Events that are written with its answer, and until the next answer of its phase run: see `Interaction`."""
     started_at: Mapped[Created]
     answered_at: Mapped[datetime | None]
 
@@ -274,7 +274,7 @@ Interaction.events = column_property(
 
 
 class CallDay(Base):
-    """What deleted calls that began on one day (UTC) cost together. Written by the scheduler when it deletes them.
+    """The total cost of the deleted calls of one day (UTC). Written by the scheduler when it deletes them.
 
     With the calls that are still there, the sums are those of all calls that an agent has ever made.
     """
@@ -296,7 +296,7 @@ class CallDay(Base):
     unpriced: Mapped[int] = mapped_column(BigInteger)
     """Model calls of unknown cost."""
     answered_unpriced: Mapped[int] = mapped_column(BigInteger)
-    """Those of them that were answered."""
+    """The number of answered calls among them."""
     input_tokens: Mapped[int] = mapped_column(BigInteger)
     output_tokens: Mapped[int] = mapped_column(BigInteger)
     cached_tokens: Mapped[int] = mapped_column(BigInteger)

@@ -169,7 +169,7 @@ _LEAVES: Final = ARRAY(LargeBinary(), dimensions=1)
 
 
 class GraphJournal(Base):
-    """What a transaction has changed in a graph: one row for each, in the order in which they were committed.
+    """The changes of a transaction in a graph: one row for each transaction, in the order of their commits.
 
     Written by triggers when the transaction is committed, so that no writer can leave it out and none needs the right to
     write it. An entry that is visible is preceded by all with a smaller `seq`, without a gap.
@@ -229,7 +229,7 @@ GRAPH_CHANGES: Final = Table(
     Index("graph_changes_transaction_idx", "transaction_id"),
     prefixes=["UNLOGGED"],
 )
-"""What each statement of a transaction has changed, until it is committed. Always empty for other transactions."""
+"""The changes of each statement of a transaction, until it is committed. Always empty for other transactions."""
 
 
 DIMENSIONS: Final = 256

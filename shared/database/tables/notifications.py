@@ -57,17 +57,17 @@ class InboxItem(Base):
     dispatched_at: Mapped[datetime | None]
     """When the notifier created a delivery for each destination that the owner had then."""
     outcome: Mapped[str | None]
-    """What the owner decided, an `InboxOutcome`; None while it is open."""
+    """The owner's decision, an `InboxOutcome`; None while it is open."""
     useful: Mapped[bool | None]
     """Whether the owner found it useful; None if the owner did not say."""
     feedback: Mapped[str | None]
-    """What the owner says about it, which the agent's phases are shown."""
+    """The owner's comment, which the agent's phases are shown."""
     answered_at: Mapped[datetime | None]
     """When the owner last decided or gave feedback."""
     snoozed_until: Mapped[datetime | None]
     """Until then it is neither open nor unread; from then on it is sorted by this time."""
     resolved_at: Mapped[datetime | None]
-    """Of a notice: when what it says stopped being so."""
+    """The time at which the cause of a notice ended."""
     created_at: Mapped[Created]
 
 

@@ -33,14 +33,14 @@ class Source(Base):
     url: Mapped[str]
     title: Mapped[str | None]
     published: Mapped[datetime | None]
-    """As the page or the search reports it; midnight UTC if it is only a date."""
+    """The time of publication that the page or the search reports; midnight UTC if it is only a date."""
     fetched_at: Mapped[datetime]
     sha256: Mapped[bytes] = mapped_column(LargeBinary)
-    """Of the text in UTF-8; 32 bytes."""
+    """SHA-256 of the text in UTF-8; 32 bytes."""
     text: Mapped[str]
     """The extracted text, which may be less than the whole page."""
     reading: Mapped[Json | None]
-    """What code read in the text: see `shared.graph.provenance.page_reading`. None for a page of an earlier release."""
+    """The result of `shared.graph.provenance.page_reading` for the text. None for a page of an earlier release."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None]
     """The step that fetched it first."""
@@ -49,7 +49,7 @@ class Source(Base):
 
 
 class PageProbe(Base):
-    """What the last check of a page or feed found, so that the next one can tell whether it has changed.
+    """The result of the last check of a page or feed, which the next check compares with.
 
     Written by the Observer.
     """
@@ -65,9 +65,9 @@ class PageProbe(Base):
     etag: Mapped[str | None]
     last_modified: Mapped[str | None]
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
-    """Of a page: SHA-256 of its content; see `shared.fetch.pages`."""
+    """SHA-256 of the content of a page; see `shared.fetch.pages`."""
     entries: Mapped[list[str] | None] = mapped_column(JSONB)
-    """Of a feed: the ids of its entries. None until it was read once."""
+    """The ids of the entries of a feed. None until it was read once."""
     changes: Mapped[int] = mapped_column(server_default="0")
     """Checks in a row that found a change. From the third on, the time between two checks doubles with each."""
     failures: Mapped[int] = mapped_column(server_default="0")
@@ -99,7 +99,7 @@ class NewsItem(Base):
     url: Mapped[str]
     title: Mapped[str | None]
     published: Mapped[datetime | None]
-    """As the feed says; None if it does not say, and for a changed page."""
+    """The time of publication that the feed states; None if it states none, and for a changed page."""
     state: Mapped[str]
     reason: Mapped[str | None]
     """Why it was skipped, or has expired."""
@@ -141,7 +141,7 @@ class Evidence(Base):
     end_byte: Mapped[int]
     """End of the span (exclusive). Offsets are in bytes of the source's text in UTF-8."""
     quote_sha256: Mapped[bytes] = mapped_column(LargeBinary)
-    """Of the span's bytes."""
+    """SHA-256 of the span's bytes."""
     claims: Mapped[Json]
     """Property values that it supports; empty if it supports only that the element exists."""
     valid_from: Mapped[datetime | None]
@@ -160,7 +160,7 @@ class Evidence(Base):
 
 
 class EntailmentVerdict(Base):
-    """What a model found when it compared a piece of evidence with what it supports. Written by who checks a sample."""
+    """The verdict of a model on whether a piece of evidence supports its claim. Written for a sample of the evidence."""
 
     __tablename__ = "entailment_verdicts"
     __table_args__ = (

@@ -233,7 +233,7 @@ class PrunedIterations(Base):
 
 
 class KeptInsight(Base):
-    """What an insight asked for whose step was deleted with its iteration. Its analyses are kept, and the Observer compares
+    """The request of an insight whose step was deleted with its iteration. Its analyses are kept, and the Observer compares
     new insights with both.
     """
 
@@ -248,7 +248,7 @@ class KeptInsight(Base):
 
 
 class Retention(Base):
-    """What the scheduler deletes because of its age, one row for each kind. See `shared.workflow.retention`."""
+    """The state of retention, one row for each kind of data. See `shared.workflow.retention`."""
 
     __tablename__ = "retention"
 
@@ -258,7 +258,7 @@ class Retention(Base):
     max_bytes: Mapped[int | None] = mapped_column(BigInteger)
     """Its limit of size; None: none."""
     bytes: Mapped[int | None] = mapped_column(BigInteger)
-    """What the rows took up when the newest pass ended; None: it has no limit, so it was not measured."""
+    """Size of the rows when the newest pass ended; None: it has no limit, so it was not measured."""
     last_rows: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Rows that the newest pass has deleted, or whose text it has deleted."""
     all_rows: Mapped[int] = mapped_column(BigInteger, server_default="0")
