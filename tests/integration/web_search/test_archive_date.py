@@ -17,6 +17,7 @@ from shared.graph.provenance.claims import parse_published
 from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.web_search.tools import Archive, TavilySearch, conversation_search
+from tests.support.case_files import read_cases
 from tests.support.injection.web import Web
 from tests.support.model_server import make_resumable_call
 from tests.support.researching import (
@@ -28,6 +29,8 @@ from tests.support.researching import (
     searching,
 )
 from tests.support.surveys import NOW
+
+CASES = read_cases(__file__)
 
 SAME_DAY, LATER, UNDATED = (
     f"https://{name}.example/1" for name in ("same-day", "later", "undated")
@@ -68,15 +71,7 @@ async def test_later_results_are_left_out_with_a_note_and_not_stored(
     assert await researcher.stored_urls() == {PAGE.url, SAME_DAY, UNDATED}
 
 
-@pytest.mark.parametrize(
-    ("time_range", "start"),
-    [
-        ("day", "2024-02-29"),
-        ("week", "2024-02-23"),
-        ("month", "2024-01-30"),
-        ("year", "2023-03-01"),
-    ],
-)
+@pytest.mark.parametrize(("time_range", "start"), CASES["a_time_range_ends_on_the_archive_date"])
 async def test_a_time_range_ends_on_the_archive_date(
     researcher: Researcher, time_range: str, start: str
 ) -> None:

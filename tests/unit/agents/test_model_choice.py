@@ -9,15 +9,7 @@ from tests.support.case_files import read_cases
 CASES = read_cases(__file__)
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("gpt-x", ("gpt-x",)),
-        ("gpt-x, then y", ("gpt-x", "y")),
-        (" gpt-x ,THEN  local/meta/llama:8b, then z ", ("gpt-x", "local/meta/llama:8b", "z")),
-        ("then", ("then",)),
-    ],
-)
+@pytest.mark.parametrize(("text", "names"), CASES["models_are_named_in_their_order"])
 def test_models_are_named_in_their_order(text: str, names: tuple[str, ...]) -> None:
     assert parse_models(text) == names
     assert first_model(text) == names[0]

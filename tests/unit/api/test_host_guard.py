@@ -77,15 +77,7 @@ async def test_behind_a_proxy_that_replaces_the_host_pages_of_the_public_url_are
         assert "header Host" in response.json()["detail"]
 
 
-@pytest.mark.parametrize(
-    ("variable", "hosts"),
-    [
-        ("api,127.0.0.1,", ("api", "127.0.0.1")),
-        (" a.example , b.example", ("a.example", "b.example")),
-        (",", ()),
-        ("", ()),
-    ],
-)
+@pytest.mark.parametrize(("variable", "hosts"), CASES["hosts_are_separated_by_commas"])
 def test_hosts_are_separated_by_commas(
     monkeypatch: pytest.MonkeyPatch, variable: str, hosts: tuple[str, ...]
 ) -> None:

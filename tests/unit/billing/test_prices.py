@@ -17,9 +17,12 @@ from shared.llm.messages import ChatRequest
 from shared.llm.pricing import SHIPPED, Prices, read_prices
 from shared.runtime.prices import load_prices
 from shared.runtime.settings import Settings
+from tests.support.case_files import read_cases
 from tests.support.hostile import MANY_DIGITS
 from tests.support.sandbox import meter
 from tests.support.sandbox_prices import SANDBOX_PRICES
+
+CASES = read_cases(__file__)
 
 MESSAGES = st.lists(
     st.fixed_dictionaries(
@@ -79,16 +82,7 @@ def test_a_requested_tier_never_lowers_the_reserved_maximum(requested: str | Non
 
 
 @pytest.mark.parametrize(
-    ("details", "cached", "reasoning"),
-    [
-        ({}, 0, 0),
-        ({"prompt_tokens_details": {"cached_tokens": 60}}, 60, 0),
-        ({"completion_tokens_details": {"reasoning_tokens": 9}}, 0, 9),
-        ({"prompt_tokens_details": {"cached_tokens": 101}}, 0, 0),
-        ({"prompt_tokens_details": {"cached_tokens": -1}}, 0, 0),
-        ({"prompt_tokens_details": {"cached_tokens": "60"}}, 0, 0),
-        ({"prompt_tokens_details": None, "completion_tokens_details": []}, 0, 0),
-    ],
+    ("details", "cached", "reasoning"), CASES["cached_and_reasoning_tokens_are_read_from_the_usage"]
 )
 def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     details: dict[str, Any], cached: int, reasoning: int
@@ -260,31 +254,7 @@ def test_the_output_limit_is_sent_but_not_part_of_the_call_hash() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
-        ({"input_tokens": 100, "output_tokens": 10}, (100, 10, 0)),
-        (
-            {
-                "input_tokens": 100,
-                "output_tokens": 10,
-                "input_tokens_details": {"cached_tokens": 60},
-            },
-            (100, 10, 60),
-        ),
-        (
-            {"prompt_tokens": 100.0, "completion_tokens": 10, "prompt_cache_hit_tokens": 60.0},
-            (100, 10, 60),
-        ),
-        (
-            {
-                "prompt_tokens": 15,
-                "completion_tokens": 10,
-                "cache_read_input_tokens": 80,
-                "cache_creation_input_tokens": 5,
-            },
-            (100, 10, 80),
-        ),
-    ],
+    ("counts", "expected"), CASES["usage_is_read_in_the_words_of_other_interfaces"]
 )
 def test_usage_is_read_in_the_words_of_other_interfaces(
     counts: dict[str, Any], expected: tuple[int, int, int]

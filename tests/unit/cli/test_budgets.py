@@ -161,25 +161,7 @@ def test_the_parts_of_the_input_never_exceed_it() -> None:
     assert TOTALS.model_copy(update=sums).parts["tasks and answers"] == 0
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        (
-            {},
-            "Forecast: about $1.90 a day at one iteration every 5 min with gpt-5-mini ($1.50 for the model, $0.40 for "
-            "searches).",
-        ),
-        (
-            {"is_priced": False, "model": None},
-            "Forecast: about $1.90 a day at one iteration every 5 min with your model ($1.50 for the model, $0.40 for "
-            "searches, at the fallback price because the model is not in the price list).",
-        ),
-        (
-            {"usd_per_day": 0.0},
-            "Forecast: nothing is billed because the sandbox answers.",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("changes", "expected"), CASES["a_forecast_names_its_price"])
 def test_a_forecast_names_its_price(changes: dict[str, Any], expected: str) -> None:
     forecast = ForecastResponse(
         model="gpt-5-mini",

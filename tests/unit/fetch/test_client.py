@@ -13,6 +13,9 @@ from shared.fetch import client as fetch_client
 from shared.fetch.addresses import Address
 from shared.fetch.client import MAX_BYTES, FetchClient, FetchError, Gateway, Seen
 from shared.fetch.transport import CheckedTransport
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 PAGE = "https://example.org/page"
 Handler = Callable[[httpx.Request], httpx.Response]
@@ -193,15 +196,7 @@ async def test_redirects_are_followed_and_each_is_checked() -> None:
     assert (fetched.url, fetched.body) == ("https://example.org/moved", b"<p>Moved</p>")
 
 
-@pytest.mark.parametrize(
-    "location",
-    [
-        "file:///etc/passwd",
-        "ftp://example.org/x",
-        "https://user:secret@example.org/x",
-        "https://a.b:22/",
-    ],
-)
+@pytest.mark.parametrize("location", CASES["a_redirect_elsewhere_is_refused"])
 async def test_a_redirect_elsewhere_is_refused(location: str) -> None:
     web = Web(page=answer(301, location=location))
     assert await refused(web)

@@ -12,7 +12,10 @@ from typer.testing import CliRunner
 
 from cli.app import build_app
 from services.api.resources.operate.dead_letters import REASONS
+from tests.support.case_files import read_cases
 from tests.support.paths import ROOT, TESTS
+
+CASES = read_cases(__file__)
 
 MAX_README_LINES: Final = 150
 DOCUMENTS: Final = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -136,17 +139,7 @@ def test_tests_named_by_the_security_page_exist() -> None:
     assert missing_names(_TEST, (ROOT / "docs" / "security.md").read_text(), TESTS) == []
 
 
-@pytest.mark.parametrize(
-    ("line", "unknown"),
-    [
-        ("vigil nothing", "nothing"),
-        ("docker compose run --rm vigil nothing", "nothing"),
-        ("vigil agent nothing", "nothing"),
-        ("vigil agent list", None),
-        ("vigil up --port 1", None),
-        ("vigil chat anybody", None),
-    ],
-)
+@pytest.mark.parametrize(("line", "unknown"), CASES["an_unknown_command_is_reported"])
 def test_an_unknown_command_is_reported(line: str, unknown: str | None) -> None:
     assert unknown_vigil_command(line) == unknown
 

@@ -13,8 +13,11 @@ import pytest
 import yaml
 
 from shared.events.topology import CONSUMERS
+from tests.support.case_files import read_cases
 from tests.support.observability import promql
 from tests.support.paths import ROOT
+
+CASES = read_cases(__file__)
 
 RULES = ROOT / "deploy" / "prometheus" / "alerts.yaml"
 RUNBOOKS = ROOT / "docs" / "runbooks"
@@ -50,17 +53,7 @@ def test_metrics_and_labels_of_alerts_and_panels_exist() -> None:
     assert {place: found for place, found in faults.items() if found} == {}
 
 
-@pytest.mark.parametrize(
-    ("expression", "fault"),
-    [
-        ("max(vigil_dead_leters)", "vigil_dead_leters does not exist"),
-        ("vigil_dead_letters_total", "vigil_dead_letters_total does not exist"),
-        ('sum(vigil_open_steps{agent="a"})', "vigil_open_steps has no label agent"),
-        ("sum by (agent) (vigil_open_steps)", "no metric has the label agent"),
-        ("sum by (le) (vigil_step_seconds_count)", "no metric has the label le"),
-        ("vector(0)", "it uses no metric"),
-    ],
-)
+@pytest.mark.parametrize(("expression", "fault"), CASES["the_check_finds_what_does_not_exist"])
 def test_the_check_finds_what_does_not_exist(expression: str, fault: str) -> None:
     assert list(promql.faults(expression)) == [fault]
 

@@ -15,7 +15,10 @@ from cli.errors import BadInputError
 from shared.runtime import process
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.settings import MAX_NUMBER, Settings
+from tests.support.case_files import read_cases
 from tests.support.hostile import DATES, MANY_DIGITS, NUMBERS
+
+CASES = read_cases(__file__)
 
 
 def test_secrets_are_read_from_several_directories(
@@ -54,14 +57,7 @@ def test_the_environment_takes_precedence_over_files(
 
 
 @pytest.mark.parametrize(
-    ("environment", "sandboxed"),
-    [
-        ({}, ["model", "search"]),
-        ({"OPENAI_API_KEY": "sk-real"}, ["search"]),
-        ({"OPENAI_BASE_URL": "http://localhost:8000/v1"}, ["search"]),
-        ({"TAVILY_API_KEY": "tvly-real"}, ["model"]),
-        ({"OPENAI_API_KEY": "sk-real", "TAVILY_API_KEY": "tvly-real"}, []),
-    ],
+    ("environment", "sandboxed"), CASES["the_sandbox_replaces_providers_without_a_key_or_url"]
 )
 def test_the_sandbox_replaces_providers_without_a_key_or_url(
     environment: dict[str, str], sandboxed: list[str]
@@ -87,27 +83,7 @@ def test_without_a_sandbox_url_no_provider_is_replaced() -> None:
     assert (settings.sandboxed_providers, settings.openai_base_url) == ([], None)
 
 
-@pytest.mark.parametrize(
-    ("values", "url"),
-    [
-        ({"database_url": "postgres://db/vigil"}, "postgres://db/vigil"),
-        (
-            {
-                "database_url": "postgresql://db/vigil?sslmode=verify-full",
-                "database_password": "p/",
-            },
-            "postgresql://vigil_researcher:p%2F@db/vigil?sslmode=verify-full",
-        ),
-        (
-            {"database_url": "postgresql://me@db/vigil", "database_password": "p"},
-            "postgresql://me:p@db/vigil",
-        ),
-        (
-            {"database_url": "postgresql://db/vigil", "database_user": "postgres"},
-            "postgresql://postgres@db/vigil",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("values", "url"), CASES["the_database_url_has_the_configured_user"])
 def test_the_database_url_has_the_configured_user(values: dict[str, str], url: str) -> None:
     assert build_database_url(Settings.model_validate(values), "researcher") == url
 

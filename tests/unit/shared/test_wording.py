@@ -5,23 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from shared.wording import ago, bytes_of, clip, duration, plural, usd
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("number", "noun", "expected"),
-    [
-        (0, "node", "0 nodes"),
-        (1, "node", "1 node"),
-        (1000, "query", "1,000 queries"),
-        (2, "day", "2 days"),
-        (3, "analysis", "3 analyses"),
-        (2, "search", "2 searches"),
-        (1, "advice", "1 piece of advice"),
-        (2, "advice", "2 pieces of advice"),
-    ],
-)
+@pytest.mark.parametrize(("number", "noun", "expected"), CASES["nouns_have_singular_and_plural"])
 def test_nouns_have_singular_and_plural(number: int, noun: str, expected: str) -> None:
     assert plural(number, noun) == expected
 
@@ -69,17 +60,7 @@ def test_sizes_have_units(size: int, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "most", "expected"),
-    [
-        ("short", 10, "short"),
-        ("on two\n lines", 20, "on two lines"),
-        ("exactly 10", 10, "exactly 10"),
-        ("one two three", 9, "one two…"),
-        ("one two three", 8, "one two…"),
-        ("one two, three", 10, "one two…"),
-        ("unbreakableword", 8, "unbreak…"),
-        ("a unbreakableword", 10, "a unbreak…"),
-    ],
+    ("text", "most", "expected"), CASES["a_text_is_cut_between_words_and_ends_with_an_ellipsis"]
 )
 def test_a_text_is_cut_between_words_and_ends_with_an_ellipsis(
     text: str, most: int, expected: str
