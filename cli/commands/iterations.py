@@ -148,7 +148,7 @@ def _conclusions(
     }
     return Result(
         conclusion or loaded,
-        lambda console: show_conclusions(
+        lambda console, _: show_conclusions(
             console, loaded, noun=noun, limit=limit, doubts=doubts, only_doubted=doubted
         ),
     )
