@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -185,13 +186,15 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
     if any(plan[kind] for kind in _LISTS) and not any(listed.values()):
         raise ValueError("no query has an objective, and no insight an observation")
     for kind, (key, most, limits) in _LISTS.items():
-        distinct = without_repeats(
-            listed[kind], kind, repairs, lambda item, key=key: normalize_key(item[key]) or item[key]
-        )
+        distinct = without_repeats(listed[kind], kind, repairs, partial(_letters, key))
         limited = cut_list(distinct, most, kind, repairs)
         listed[kind] = [_bounded(item, limits, repairs) for item in limited]
     skipped = cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs)
     return ObserverPlan.model_validate({**listed, "skipped": skipped})
+
+
+def _letters(key: str, item: Mapping[str, Any]) -> str:
+    return normalize_key(item[key]) or str(item[key])
 
 
 _NOTHING: Final = re.compile(
