@@ -175,10 +175,10 @@ analyzers, one of the adviser).
 | purpose | round trips | commits | at least |
 |---|---|---|---|
 | load the step | 7 | | 7; with the claim it would be committed at once, 7 commits more |
-| read the agent, the types, the graph | 10 | | 7 |
-| short ids of what a prompt shows | 4 | 4 | 0, with the first commit of the step |
+| read the agent, the types, the graph | 9 | | 7 |
+| short ids of what a prompt shows, with the last of these reads | 2 | 4 | 0, with the first commit of the step |
 | claim, phase run, reservation and record of the first call | 7 | 7 | 7 |
-| known pages, texts and names between two calls | 15 | | 6 |
+| known pages, texts and names between two calls | 7 | | 7 |
 | answer or result, record of the next call | 9 | 9 | 9 |
 | begin, locks and look-ups of tools | 5 | | 5 |
 | what tools write, answer, end of the step | 5 | 5 | 5 |

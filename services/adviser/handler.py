@@ -23,7 +23,6 @@ from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
-from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -45,7 +44,6 @@ class Advise:
         analyses = batch.add(context.analyses_query(scope, analysis_ids))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         owner_memories = batch.add(memories.list_active(lease.agent_id))
-        clock = batch.add(agent_clock(lease.agent_id))
         survey = context.ask_survey(
             batch,
             scope,
@@ -62,7 +60,7 @@ class Advise:
             agent.mission,
             short_ids.shorten(analyses.value),
             graph_context,
-            clock.value.now,
+            agent.clock.now,
             truncate_to_budget(
                 memories.format_lines(owner_memories.value),
                 scope.budget_bytes(MAX_MEMORIES_TOKENS),

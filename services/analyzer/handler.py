@@ -20,7 +20,6 @@ from shared.llm.phase_run import PhaseRun
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations
-from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -39,10 +38,10 @@ class Analyze:
         scope = GraphScope.of(lease)
         batch = Batch()
         loaded_agent = batch.add(agents.agent_query(lease.agent_id))
-        clock = batch.add(agent_clock(lease.agent_id))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         written = batch.add(context.written_lines(scope))
-        describe_nodes = context.ask_nodes(batch, scope, insight.relevant_node_ids)
+        short_ids = ShortIds(scope)
+        describe_nodes = context.ask_nodes(batch, scope, insight.relevant_node_ids, short_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
                 self.model.database,
@@ -52,8 +51,7 @@ class Analyze:
                 batch,
                 token_budget=self.context_tokens,
             )
-            nodes = await describe_nodes(connection)
-            short_ids = ShortIds(scope)
+            nodes = await describe_nodes(connection, [written.value])
             await short_ids.number(connection, [written.value, nodes])
         agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
@@ -63,7 +61,7 @@ class Analyze:
             nodes,
             survey.text,
             written.value,
-            clock.value.now,
+            agent.clock.now,
             objectives,
             shorten=short_ids.shorten,
             owner_feedback=feedback.format_lines(owner_feedback.value),

@@ -106,7 +106,7 @@ class Observe:
         batch = Batch()
         loaded_iteration = batch.add(steps.iteration_query(step))
         clock = batch.add(agent_clock(lease.agent_id))
-        load_history = ask_history(batch, scope)
+        read_history = ask_history(batch, scope)
         look = self.watch and ask_outlook(batch, self.model.database, scope, self.watch)
         # What only a plan needs is read for a plan alone: most iterations are quiet.
         needed = batch if self.watch is None else Batch()
@@ -118,9 +118,9 @@ class Observe:
         )
         owner_memories = needed.add(memories.list_active(lease.agent_id))
         owner_feedback = needed.add(feedback.list_feedback(lease.agent_id))
-        async with self.model.database.connection_after(batch) as connection:
+        async with self.model.database.connection_after(batch):
             iteration = loaded_iteration.value
-            past = await load_history(connection, iteration, clock.value)
+            past = read_history(iteration, clock.value)
         outlook = await look(past) if look else Outlook(scope)
         notices = spending_notices(lease.agent_id, clock.value.real.astimezone(UTC).date())
         if outlook.is_quiet:

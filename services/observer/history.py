@@ -1,6 +1,6 @@
 """The agent's recent queries and analyses, which a plan must not repeat."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -13,7 +13,7 @@ from shared.database.statements import (
     Batch,
     BoundQuery,
     CompiledStatement,
-    Executor,
+    PendingResult,
     Row,
     uuid_array,
 )
@@ -109,8 +109,8 @@ class PlanHistory:
 
     asked: Sequence[AskedQuery]
     """Queries that were answered within MAX_AGE, or lacked something within NOT_FOUND_AGE, newest first."""
-    analyses: Sequence[CoveringAnalysis]
-    """Unexpired analyses whose nodes have not changed since."""
+    analyses: Sequence[Row]
+    """Unexpired analyses; those that still cover what they cite: see `ask_covering`."""
     open_requests: Mapping[UUID, datetime]
     """Time at which each request was opened, by its id."""
     started_at: datetime
@@ -148,15 +148,15 @@ class PlanHistory:
 
 def ask_history(
     batch: Batch, scope: GraphScope
-) -> Callable[[Executor, IterationRow, AgentClock], Awaitable[PlanHistory]]:
-    """Asks for the history of the scope's iteration. When `batch` has been made, the returned function makes the rest."""
+) -> Callable[[IterationRow, AgentClock], PlanHistory]:
+    """Loads the history of the scope's iteration with `batch`. The returned function reads what was loaded."""
     params = {**scope.sql_params, "of_iteration": scope.iteration_id}
     requests = batch.add(investigations.list_open_requests(scope.agent_id))
     queries = batch.add(BoundQuery(_ASKED_QUERIES, params, _asked_queries))
     analyses = batch.add(BoundQuery(_ANALYSES, params, list))
     has_nodes = batch.add(BoundQuery(_HAS_NODES, scope.sql_params, lambda rows: rows[0].has_nodes))
 
-    async def load(session: Executor, iteration: IterationRow, clock: AgentClock) -> PlanHistory:
+    def read(iteration: IterationRow, clock: AgentClock) -> PlanHistory:
         now = clock.at(iteration.started_at)
         today = now.astimezone(UTC).date()
         current = [
@@ -164,7 +164,7 @@ def ask_history(
         ]
         return PlanHistory(
             queries.value,
-            await _covering_analyses(session, scope, current),
+            current,
             {request.id: request.opened_at for request in requests.value},
             iteration.started_at,
             now,
@@ -172,7 +172,7 @@ def ask_history(
             [each for request in requests.value for each in request.repeated_by],
         )
 
-    return load
+    return read
 
 
 def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
@@ -183,27 +183,36 @@ def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
     ]
 
 
-async def _covering_analyses(
-    session: Executor, scope: GraphScope, analyses: Sequence[Row]
-) -> Sequence[CoveringAnalysis]:
-    """Those whose cited nodes, including the ends of cited edges, have not changed since."""
+def ask_covering(
+    batch: Batch, scope: GraphScope, analyses: Sequence[Row]
+) -> PendingResult[Sequence[CoveringAnalysis]]:
+    """Loads with `batch` those whose cited nodes, including the ends of cited edges, have not changed since."""
     cited = {
         row.id: citations.parse_citations(row.properties.get("content", "")) for row in analyses
     }
     edge_ids = {edge_id for each in cited.values() for edge_id in each.ids(Kind.EDGE)}
     node_ids = {node_id for each in cited.values() for node_id in each.ids(Kind.NODE)}
-    batch = Batch()
     edges = batch.add(_by_ids(_ENDS, scope, edge_ids)) if edge_ids else None
     nodes = batch.add(_by_ids(_UPDATED_AT, scope, node_ids)) if node_ids else None
-    await batch.execute(session)
+    return batch.then(
+        lambda: _covering(
+            analyses, cited, edges.value if edges else (), nodes.value if nodes else ()
+        )
+    )
+
+
+def _covering(
+    analyses: Sequence[Row],
+    cited: Mapping[UUID, citations.ParsedCitations],
+    edges: Sequence[Row],
+    nodes: Sequence[Row],
+) -> Sequence[CoveringAnalysis]:
     updated_at: dict[UUID, datetime] = {}
     ends: dict[UUID, tuple[UUID, UUID]] = {}
-    for edge_id, source_id, source_updated_at, target_id, target_updated_at in (
-        edges.value if edges else ()
-    ):
+    for edge_id, source_id, source_updated_at, target_id, target_updated_at in edges:
         ends[edge_id] = (source_id, target_id)
         updated_at |= {source_id: source_updated_at, target_id: target_updated_at}
-    updated_at |= dict(nodes.value) if nodes else {}
+    updated_at |= dict(nodes)
     covering = []
     for row in analyses:
         of_row = cited[row.id]

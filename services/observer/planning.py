@@ -9,9 +9,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from services.observer.deduplication import Repeat, repeated_insight, repeated_query
-from services.observer.history import PlanHistory
+from services.observer.history import PlanHistory, ask_covering
 from services.observer.prompts import ObserverPlan, PlannedQuery
-from shared.database.statements import Executor
+from shared.database.statements import Batch, Executor, PendingResult
 from shared.graph import context
 from shared.graph.context import FreshNode
 from shared.graph.context.history import request_id_in
@@ -142,22 +142,24 @@ async def resolve_plan(
 ) -> ResolvedPlan:
     """Resolves references to nodes and requests into ids; unknown ones are dropped and reported."""
     plan_inputs = ResolvedPlan(skipped=[each.model_dump() for each in plan.skipped])
-    nodes: Sequence[FreshNode] = ()
+    batch = Batch()
+    fresh: PendingResult[list[FreshNode]] | None = None
     if plan.queries and not past.graph_is_empty:
         objectives = ".\n".join(query.objective for query in plan.queries)
-        fresh = context.fresh_nodes(scope, objectives, past.now - FRESH, past.started_at)
-        nodes = await fresh.execute(session)
-    for query in plan.queries:
-        _add_query(plan_inputs, past, query, nodes)
-    references = await context.resolve_references(
-        session, scope, [insight.relevant_node_ids for insight in plan.insights]
+        fresh = batch.add(context.fresh_nodes(scope, objectives, past.now - FRESH, past.started_at))
+    covering = ask_covering(batch, scope, past.analyses if plan.insights else ())
+    resolve = context.ask_references(
+        batch, scope, [insight.relevant_node_ids for insight in plan.insights]
     )
-    for insight, (node_ids, unknown) in zip(plan.insights, references, strict=True):
+    await batch.execute(session)
+    for query in plan.queries:
+        _add_query(plan_inputs, past, query, fresh.value if fresh else ())
+    for insight, (node_ids, unknown) in zip(plan.insights, await resolve(session), strict=True):
         # A query of this plan may add what has no node yet.
         names = [each for each in unknown if each.strip() and not context.is_id(each)]
         plan_inputs.dropped_references += [each for each in unknown if each not in names]
         text = f"{insight.observation}.\n{insight.synthesis_direction}"
-        analysis = repeated_insight(set(node_ids), text, past.analyses)
+        analysis = repeated_insight(set(node_ids), text, covering.value)
         if analysis is not None:
             plan_inputs.repeats.append(Repeat("insight", insight.observation, analysis.name))
             continue

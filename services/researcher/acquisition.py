@@ -13,6 +13,7 @@ from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from shared.agents import agents
 from shared.agents.agents import AgentRow
 from shared.database.engine import Database
+from shared.database.statements import Batch
 from shared.database.tables import Agent
 from shared.enums import Phase
 from shared.errors import PermanentError
@@ -182,6 +183,8 @@ class Acquired:
     document: str
     sources: str
     """URL, title and date of the step's pages, if the document names none of them."""
+    known_nodes: str = ""
+    """The nodes that the document names, see `context.named_nodes`."""
     repairs: int = 0
     """Repairs of the model's calls and document by code."""
     sentences: Sequence[Sentence] = ()
@@ -246,12 +249,16 @@ async def acquire(
     if loop.broke_off:
         run.notes.append(_CUT)
     pages = shown.pages
-    await _store(run, model.database, query_context.scope, pages)
     document = fill_in(answer, pages, headings(pages))
     not_found = find_statements(document)
-    if pages and not _is_document(document, pages, was_searched_for=loop.has_followed_up):
+    is_assembled = bool(pages) and not _is_document(
+        document, pages, was_searched_for=loop.has_followed_up
+    )
+    if is_assembled:
         # The provider refuses what is left out in every request.
         document = assemble_document(pages, run.left_out)
+    known_nodes = await _store(run, model.database, query_context.scope, pages, document)
+    if is_assembled:
         repairs = Repairs(["No usable document was written; the pages' own words are used."])
         await run.record_repairs(str(Phase.KNOWLEDGE_ACQUISITION), repairs, key="document")
     if not document.strip():
@@ -259,7 +266,9 @@ async def acquire(
     sentences = quotable_sentences(pages, query_context.query.objective, run.left_out)
     has_address = any(names_page(document, page) for page in pages)
     sources = "" if has_address else describe_sources(pages)
-    return Acquired(document, sources, run.repair_count, sentences, not_found, pages, run.notes)
+    return Acquired(
+        document, sources, known_nodes, run.repair_count, sentences, not_found, pages, run.notes
+    )
 
 
 def _review_searches(query: Query, shown: RunPages, _: str, loop: ToolLoop) -> FollowUp | None:
@@ -305,8 +314,7 @@ def _is_document(document: str, pages: Sequence[NumberedPage], *, was_searched_f
 
 
 async def _look_up(database: Database, scope: GraphScope, urls: Sequence[str]) -> KnownOfPages:
-    async with database.connection() as connection:
-        known = await known_pages(connection, scope, urls)
+    known = await database.run(known_pages(scope, urls))
     keys = {url: page_key(url) for url in urls}
     return KnownOfPages(
         {url: known.retracted[key] for url, key in keys.items() if key in known.retracted},
@@ -319,11 +327,23 @@ async def _look_up(database: Database, scope: GraphScope, urls: Sequence[str]) -
 
 
 async def _store(
-    run: PhaseRun, database: Database, scope: GraphScope, pages: Sequence[NumberedPage]
-) -> None:
-    """Stores the pages of a run that has ended. A resumed run stores nothing twice."""
-    async with database.connection() as connection:
-        queries = await page_storing(connection, scope, pages)
-    for query in queries:
+    run: PhaseRun,
+    database: Database,
+    scope: GraphScope,
+    pages: Sequence[NumberedPage],
+    document: str,
+) -> str:
+    """Stores the pages of a run that has ended; returns the lines of the nodes that its document names.
+
+    A resumed run stores nothing twice.
+    """
+    if not pages:
+        return ""
+    batch = Batch()
+    storing = page_storing(batch, scope, pages)
+    known_nodes = batch.add(context.named_nodes(scope, document))
+    await database.read(batch)
+    for query in storing.value:
         run.defer(query)
     await run.commit_unless_waiting()
+    return known_nodes.value

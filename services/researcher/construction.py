@@ -14,7 +14,6 @@ from services.researcher.prompts import CONSTRUCTION_RULES, construction_message
 from shared.billing.embedding_cache import Vector
 from shared.database.transaction import Transaction
 from shared.enums import Phase
-from shared.graph import context
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.retrieval.embedding_backlog import EmbeddingBatch, plan_step_batches, plan_sweep
 from shared.graph.scope import GraphScope
@@ -138,16 +137,13 @@ async def construct(
     short_ids: ShortIds | None = None,
 ) -> tuple[Embeddings | None, WrittenElements]:
     """Runs the construction phase. Also returns the embeddings client of the run; None if embedding search is off."""
-    named = context.named_nodes(query_context.scope, acquired.document)
-    async with model.database.connection() as connection:
-        known_nodes = await named.execute(connection)
     message = construction_message(
         query_context.agent.mission,
         query_context.query,
         acquired.document,
         acquired.sources,
         query_context.survey.text,
-        known_nodes,
+        acquired.known_nodes,
         query_context.now,
     )
     run = PhaseRun(
@@ -157,8 +153,8 @@ async def construct(
         Phase.GRAPH_CONSTRUCTION,
         message,
         rules=CONSTRUCTION_RULES,
+        # Acquisition has pinned it.
         context=query_context.survey.text,
-        pinned_for=query_context.survey.pinned_for,
     )
     loop = ToolLoop(
         run,

@@ -34,7 +34,6 @@ from shared.urls import normalize_url, urls_in
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 from shared.workflow import investigations
-from shared.workflow.agent_clock import agent_clock
 from shared.workflow.investigations import Answer
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
@@ -283,7 +282,6 @@ class Research:
         batch = Batch()
         agent = batch.add(agents.agent_query(lease.agent_id))
         node_types = batch.add(types.node_types_query(scope))
-        clock = batch.add(agent_clock(lease.agent_id))
         request_ids = [UUID(request_id) for request_id in step.input.get("answers", [])]
         requests = (
             batch.add(investigations.objectives_of(lease.agent_id, request_ids))
@@ -306,7 +304,7 @@ class Research:
             scope,
             Query(**step.input),
             survey,
-            clock.value.now,
+            agent.value.clock.now,
             own_types,
             requests.value if requests else {},
         )

@@ -1,7 +1,7 @@
 """Agents and their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
 from typing import Any, Final, NamedTuple
@@ -19,6 +19,7 @@ from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import DeletedError
+from shared.workflow.agent_clock import AgentClock
 from shared.workflow.attention import NEEDS_ATTENTION
 from shared.workflow.iterations import DueAgent
 
@@ -26,7 +27,7 @@ _SELECT: Final = CompiledStatement("""
 select mission, models, advice_from_one_analysis, entailment_usd_per_day, entailment_share,
   preferred_domains, barred_domains, corpus, archive_date,
   conversation_system_prompt, observer_system_prompt, knowledge_acquisition_system_prompt, graph_construction_system_prompt,
-  analysis_generation_system_prompt, advice_generation_system_prompt
+  analysis_generation_system_prompt, advice_generation_system_prompt, clock_timestamp() as loaded_at
 from agents where id = :of_agent
 """)
 # Not clock_timestamp(): it is volatile, so PostgreSQL cannot compare it by an index.
@@ -72,6 +73,13 @@ class AgentRow(NamedTuple):
     graph_construction_system_prompt: str
     analysis_generation_system_prompt: str
     advice_generation_system_prompt: str
+    loaded_at: datetime
+    """By the database's clock."""
+
+    @property
+    def clock(self) -> AgentClock:
+        """The agent's clock when it was loaded."""
+        return AgentClock(self.loaded_at, self.archive_date)
 
 
 async def ensure_user(session: Transaction, name: str) -> UUID:

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row, uuid_array
+from shared.database.statements import (
+    Batch,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    Row,
+    uuid_array,
+)
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 _UUID: Final = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -72,19 +79,30 @@ class ShortIds:
 
     async def number(self, session: Executor, texts: Iterable[str]) -> None:
         """Numbers the nodes and edges whose UUIDs are in `texts`. Other UUIDs are left alone."""
-        ids = dict.fromkeys(
-            UUID(match[1] or match[2]) for text in texts for match in _SHOWN.finditer(text)
-        )
-        unknown = [each for each in ids if each not in self._short]
+        unknown = self._without_number(_ids_in(texts))
         for _ in range(_MAX_ATTEMPTS):
             if not unknown:
                 return
-            rows = await _NUMBERS.rows(
-                session, {**self.scope.sql_params, "ids": uuid_array(unknown)}
-            )
+            unknown = await self._numbering(unknown).execute(session)
+
+    def number_with(self, batch: Batch, texts: Iterable[str], ids: Iterable[UUID]) -> None:
+        """Numbers with `batch` what is in `texts`, and then the elements `ids`. What another run numbers at the same moment
+        is left to `number`.
+        """
+        if unknown := self._without_number([*_ids_in(texts), *ids]):
+            batch.add(self._numbering(unknown))
+
+    def _numbering(self, ids: Sequence[UUID]) -> BoundQuery[list[UUID]]:
+        """Numbers elements; returns those that another run has numbered at the same moment."""
+
+        def read(rows: Sequence[Row]) -> list[UUID]:
             self._add(row for row in rows if row.is_numbered)
-            # Another run has numbered elements at the same moment.
-            unknown = [row.element_id for row in rows if not row.is_numbered]
+            return [row.element_id for row in rows if not row.is_numbered]
+
+        return BoundQuery(_NUMBERS, {**self.scope.sql_params, "ids": uuid_array(ids)}, read)
+
+    def _without_number(self, ids: Iterable[UUID]) -> list[UUID]:
+        return [each for each in dict.fromkeys(ids) if each not in self._short]
 
     async def load(self, session: Executor, texts: Iterable[str]) -> None:
         """Looks up the short ids in `texts`, which were shown before."""
@@ -134,6 +152,10 @@ class ShortIds:
             short = f"{row.kind}{row.number}"
             self._short[row.element_id] = short
             self._elements[short] = row.element_id
+
+
+def _ids_in(texts: Iterable[str]) -> list[UUID]:
+    return [UUID(match[1] or match[2]) for text in texts for match in _SHOWN.finditer(text)]
 
 
 def number_in(reference: str) -> int | None:

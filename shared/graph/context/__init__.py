@@ -1,6 +1,6 @@
 """What prompts show of the graph: a survey of all of it, and given nodes or analyses in full."""
 
-from shared.graph.context.history import analyses_query, ask_nodes, is_id, resolve_references
+from shared.graph.context.history import analyses_query, ask_nodes, ask_references, is_id
 from shared.graph.context.named import FreshNode, fresh_nodes, named_nodes
 from shared.graph.context.survey import (
     FOLDED,
@@ -22,12 +22,12 @@ __all__ = [
     "Survey",
     "analyses_query",
     "ask_nodes",
+    "ask_references",
     "ask_survey",
     "build_survey",
     "fresh_nodes",
     "is_id",
     "named_nodes",
-    "resolve_references",
     "section_lines",
     "without_types",
     "written_lines",

@@ -27,6 +27,7 @@ from shared.graph.prompt_format import (
 )
 from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.short_ids import ShortIds
 from shared.graph.validation import one_line
 from shared.tools import Json
 from shared.urls import urls_in
@@ -151,11 +152,11 @@ order by updated_at desc, id
 """)
 
 
-async def resolve_references(
-    session: Executor, scope: GraphScope, lists: Sequence[Sequence[str]]
-) -> list[tuple[list[UUID], list[str]]]:
-    """Resolve lists of references to node ids; for each list returns the ids, each once and in order, and the
-    references without a match.
+def ask_references(
+    batch: Batch, scope: GraphScope, lists: Sequence[Sequence[str]]
+) -> Callable[[Executor], Awaitable[list[tuple[list[UUID], list[str]]]]]:
+    """Resolves lists of references to node ids; for each list, the ids, each once and in order, and the references without
+    a match. The first statements are part of `batch`; when it was executed, the returned function executes the rest.
 
     A reference is a node id (bare, or as the citation `[node:uuid]`) or a name in any case; a name of several nodes
     means all of them. Of each list, MAX_REFERENCES are resolved.
@@ -165,26 +166,29 @@ async def resolve_references(
     ids_by_reference = {each: node_id for each in within_limit if (node_id := _parse_id(each))}
     ids = set(ids_by_reference.values())
     names = {_normalize_name(each) for each in within_limit - ids_by_reference.keys()}
-    batch = Batch()
     existing = batch.add(existing_ids(scope, ids)) if ids else None
     by_name = batch.add(_nodes_by_name(scope, names)) if names else None
-    await batch.execute(session)
-    current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
-    named = by_name.value if by_name else {}
 
-    by_id = {
-        each: [current[node_id]] for each, node_id in ids_by_reference.items() if node_id in current
-    }
-    resolved = []
-    for references in distinct_lists:
-        ids_of_list = {
-            each: by_id.get(each) or named.get(_normalize_name(each).lower(), [])
-            for each in references[:MAX_REFERENCES]
+    async def resolve(session: Executor) -> list[tuple[list[UUID], list[str]]]:
+        current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
+        named = by_name.value if by_name else {}
+        by_id = {
+            each: [current[node_id]]
+            for each, node_id in ids_by_reference.items()
+            if node_id in current
         }
-        node_ids = dict.fromkeys(chain.from_iterable(ids_of_list.values()))
-        unresolved = [each for each in references if not ids_of_list.get(each)]
-        resolved.append((list(node_ids), unresolved))
-    return resolved
+        resolved = []
+        for references in distinct_lists:
+            ids_of_list = {
+                each: by_id.get(each) or named.get(_normalize_name(each).lower(), [])
+                for each in references[:MAX_REFERENCES]
+            }
+            node_ids = dict.fromkeys(chain.from_iterable(ids_of_list.values()))
+            unresolved = [each for each in references if not ids_of_list.get(each)]
+            resolved.append((list(node_ids), unresolved))
+        return resolved
+
+    return resolve
 
 
 def is_id(reference: str) -> bool:
@@ -240,12 +244,13 @@ _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
 def ask_nodes(
-    batch: Batch, scope: GraphScope, ids: Sequence[UUID]
-) -> Callable[[Executor], Awaitable[str]]:
+    batch: Batch, scope: GraphScope, ids: Sequence[UUID], short_ids: ShortIds | None = None
+) -> Callable[[Executor, Sequence[str]], Awaitable[str]]:
     """The lines for `<relevant_nodes>`: the nodes in full, their edges, and the neighbours shortened.
 
     Ids that are not nodes of this agent are skipped. Empty if none is left. The first statements are part of `batch`; when
-    it has been made, the returned function makes the rest.
+    it was executed, the returned function executes the rest. These give `short_ids` to what is in the given texts, and to
+    what the lines can show.
     """
     if not ids:
         return _no_nodes
@@ -253,19 +258,21 @@ def ask_nodes(
     found = batch.add(recent.nodes_by_ids(scope, ids))
     linked = batch.add(query.incident_query(scope, set(ids), _MAX_EDGES))
 
-    async def describe(session: Executor) -> str:
+    async def describe(session: Executor, texts: Sequence[str]) -> str:
         nodes, links = _in_order(found.value, ids), linked.value
         if is_moved.value or len(nodes) < len(set(ids)):
             current = await resolve_redirects(session, scope, ids)
             nodes = _in_order(await recent.nodes_by_ids(scope, current).execute(session), current)
             node_ids = [node.id for node in nodes]
             links = await query.incident_edges(session, scope, node_ids, _MAX_EDGES)
-        return await _describe(session, scope, nodes, links) if nodes else ""
+        if not nodes:
+            return ""
+        return await _describe(session, scope, nodes, links, short_ids, texts)
 
     return describe
 
 
-async def _no_nodes(_: Executor) -> str:
+async def _no_nodes(_: Executor, __: Sequence[str]) -> str:
     return ""
 
 
@@ -274,6 +281,8 @@ async def _describe(
     scope: GraphScope,
     nodes: Sequence[NodeFacts],
     links: Sequence[query.Link],
+    short_ids: ShortIds | None,
+    texts: Sequence[str],
 ) -> str:
     node_ids = {node.id for node in nodes}
     # In the order of the edges below: the most recently updated first.
@@ -282,6 +291,9 @@ async def _describe(
     batch = Batch()
     edges = batch.add(recent.edges_by_ids(scope, [link.id for link in links]))
     neighbours = batch.add(recent.nodes_by_ids(scope, shown))
+    if short_ids is not None:
+        in_order = [*(node.id for node in nodes), *(link.id for link in links), *shown]
+        short_ids.number_with(batch, texts, in_order)
     await batch.execute(session)
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),

@@ -10,9 +10,11 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.statements import (
+    Batch,
     BoundQuery,
     CompiledStatement,
-    Executor,
+    PendingResult,
+    Row,
     expand_values,
     json_text,
 )
@@ -150,23 +152,45 @@ class CachedVersions:
         return [replace(page, looked_up_at=page.looked_up_at + elapsed) for page in self.versions]
 
 
-async def page_storing(
-    executor: Executor, scope: GraphScope, pages: Iterable[NumberedPage]
-) -> Sequence[BoundQuery[None]]:
-    """The query that stores the pages of a run, if any. Existing versions are not changed.
+class KnownPages(NamedTuple):
+    """Facts known about pages before they are read, by `page_key`."""
 
-    A whole page is a version of it, stored once. Passages are stored together, as far as no stored text of the page has
-    them. Pages that the owner has retracted are left out: see `known_pages`. A version without a publication date or
-    title takes those that are known.
+    now: datetime
+    """By the database's clock."""
+    retracted: Mapping[str, str]
+    """All pages of which each stored version is retracted, with the reason. They are not stored again."""
+    published: Mapping[str, datetime]
+    """From the newest version that has a date, else from a feed."""
+    titles: Mapping[str, str]
+
+
+def page_storing(
+    batch: Batch, scope: GraphScope, pages: Iterable[NumberedPage]
+) -> PendingResult[Sequence[BoundQuery[None]]]:
+    """Adds the look-ups of the pages of a run to `batch`; its result is the query that stores them, if any.
+
+    Existing versions are not changed. A whole page is a version of it, stored once. Passages are stored together, as far
+    as no stored text of the page has them. Pages that the owner has retracted are left out: see `known_pages`. A version
+    without a publication date or title takes those that are known.
     """
-    storable_pages = [page for page in pages if 0 < len(page.url.encode()) <= MAX_URL_BYTES]
-    known = await known_pages(executor, scope, [page.url for page in storable_pages])
-    storable_pages = [page for page in storable_pages if page_key(page.url) not in known.retracted]
-    if not storable_pages:
-        return ()
-    stored = await _load_texts(
-        executor, scope, [page.url for page in storable_pages if page.passages]
+    storable = [page for page in pages if 0 < len(page.url.encode()) <= MAX_URL_BYTES]
+    if not storable:
+        return batch.then(tuple)
+    known = batch.add(known_pages(scope, [page.url for page in storable]))
+    passages = [page.url for page in storable if page.passages]
+    texts = batch.add(_newest_texts(scope, passages)) if passages else None
+    return batch.then(
+        lambda: _storing(scope, storable, known.value, {} if texts is None else texts.value)
     )
+
+
+def _storing(
+    scope: GraphScope,
+    pages: Sequence[NumberedPage],
+    known: KnownPages,
+    stored: Mapping[str, Sequence[str]],
+) -> Sequence[BoundQuery[None]]:
+    storable_pages = [page for page in pages if page_key(page.url) not in known.retracted]
     rows = {}
     for page in storable_pages:
         passages = _missing_passages(page, stored.get(page.url, ()))
@@ -191,24 +215,21 @@ async def store_pages(session: Transaction, scope: GraphScope, answer: Json) -> 
     pages = [
         page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
     ]
-    for query in await page_storing(session, scope, pages):
+    batch = Batch()
+    storing = page_storing(batch, scope, pages)
+    await batch.execute(session)
+    for query in storing.value:
         await query.execute(session)
 
 
-class KnownPages(NamedTuple):
-    """Facts known about pages before they are read, by `page_key`."""
-
-    now: datetime
-    """By the database's clock."""
-    retracted: Mapping[str, str]
-    """All pages of which each stored version is retracted, with the reason. They are not stored again."""
-    published: Mapping[str, datetime]
-    """From the newest version that has a date, else from a feed."""
-    titles: Mapping[str, str]
+def known_pages(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[KnownPages]:
+    """Loads what is known of the pages at `urls`, and all retracted pages."""
+    return BoundQuery(
+        _KNOWN_PAGES, {**scope.sql_params, "urls": list(_spellings(urls))}, _read_known_pages
+    )
 
 
-async def known_pages(executor: Executor, scope: GraphScope, urls: Sequence[str]) -> KnownPages:
-    rows = await _KNOWN_PAGES.rows(executor, {**scope.sql_params, "urls": list(_spellings(urls))})
+def _read_known_pages(rows: Sequence[Row]) -> KnownPages:
     retracted, published, titles = dict[str, str](), dict[str, datetime](), dict[str, str]()
     for row in rows:
         if row.url is None:
@@ -314,15 +335,20 @@ async def _load_pages(session: Transaction, scope: GraphScope) -> list[Page]:
     return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
 
 
-async def _load_texts(
-    executor: Executor, scope: GraphScope, urls: Sequence[str]
-) -> Mapping[str, list[str]]:
-    """The newest texts of the pages at exactly these addresses, where evidence finds them first; without retracted ones."""
-    texts = defaultdict[str, list[str]](list)
-    if urls:
-        for row in await _TEXTS.rows(executor, {**scope.sql_params, "urls": urls}):
+def _newest_texts(
+    scope: GraphScope, urls: Sequence[str]
+) -> BoundQuery[Mapping[str, Sequence[str]]]:
+    """Loads the newest texts of the pages at exactly these addresses, where evidence finds them first; without retracted
+    ones.
+    """
+
+    def read(rows: Sequence[Row]) -> Mapping[str, Sequence[str]]:
+        texts = defaultdict[str, list[str]](list)
+        for row in rows:
             texts[row.url].append(row.text)
-    return texts
+        return texts
+
+    return BoundQuery(_TEXTS, {**scope.sql_params, "urls": urls}, read)
 
 
 def _missing_passages(page: NumberedPage, stored: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from services.observer.news import store_query
 from services.observer.news_items import Item
 from services.researcher.acquisition import headings
+from shared.database.statements import Batch
 from shared.database.tables import Source
 from shared.enums import NewsKind
 from shared.graph.provenance.numbered_pages import NumberedPage, RunPages
@@ -29,7 +30,10 @@ async def _found_by_feed(graph: AgentGraph, published: datetime | None, url: str
 
 async def _store(graph: AgentGraph, page: NumberedPage) -> None:
     async with graph.database.transaction() as session:
-        for query in await page_storing(session, graph.scope, [page]):
+        batch = Batch()
+        storing = page_storing(batch, graph.scope, [page])
+        await batch.execute(session)
+        for query in storing.value:
             await query.execute(session)
 
 
@@ -42,7 +46,9 @@ async def _stored(graph: AgentGraph) -> list[datetime | None]:
 
 async def _known(graph: AgentGraph, url: str) -> datetime | None:
     async with graph.database.connection() as connection:
-        return (await known_pages(connection, graph.scope, [url])).published.get(page_key(url))
+        return (await known_pages(graph.scope, [url]).execute(connection)).published.get(
+            page_key(url)
+        )
 
 
 @pytest.mark.parametrize("url", [URL, f"{URL}/", f"{URL}#top", "https://NEWS.example/fire"])

@@ -7,13 +7,16 @@ from uuid import UUID, uuid4
 
 import pytest
 
+from shared.database.statements import Batch
 from shared.database.tables import GraphNode
+from shared.graph import context
 from shared.graph.short_ids import ShortIds, number_in
 from shared.graph.tools import add_agent_analysis_node
 from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.tooling import call
 from tests.support.seeds import first_seed, repeatable, seed_count
+from tests.support.sql_capture import captured_statements
 
 
 async def shown(agent_graph: AgentGraph, *texts: str) -> ShortIds:
@@ -80,6 +83,26 @@ async def test_a_resumed_run_knows_what_it_has_shown(agent_graph: AgentGraph) ->
     async with agent_graph.database.transaction() as session:
         await resumed.load(session, [message])
     assert resumed.expand("[n1] [n2]") == f"[node:{ghana}] [n2]"
+
+
+async def test_relevant_nodes_are_numbered_with_the_statements_that_load_their_edges(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    mali = await agent_graph.node("Mali")
+    border = await agent_graph.edge(ghana, togo)
+    ids = ShortIds(agent_graph.scope)
+    batch = Batch()
+    describe = context.ask_nodes(batch, agent_graph.scope, [ghana], ids)
+    written = f"[node:{mali}]"
+    async with agent_graph.database.transaction() as session:
+        await batch.execute(session)
+        lines = await describe(session, [written])
+        with captured_statements() as statements:
+            await ids.number(session, [written, lines])
+    assert statements == []
+    assert ids.shorten(f"{mali} {ghana} {border} {togo}") == "n1 n2 e3 n4"
+    assert str(togo) in lines
 
 
 WALKS = 3

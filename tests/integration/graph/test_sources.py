@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from services.api.resources.sources.model import list_pages
+from shared.database.statements import Batch
 from shared.database.tables import Source
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
@@ -205,7 +206,10 @@ WHOLE = f"# Orran\n{FIRST} It was a record. {SECOND}"
 
 async def store_run(agent_graph: AgentGraph, *pages: NumberedPage) -> None:
     async with agent_graph.database.transaction() as session:
-        for query in await page_storing(session, agent_graph.scope, pages):
+        batch = Batch()
+        storing = page_storing(batch, agent_graph.scope, pages)
+        await batch.execute(session)
+        for query in storing.value:
             await query.execute(session)
 
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text, update
 
 from services.api.resources.iterations import model as iteration_queries
 from services.api.resources.iterations import transcripts
-from services.observer.history import ask_history
+from services.observer.history import ask_covering, ask_history
 from services.scheduler import pruning_sql
 from services.scheduler.pruner import Pruner
 from shared.database import ids
@@ -175,10 +175,13 @@ async def texts_of_analyses(database: Database, agent: Agent, iteration_id: UUID
         iteration = await session.get_one(Iteration, iteration_id)
         row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
         batch = Batch()
-        load = ask_history(batch, scope)
+        read = ask_history(batch, scope)
         clock = AgentClock(iteration.started_at)
         await batch.execute(session)
-        texts = {each.text for each in (await load(session, row, clock)).analyses}
+        batch = Batch()
+        covering = ask_covering(batch, scope, read(row, clock).analyses)
+        await batch.execute(session)
+        texts = {each.text for each in covering.value}
     assert texts
     return texts
 

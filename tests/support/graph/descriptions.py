@@ -13,7 +13,7 @@ async def describe_nodes(session: Transaction, scope: GraphScope, ids: Sequence[
     batch = Batch()
     describe = context.ask_nodes(batch, scope, ids)
     await batch.execute(session)
-    return await describe(session)
+    return await describe(session, [])
 
 
 async def describe_analyses(session: Transaction, scope: GraphScope, ids: Sequence[UUID]) -> str:
@@ -23,5 +23,8 @@ async def describe_analyses(session: Transaction, scope: GraphScope, ids: Sequen
 async def resolve_references(
     session: Transaction, scope: GraphScope, references: Sequence[str]
 ) -> tuple[list[UUID], list[str]]:
-    [resolved] = await context.resolve_references(session, scope, [references])
+    batch = Batch()
+    resolve = context.ask_references(batch, scope, [references])
+    await batch.execute(session)
+    [resolved] = await resolve(session)
     return resolved
