@@ -89,11 +89,18 @@ class GraphNode(Base):
             "agent_id",
             "type",
             NAME_WORDS,
-            "name",
             PROPERTY_WORDS,
             postgresql_using="gin",
-            postgresql_ops={"name": "gin_trgm_ops"},
             postgresql_with={"fastupdate": "on", "gin_pending_list_limit": "64"},
+        ),
+        # Trigrams, for names that are misspelled. Few searches need it, so its pending list can be long.
+        Index(
+            "graph_nodes_similar_idx",
+            "agent_id",
+            "name",
+            postgresql_using="gin",
+            postgresql_ops={"name": "gin_trgm_ops"},
+            postgresql_with={"fastupdate": "on", "gin_pending_list_limit": "1024"},
         ),
     )
 

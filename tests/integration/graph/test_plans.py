@@ -88,7 +88,7 @@ def _assert_no_sequential_scan(plans: str) -> None:
     ("lookup", "indexes"),
     [
         ("name", {"graph_nodes_agent_name_idx", "graph_nodes_search_idx"}),
-        ("misspelled", {"graph_nodes_search_idx"}),
+        ("misspelled", {"graph_nodes_similar_idx"}),
         ("word", {"graph_nodes_search_idx"}),
         ("types", {"graph_nodes_agent_type_updated_idx"}),
         ("nothing", {"graph_nodes_agent_updated_idx"}),
