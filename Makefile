@@ -118,7 +118,7 @@ test-stack: $(VENV)/.installed-dev  ## test deploy/stack.yaml on a swarm of this
 bench: $(VENV)/.installed-dev  ## measure what an iteration costs, compared with the same calls and rows alone; writes docs/performance.md (8 minutes)
 	@$(BIN)/python -m bench.loop --json build/performance.json --document docs/performance.md $(ARGS)
 
-routes: $(VENV)/.installed-dev  ## count the files and functions that an answer, a call of the model and a page cross (1 minute; ARGS=--accept records)
+routes: $(VENV)/.installed-dev  ## count the files and functions that an answer, a call of the model and a page cross (1 minute; ARGS=--list names them, ARGS=--accept records)
 	@$(BIN)/python -m bench.routes $(ARGS)
 
 bench-peers: $(VENV)/.installed-dev $(PEERS)/.installed  ## measure the reference iteration in LangGraph, in DBOS and by hand, beside Vigil; writes docs/reference/peers.md (15 minutes)

@@ -23,10 +23,12 @@ import statistics
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache, wraps
+from itertools import groupby
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
@@ -80,6 +82,8 @@ class RouteCounter:
 
     def __init__(self) -> None:
         self.counts: dict[str, list[Count]] = {}
+        self.crossings: dict[str, Counter[CodeType]] = {}
+        """By route, how often each function was crossed."""
         self._open: dict[str, set[CodeType]] = {}
 
     def start(self, route: str) -> None:
@@ -97,6 +101,7 @@ class RouteCounter:
         if crossed is not None:
             files = {code.co_filename for code in crossed}
             self.counts.setdefault(route, []).append(Count(len(files), len(crossed)))
+            self.crossings.setdefault(route, Counter()).update(crossed)
 
     @contextmanager
     def counted(self, route: str) -> Iterator[None]:
@@ -115,10 +120,28 @@ class RouteCounter:
             for route, counts in self.counts.items()
         }
 
+    def listing(self) -> str:
+        """The functions of each route by file, each with the share of the runs that crossed it."""
+        lines: list[str] = []
+        for route, crossings in self.crossings.items():
+            lines.append(f"\n{route}")
+            runs = len(self.counts[route])
+            for file, codes in groupby(sorted(crossings, key=_place), lambda code: _place(code)[0]):
+                lines.append(f"  {file}")
+                lines += [
+                    f"    {crossings[code] / runs:4.0%} {code.co_firstlineno:5} {code.co_qualname}"
+                    for code in codes
+                ]
+        return "\n".join(lines)
+
     def _on_event(self, frame: FrameType, event: str, _: object) -> None:
         if event == "call" and frame.f_lasti == _first_instruction(frame.f_code):
             for crossed in self._open.values():
                 crossed.add(frame.f_code)
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    return code.co_filename.removeprefix(f"{_ROOT}/"), code.co_firstlineno
 
 
 @cache
@@ -139,8 +162,8 @@ def _first_instruction(code: CodeType) -> int | None:
     return next(starts, None)
 
 
-async def count_routes(database_url: str, folder: Path) -> Counts:
-    """Run iterations of the mission and request its agent's page; returns medians. `folder` is for the corpus."""
+async def count_routes(database_url: str, folder: Path) -> RouteCounter:
+    """Run iterations of the mission and request its agent's page. `folder` is for the corpus."""
     counter = RouteCounter()
     async with AsyncExitStack() as stack:
         database = Database(database_url, name="bench")
@@ -160,7 +183,7 @@ async def count_routes(database_url: str, folder: Path) -> Counts:
             with counter.counted(PAGE):
                 response = await browser.get(f"/agents/{agent.id}")
             assert agent.name in response.raise_for_status().text
-    return counter.medians()
+    return counter
 
 
 @contextmanager
@@ -214,7 +237,10 @@ def main() -> int:
     ):
         settings = Settings(database_url=postgres.url("vigil"), nats_url=nats.url)
         provision(settings)
-        counts = asyncio.run(count_routes(settings.database_url, Path(home)))
+        counter = asyncio.run(count_routes(settings.database_url, Path(home)))
+    counts = counter.medians()
+    if arguments.list:
+        print(counter.listing())
     if arguments.accept:
         content = {route: asdict(count) for route, count in counts.items()}
         RECORDED.write_text(json.dumps(content, indent=1) + "\n")
@@ -228,6 +254,7 @@ def main() -> int:
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.routes", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="print the functions by file")
     parser.add_argument("--accept", action="store_true", help=f"write {RECORDED.name}")
     return parser.parse_args()
 

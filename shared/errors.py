@@ -1,19 +1,21 @@
 """Error types: transient and permanent. `shared.runtime` decides what to do about them."""
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
-
-E = TypeVar("E", bound="VigilError")
+from typing import Any, Final
 
 USED_UP: Final = "answers no request, because its quota is used up"
 """Predicate of a provider whose quota is used up, for sentences."""
 
 
 class VigilError(Exception):
-    """Base class of all errors that Vigil raises deliberately."""
+    """Base class of all errors that Vigil raises deliberately.
 
-    unbilled = False
-    """True if the provider certainly charges nothing: it refused the request, or was never reached."""
+    `unbilled`: the provider certainly charges nothing, because it refused the request or was never reached.
+    """
+
+    def __init__(self, message: str = "", *, unbilled: bool = False) -> None:
+        super().__init__(message)
+        self.unbilled = unbilled
 
 
 class TransientError(VigilError):
@@ -28,9 +30,14 @@ class TransientError(VigilError):
     """True if this worker must stop and write nothing more. Another worker may retry."""
 
     def __init__(
-        self, message: str, *, retry_in_seconds: float | None = None, counts: bool = True
+        self,
+        message: str,
+        *,
+        retry_in_seconds: float | None = None,
+        counts: bool = True,
+        unbilled: bool = False,
     ) -> None:
-        super().__init__(message)
+        super().__init__(message, unbilled=unbilled)
         self.retry_in_seconds = retry_in_seconds
         self.counts = counts
 
@@ -49,11 +56,9 @@ class RetrySoonError(TransientError):
 class UnavailableError(TransientError):
     """A provider did not answer, answered that it is unavailable, or limits requests. It uses no attempt.
 
-    `is_announced`: the log of this process already says that the provider is unavailable.
+    `is_announced`: the log of this process already says that the provider is unavailable. `is_quota`: the quota of the
+    provider's plan is used up.
     """
-
-    is_quota = False
-    """True if the quota of the provider's plan is used up."""
 
     def __init__(
         self,
@@ -62,17 +67,22 @@ class UnavailableError(TransientError):
         retry_in_seconds: float | None = None,
         is_rate_limit: bool = False,
         is_announced: bool = False,
+        is_quota: bool = False,
+        unbilled: bool = False,
     ) -> None:
-        super().__init__(message, retry_in_seconds=retry_in_seconds, counts=False)
+        super().__init__(
+            message, retry_in_seconds=retry_in_seconds, counts=False, unbilled=unbilled
+        )
         self.is_rate_limit = is_rate_limit
         self.is_announced = is_announced
+        self.is_quota = is_quota
 
 
 class QuotaUsedUpError(UnavailableError):
     """A provider answers no request until the quota of its plan is renewed or raised."""
 
-    unbilled = True
-    is_quota = True
+    def __init__(self, message: str, *, retry_in_seconds: float | None = None) -> None:
+        super().__init__(message, retry_in_seconds=retry_in_seconds, is_quota=True, unbilled=True)
 
 
 class WaitForProviderError(UnavailableError):
@@ -81,10 +91,16 @@ class WaitForProviderError(UnavailableError):
     `retry_in_seconds` is then exact: the step is released for this time.
     """
 
-    unbilled = True
-
-    def __init__(self, message: str, *, retry_in_seconds: float | None = None) -> None:
-        super().__init__(message, retry_in_seconds=retry_in_seconds, is_announced=True)
+    def __init__(
+        self, message: str, *, retry_in_seconds: float | None = None, is_quota: bool = False
+    ) -> None:
+        super().__init__(
+            message,
+            retry_in_seconds=retry_in_seconds,
+            is_announced=True,
+            is_quota=is_quota,
+            unbilled=True,
+        )
 
 
 class DeletedError(RetrySoonError):
@@ -97,25 +113,9 @@ class PermanentError(VigilError):
     `code` is a short stable identifier for programs. The message tells the user what is wrong and what to do.
     """
 
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, code: str, message: str, *, unbilled: bool = False) -> None:
+        super().__init__(message, unbilled=unbilled)
         self.code = code
-
-
-def mark_unsent(error: BaseException) -> None:
-    """Notes on an error, or on a cancellation, that the call was not sent. `is_unsent` reads it."""
-    error.unbilled = True  # type: ignore[attr-defined]  # CancelledError has no such attribute of its own
-
-
-def is_unsent(error: BaseException) -> bool:
-    """Whether the provider certainly charges nothing for the call that ended so."""
-    return bool(getattr(error, "unbilled", False))
-
-
-def unbilled(error: E) -> E:
-    """Marks `error` as not charged by the provider, and returns it."""
-    error.unbilled = True
-    return error
 
 
 _INVALID_VALUES: Final[Mapping[str, str]] = {

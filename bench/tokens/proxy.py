@@ -13,7 +13,8 @@ from typing import Any, Final
 from aiohttp import ClientSession, ClientTimeout, web
 
 from cli.local.ports import LOOPBACK
-from shared.llm.answers import AnswerError, Received
+from shared.llm.answer_errors import AnswerError
+from shared.llm.answers import Received
 from shared.llm.messages import ChatAnswer
 from shared.llm.model_server import IDEMPOTENCY_KEY
 

@@ -18,8 +18,8 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import advice_generation
 from shared.llm.entailment import check_entailment, is_on
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json

@@ -15,8 +15,8 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import analysis_generation
 from shared.graph.validation import Validators
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations

@@ -30,9 +30,9 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import query_graph
 from shared.graph.validation import one_line, refuse_unstorable
-from shared.llm.ledgered_model import Model
 from shared.llm.messages import now_line
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.step_runner import StepResult
 from shared.schemas.base import PageRequest

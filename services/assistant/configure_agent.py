@@ -28,9 +28,9 @@ from shared.errors import PermanentError, RetrySoonError
 from shared.graph import system_types, types
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from shared.llm.ledgered_model import Model
 from shared.llm.messages import now_line
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.repair import cut_text
 from shared.llm.structured_output import (
     UnusableAnswerError,

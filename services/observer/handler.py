@@ -32,9 +32,9 @@ from shared.graph import context, system_types
 from shared.graph.context import recent
 from shared.graph.prompt_format import node_line, quote_name, shorten_properties, truncate_to_budget
 from shared.graph.scope import GraphScope
-from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.repair import Repairs
 from shared.llm.structured_output import (
     UnusableAnswerError,

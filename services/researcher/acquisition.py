@@ -25,9 +25,9 @@ from shared.graph.provenance.numbered_pages import NumberedPage, RunPages, fill_
 from shared.graph.provenance.sources import known_pages, page_storing
 from shared.graph.scope import GraphScope
 from shared.graph.validation import one_line
-from shared.llm.ledgered_model import Model
 from shared.llm.messages import section_content
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.repair import Repairs, cut_text
 from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.tools import Arguments, Json, Refusal
@@ -344,6 +344,6 @@ async def _store(
     known_nodes = batch.add(context.named_nodes(scope, document))
     await database.read(batch)
     for query in storing.value:
-        run.defer(query)
-    await run.commit_unless_waiting()
+        run.unit.defer_query(query)
+    await run.unit.commit_unless_waiting()
     return known_nodes.value

@@ -20,8 +20,8 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import GraphTools
 from shared.llm.embeddings import EmbeddingOutcome, Embeddings
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.structured_output import (
     UnusableAnswerError,
     request_structured_answer,
@@ -193,7 +193,7 @@ async def embed_nodes(
     """
     if embedding_search is None or embeddings is None:
         return
-    async with embeddings.run.transaction() as session:
+    async with embeddings.run.unit.transaction() as session:
         batches = await plan_step_batches(session, scope, embedding_search, node_ids)
     await _embed(embeddings, batches, EmbeddingBatch.store)
     if sweeps:
@@ -203,7 +203,7 @@ async def embed_nodes(
 async def _sweep(
     embeddings: Embeddings, scope: GraphScope, embedding_search: EmbeddingSearch
 ) -> None:
-    async with embeddings.run.transaction() as session:
+    async with embeddings.run.unit.transaction() as session:
         sweep_result = await plan_sweep(session, scope, embedding_search)
     if sweep_result is not None and await _embed(
         embeddings, sweep_result.batches, sweep_result.store

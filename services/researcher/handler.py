@@ -27,7 +27,8 @@ from shared.graph.tools import graph_construction
 from shared.graph.types import NodeType
 from shared.graph.validation import Validators
 from shared.llm.entailment import check_entailment, is_on
-from shared.llm.ledgered_model import Model, summary
+from shared.llm.paid_calls import summary
+from shared.llm.provider import Model
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.urls import normalize_url, urls_in

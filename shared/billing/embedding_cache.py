@@ -4,6 +4,7 @@ import base64
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
@@ -29,7 +30,8 @@ class EmbeddingRequest:
         """The request body for a model server."""
         return {"model": self.model, "input": list(self.texts), "dimensions": DIMENSIONS}
 
-    def as_call(self) -> CallRequest:
+    @cached_property
+    def call(self) -> CallRequest:
         # The ledger's index of embeddings selects calls by this key.
         summary = {"embeds": len(self.texts)}
         return CallRequest(CallKind.LLM, self.body, summary, self.model, max_output_tokens=0)
@@ -64,6 +66,6 @@ async def find_vectors(
     """Returns the vectors that any step of the agent received for the same request; None if there are none, or if the
     agent has another owner than the given one.
     """
-    params = {"agent_id": agent_id, "owner_id": owner_id, "hash": request.as_call().hash}
+    params = {"agent_id": agent_id, "owner_id": owner_id, "hash": request.call.hash}
     answer = await _ANSWER.value(transaction, params)
     return None if answer is None else decode_vectors(answer)

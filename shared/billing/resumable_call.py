@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -43,8 +43,10 @@ class ResumableCall:
     """Called every few seconds with the number of characters of a streamed answer received so far."""
     waited_seconds: float = 0.0
     """How long the step that makes the call has waited for a provider."""
-    time_limit: asyncio.Timeout | None = None
-    """The time limit of the phase that makes the call. It stands still while the call waits for its turn."""
+    waiting: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Context in which an attempt waits for its turn. The time limit of the phase stands still there, and an attempt that
+    ends there costs nothing.
+    """
 
     async def resume_or_start(
         self, order: Callable[[str], Awaitable[str]], collect: Callable[[str], Awaitable[T]]

@@ -233,21 +233,18 @@ class UnitOfWork:
     async def _commit(self) -> None:
         if self._is_clean:
             return
-        with tracing.child("commit", "client", _COMMIT_ATTRIBUTES):
-            await self._commit_changes()
-
-    async def _commit_changes(self) -> None:
         # Whatever is deferred from here on is for the next commit.
         changes, self._changes = self._changes, Changes()
         after_commit, self._after_commit = self._after_commit, []
         try:
-            if self._open is not None:
-                await self._commit_open(changes, self._open)
-            else:
-                await self._write_alone(changes)
-            stack, self._stack, self._open = self._stack, None, None
-            if stack is not None:
-                await stack.aclose()
+            with tracing.child("commit", "client", _COMMIT_ATTRIBUTES):
+                if self._open is not None:
+                    await self._commit_open(changes, self._open)
+                else:
+                    await self._write_alone(changes)
+                stack, self._stack, self._open = self._stack, None, None
+                if stack is not None:
+                    await stack.aclose()
         except BaseException:
             self._after_commit = after_commit + self._after_commit
             raise

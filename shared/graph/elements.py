@@ -60,7 +60,10 @@ async def add_node(
     writes nothing, if a quote cannot be verified or the resulting properties violate the type's schema. For
     `aliases`, `distinct_from` and `duplicate_threshold`, see `entity_resolution.aliases`.
     """
-    _refuse_conclusions(type_name)
+    if type_name in RESERVED_TYPES:
+        raise ToolRefusalError(
+            f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
+        )
     name = normalize_name(name)
     refuse_unstorable(properties, "properties")
     quotes, schema = await _verify_evidence(session, scope, type_name, properties, evidence)
@@ -88,13 +91,6 @@ def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
         if similarity(normalization.normalize(normalize_name(alias, "aliases"), type_name).key, key)
         >= DUPLICATE_THRESHOLD
     ]
-
-
-def _refuse_conclusions(type_name: str) -> None:
-    if type_name in RESERVED_TYPES:
-        raise ToolRefusalError(
-            f"{type_name} nodes are conclusions and cannot be added here; choose a type for facts."
-        )
 
 
 async def _verify_evidence(

@@ -2,18 +2,23 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
+from itertools import islice
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.model_server import REFUSED_REQUEST, RefusedAloneError
 
 T = TypeVar("T")
 Json = dict[str, Any]
 
+RULES: Final = Path(__file__).with_suffix(".toml")
 MAX_CHANGES: Final = 6
 """Changes that are tried for one request."""
 
@@ -33,30 +38,6 @@ _KEYWORDS: Final = frozenset(
 )
 """Keywords of schemas that can be left out: code checks the answers in any case."""
 _SCHEMA: Final = "Answer with JSON that fits this JSON Schema, and with nothing else:\n{}"
-_REASONING: Final = re.compile(
-    r"\b(reasoning_(?!effort)\w+)\b|['\"`](reasoning|thinking|thought)['\"`]"
-)
-_REQUIRED_BACK: Final = re.compile(
-    r"missing|required|must be (passed|sent|included|provided)|must (contain|include|have)|passed back|expected",
-    re.IGNORECASE,
-)
-_UNKNOWN_REASONING: Final = "This call was made without reasoning."
-_NO_TEXT: Final = "(no text)"
-"""Content of a message with calls alone, for servers that refuse an empty one."""
-_ABOUT_CONTENT: Final = re.compile(r"(?<![\w-])contents?(?![\w-])", re.IGNORECASE)
-_ABOUT_NULL: Final = re.compile(
-    r"\b(null|nil|NoneType|None|string|str|array|list|required|missing|empty|non-?empty|blank|at least)\b|不能为空|为空",
-    re.IGNORECASE,
-)
-_MUST_HAVE_TEXT: Final = re.compile(
-    r"\b(non-?empty|empty|blank|at least|min_?length|too short)\b|不能为空|为空", re.IGNORECASE
-)
-_UNKNOWN_SIGNATURE: Final = "skip_thought_signature_validator"
-"""Google documents it for calls that another model has made."""
-_NOT_A_PARAMETER: Final = re.compile(
-    r"content.?(filter|management|policy)|context.?(length|window|size)|too (long|large|many tokens)|jailbreak",
-    re.IGNORECASE,
-)
 _WORD: Final = r"['\"`‘“]?(?P<value>[\w.-]+)"
 _VALUES: Final = frozenset(
     {
@@ -105,7 +86,6 @@ _TOO_LARGE: Final = re.compile(
     r"|[<>≤]|最大|超过|超出|范围",
     re.IGNORECASE,
 )
-_ABOUT_REASONING: Final = re.compile(r"reasoning|thinking", re.IGNORECASE)
 _REASONING_PARAMETERS: Final = (
     "reasoning_effort",
     "reasoning",
@@ -216,7 +196,7 @@ class Adaptations:
             if "tool_choice" in body:
                 # Some servers fail on a forced call.
                 yield Change("tool_choice")
-            yield from _content_changes(body, words)
+            yield from _changes_by_rule("content", body, words)
             return
         if isinstance(error, AnswerError):
             # Never from a model's words: a web page could make the model say that the server cannot stream.
@@ -231,14 +211,14 @@ class Adaptations:
             for each in _named_changes(body, words, param if isinstance(param, str) else None)
             if each.name not in self.always
         ]
-        if not found and _ABOUT_REASONING.search(words):
+        if not found and re.search("reasoning|thinking", words, re.IGNORECASE):
+            sent = [Change(name) for name in _REASONING_PARAMETERS if name in body]
             found = [
-                each for each in _reasoning_changes(body, words) if each.name not in self.always
+                each
+                for each in (*_changes_by_rule("reasoning", body, words), *sent)
+                if each.name not in self.always
             ]
-        yield from found
-        if not found and "tool_choice" in body and not _NOT_A_PARAMETER.search(words):
-            # Some servers refuse it without a word about it.
-            yield Change("tool_choice")
+        yield from found or _changes_by_rule("unnamed", body, words)
 
 
 class NoCallError(AnswerError):
@@ -373,7 +353,7 @@ def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
     if "json_schema" in words and "response_format" in body:
         changes += _changes_of(body, "response_format", words, asked)
     changes += [each for each in further if each not in changes]
-    if _is_about_tools(body, words):
+    if body.get("tools") and re.search(r"\b(tool|function)s?\b", words, re.IGNORECASE):
         with_tools = ("reasoning_effort", "thinking", "enable_thinking")
         return [
             replace(each, only_with_tools=True) if each.name in with_tools else each
@@ -429,21 +409,6 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
     return (*wanted, Change(name))
 
 
-def _reasoning_changes(body: Json, words: str) -> list[Change]:
-    """The changes for an error about reasoning that names none of the parameters."""
-    sent = [Change(name) for name in _REASONING_PARAMETERS if name in body]
-    if _is_about_tools(body, words):
-        return [Change("reasoning_effort", "none", only_with_tools=True), *sent]
-    return sent
-
-
-def _is_about_tools(body: Json, words: str) -> bool:
-    return (
-        bool(body.get("tools"))
-        and re.search(r"\b(tool|function)s?\b", words, re.IGNORECASE) is not None
-    )
-
-
 def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
     if re.search(r"context (length |window |size )?(is|of|has)\b", words, re.IGNORECASE):
         return ()  # what fits depends on the length of the prompt
@@ -458,12 +423,8 @@ def _message_changes(body: Json, words: str) -> Iterator[Change]:
     """Changes of the assistant's messages: fields that the server requires back, or refuses."""
     assistants = [each for each in body.get("messages") or () if each.get("role") == "assistant"]
     calls = [call for each in assistants for call in each.get("tool_calls") or ()]
-    if calls and _REQUIRED_BACK.search(words):
-        if "thought_signature" in words or "thoughtSignature" in words:
-            yield Change("messages.thought_signature", _UNKNOWN_SIGNATURE)
-        elif match := _REASONING.search(words):
-            yield Change(f"messages.{match[1] or match[2]}", _UNKNOWN_REASONING)
-    yield from _content_changes(body, words)
+    yield from islice(_changes_by_rule("back", body, words), 1)
+    yield from _changes_by_rule("content", body, words)
     usual = {"role", "content", "tool_calls", "id", "type", "function"}
     further = {name for each in [*assistants, *calls] for name in each} - usual
     for name in sorted(further, key=len, reverse=True):
@@ -471,15 +432,49 @@ def _message_changes(body: Json, words: str) -> Iterator[Change]:
             yield Change(f"messages.{name}")
 
 
-def _content_changes(body: Json, words: str) -> Iterator[Change]:
-    """A text in place of no content beside calls: an empty one, or a short one if the server requires that."""
-    messages = body.get("messages") or ()
-    without_text = any(each.get("tool_calls") and not each.get("content") for each in messages)
-    is_about_it = _ABOUT_CONTENT.search(words) and _ABOUT_NULL.search(words)
-    if without_text and is_about_it and not _NOT_A_PARAMETER.search(words):
-        yield Change("messages.content", "")
-        if _MUST_HAVE_TEXT.search(words):
-            yield Change("messages.content", _NO_TEXT)
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """A change that follows from the words of a refusal. Its file explains the fields."""
+
+    change: str
+    words: str
+    has: str
+    also: str = ""
+    unless: str | None = None
+    value: Any = OMITTED
+    only_with_tools: bool = False
+
+    def change_of(self, body: Json, words: str) -> Change | None:
+        match = re.search(self.words, words, re.IGNORECASE)
+        is_meant = match is not None and re.search(self.also, words, re.IGNORECASE) is not None
+        is_excluded = self.unless and re.search(self.unless, words, re.IGNORECASE)
+        if match is None or not is_meant or is_excluded or not self._applies_to(body):
+            return None
+        names = [name for name in match.groupdict().values() if name]
+        return Change(self.change.format(name=(names or [""])[0]), self.value, self.only_with_tools)
+
+    def _applies_to(self, body: Json) -> bool:
+        calling = [each for each in body.get("messages") or () if each.get("tool_calls")]
+        match self.has:
+            case "calls":
+                return bool(calling)
+            case "calls without text":
+                return not all(each.get("content") for each in calling)
+            case parameter:
+                return bool(body.get(parameter))
+
+
+@cache
+def rules() -> Mapping[str, Sequence[Rule]]:
+    """The rules by group. Raises TypeError if one has an unknown field."""
+    groups = tomllib.loads(RULES.read_text("utf-8"))
+    return {name: [Rule(**each) for each in group] for name, group in groups.items()}
+
+
+def _changes_by_rule(group: str, body: Json, words: str) -> Iterator[Change]:
+    for rule in rules()[group]:
+        if (change := rule.change_of(body, words)) is not None:
+            yield change
 
 
 def _asked_values(words: str) -> dict[str, Any]:

@@ -5,31 +5,39 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 """
 
 import codecs
-import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Final
 
-import orjson
-
-from shared.billing.resumable_call import CallLostError
 from shared.database.text import storable
-from shared.errors import PermanentError, TransientError
+from shared.llm.answer_errors import (
+    EXCERPT_CHARS,
+    UNKNOWN_USAGE,
+    AnswerError,
+    FailureKind,
+    MalformedAnswerError,
+    Usage,
+    as_text,
+    excerpt_of,
+    failed_generation,
+    is_filter_error,
+    is_unavailable,
+    kind_of,
+    parse_body,
+    words_of,
+)
 from shared.llm.messages import (
     CONTENT_PARTS,
     THOUGHTS,
     ChatAnswer,
     ToolCall,
     assistant_message,
+    read_json,
 )
 from shared.llm.repair import dump_json
 
-EXCERPT_CHARS: Final = 500
-"""Characters of the server's answer that are stored with an error."""
 TOKEN_COUNT_LIMIT: Final = 10**9
 MAX_ANSWER_CHARS: Final = 4_000_000
 """Of text and tool arguments together. Far more than any output token limit allows."""
@@ -41,11 +49,6 @@ _REPEATED_CHARS: Final = 2_000
 _MAX_PERIOD: Final = 5_000
 _REPETITIONS: Final = 3
 _PROBE_CHARS: Final = 64
-_MAX_INT_DIGITS: Final = 300
-_UNAVAILABLE_CODES: Final = frozenset(
-    {"rate_limit_exceeded", "rate_limit_error", "server_error", "overloaded", "overloaded_error"}
-)
-UNAVAILABLE_STATUSES: Final = frozenset({408, 409, 425, 429})
 _END: Final = "[DONE]"
 _EVENT_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
 _ENOUGH_BYTES: Final = 8
@@ -83,120 +86,6 @@ LIMIT_REASON: Final = "length"
 """The finish reason of every answer that reached its token limit, whatever the server calls it."""
 _CACHED: Final = re.compile(r"cach", re.IGNORECASE)
 _NOT_READ: Final = re.compile(r"miss|writ|creat|output|stor|ttl", re.IGNORECASE)
-
-
-class FailureKind(StrEnum):
-    """Why an attempt that may have been billed gave no usable answer."""
-
-    UNUSABLE = "unusable"
-    NO_ANSWER = "no_answer"
-    """The server works, but the model refused, repeated itself endlessly or gave an empty answer."""
-    CUT_OFF = "cut_off"
-    TIMEOUT = "timeout"
-
-
-COMPLETE_KINDS: Final = frozenset({FailureKind.UNUSABLE, FailureKind.NO_ANSWER})
-
-
-@dataclass(frozen=True)
-class Usage:
-    """The server's token usage. None if it is missing or implausible."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_tokens: int = 0
-    """Of the input, what the provider read from its cache, which costs less."""
-    reasoning_tokens: int = 0
-    """Of the output, what the model spent on reasoning."""
-    service_tier: str | None = None
-    """The tier that served the request, such as `flex`: it has prices of its own."""
-    fault: str | None = None
-    """Why the usage is unusable, if it is."""
-    is_missing: bool = False
-    """Whether the server sent no usage, or none but zeros."""
-    read_tokens: int | None = None
-    """The input tokens at the most: some servers count those of their cache apart."""
-
-
-UNKNOWN_USAGE: Final = Usage()
-
-
-class AnswerError(TransientError):
-    """The server accepted the request and may bill it, but gave no usable answer."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        kind: FailureKind = FailureKind.UNUSABLE,
-        excerpt: str = "",
-        usage: Usage = UNKNOWN_USAGE,
-        counts: bool = True,
-        is_error_body: bool = False,
-        is_filtered: bool = False,
-        has_no_end: bool = False,
-        generation: str = "",
-    ) -> None:
-        super().__init__(message, counts=counts)
-        self.generation = generation
-        """Text that the model generated, if the server could not parse it and sent it as an error."""
-        self.is_filtered = is_filtered
-        """Whether a filter of the provider withheld the answer, because of the request or of the answer."""
-        self.has_no_end = has_no_end
-        """Whether the server ended a stream without saying that the answer is complete."""
-        self.is_error_body = is_error_body
-        """Whether the message is the server's own error, not text of a model."""
-        self.kind = kind
-        self.excerpt: str = storable(excerpt[:EXCERPT_CHARS])
-        """The beginning of the server's answer."""
-        self.usage = usage
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the answer was complete, so that an immediate retry does not help."""
-        return self.kind in COMPLETE_KINDS
-
-
-class AnswerTimeoutError(AnswerError):
-    """A time limit of the settings expired. The server may bill what it generated so far."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, kind=FailureKind.TIMEOUT)
-
-
-class LostAnswerError(CallLostError):
-    """An answer that the server has stored is `unusable`. It will not change, so the call must be sent again."""
-
-    def __init__(self, unusable: AnswerError) -> None:
-        super().__init__(str(unusable))
-        self.unusable = unusable
-
-
-class NoAnswerError(PermanentError):
-    """The model refused, repeated itself or gave an empty answer too often.
-
-    `is_filtered`: a filter of the provider withheld the last answer.
-    """
-
-    def __init__(self, message: str, *, is_filtered: bool = False) -> None:
-        super().__init__("no_answer", message)
-        self.is_filtered = is_filtered
-
-
-class MalformedAnswerError(ValueError):
-    """An answer does not have the structure of a chat completion. The message says where."""
-
-
-def read_json(text: str) -> Any:
-    """Parses JSON. Raises ValueError if it is invalid or nested too deeply."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        # Servers also send what is not quite JSON: control characters in texts, NaN.
-        try:
-            return json.loads(text, strict=False, parse_int=_bounded_int)
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
 
 
 _OTHER_NAMES: Final = {
@@ -251,9 +140,9 @@ def parse_usage(
                 is_missing=not input_tokens and not written,
                 read_tokens=read + in_cache,
             )
-        reason = f"{unusable[0]} is {_excerpt(raw.get(unusable[0]))}"
+        reason = f"{unusable[0]} is {excerpt_of(raw.get(unusable[0]))}"
     else:
-        reason = "it sent none" if raw is None else f"it is {_excerpt(raw)}"
+        reason = "it sent none" if raw is None else f"it is {excerpt_of(raw)}"
     return Usage(fault=f"the server's usage is not usable: {reason}", is_missing=raw is None)
 
 
@@ -363,14 +252,14 @@ class AnswerParts:
         length = len(text) + sum(map(len, arguments)) + (len(as_text(more)) if more else 0)
         fault: str | None = None
         if self.refusal and is_empty:
-            fault = f"the model refused: {_excerpt(self.refusal)}"
+            fault = f"the model refused: {excerpt_of(self.refusal)}"
         elif is_filtered:
-            words = _excerpt(text or reason)
+            words = excerpt_of(text or reason)
             fault = f"the server's content filter withheld the answer: {words}"
         elif reason == "error":
-            fault = f"the server cancelled the answer: {_excerpt(text)}"
+            fault = f"the server cancelled the answer: {excerpt_of(text)}"
         elif is_broken:
-            fault = f"the answer broke off ({reason}): {_excerpt(text)}"
+            fault = f"the answer broke off ({reason}): {excerpt_of(text)}"
         elif len(self.calls) > MAX_PARSED_CALLS:
             fault = f"the answer has {len(self.calls)} tool calls, more than {MAX_PARSED_CALLS}"
         elif not all(call.name for call in self.calls):
@@ -382,7 +271,7 @@ class AnswerParts:
         elif reason == LIMIT_REASON:
             repeated = _repeated_text(arguments[-1] if arguments else text)
             if repeated is not None:
-                fault = f"the model repeated itself until it reached its token limit: {_excerpt(repeated)}"
+                fault = f"the model repeated itself until it reached its token limit: {excerpt_of(repeated)}"
         if fault is not None:
             is_answer = is_broken and not is_filtered
             raise AnswerError(
@@ -631,7 +520,7 @@ class Received:
                 # Weak models do so until their token limit, for minutes.
                 raise AnswerError(
                     f"{self._server}: the model repeated itself, so its answer was stopped after"
-                    f" {self.characters} characters: {_excerpt(repeated)}",
+                    f" {self.characters} characters: {excerpt_of(repeated)}",
                     kind=FailureKind.NO_ANSWER,
                     excerpt=newest,
                 )
@@ -640,7 +529,10 @@ class Received:
     def _take_call(self, chunk: dict[str, Any]) -> None:
         has_function = chunk.get("function") or "name" in chunk
         piece = read_call(chunk if has_function else {**chunk, "function": {}})
-        index = _index(chunk)
+        index = chunk.get("index")
+        if isinstance(index, str) and index.isdecimal() and len(index) < len("1000000"):
+            index = int(index)
+        index = index if isinstance(index, int) else None
         call = self._by_index.get(index)
         # Some servers send each call in one chunk, all with the same index or without one. Then a new id starts a new call,
         # and without an index a new name does too.
@@ -658,16 +550,6 @@ class Received:
         call.arguments.append(piece.arguments)
         call.sent = merged(call.sent, piece.sent)
         self.characters += len(piece.arguments)
-
-
-def parse_body(server: str, body: str) -> Any:
-    """Parses a response body that should be JSON. Raises AnswerError."""
-    try:
-        return read_json(body)
-    except ValueError as error:
-        raise AnswerError(
-            f"{server} did not return JSON ({error}): {_excerpt(body)}", excerpt=body
-        ) from None
 
 
 def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> ChatAnswer:
@@ -692,7 +574,7 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
         parts.add_message(message)
     except MalformedAnswerError as error:
         raise AnswerError(
-            f"{server} sent an answer that is not a chat completion ({error}): {_excerpt(body)}",
+            f"{server} sent an answer that is not a chat completion ({error}): {excerpt_of(body)}",
             excerpt=body,
             usage=usage,
         ) from None
@@ -702,14 +584,14 @@ def _parse_completion(server: str, body: str, *, has_priced_tiers: bool) -> Chat
 def _first_choice(completion: Any) -> dict[str, Any] | None:
     """Returns the first choice; None if there is none. Raises MalformedAnswerError."""
     if not isinstance(completion, dict):
-        raise MalformedAnswerError(f"it is {_kind(completion)}, not an object")
+        raise MalformedAnswerError(f"it is {kind_of(completion)}, not an object")
     choices = completion.get("choices")
     if isinstance(choices, dict):
         choices = [choices] if _MESSAGE_KEYS & choices.keys() else list(choices.values())
     if choices is None or choices == []:
         return None
     if not isinstance(choices, list) or not isinstance(choices[0], dict):
-        raise MalformedAnswerError(f"its choices are {_kind(choices)}")
+        raise MalformedAnswerError(f"its choices are {kind_of(choices)}")
     return choices[0]
 
 
@@ -730,7 +612,7 @@ def _choice_message(choice: dict[str, Any]) -> dict[str, Any]:
     if message is None and isinstance(choice.get("text"), str):
         return {"content": choice["text"]}
     if not isinstance(message, dict):
-        raise MalformedAnswerError(f"its message is {_kind(message)}")
+        raise MalformedAnswerError(f"its message is {kind_of(message)}")
     if not _ANSWER_KEYS & message.keys():
         raise MalformedAnswerError("its message has neither content nor tool calls")
     return message
@@ -762,7 +644,7 @@ def _message_calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     if calls is None or calls == "":
         return []
     if not isinstance(calls, list) or not all(isinstance(call, dict) for call in calls):
-        raise MalformedAnswerError(f"its tool calls are {_kind(calls)}")
+        raise MalformedAnswerError(f"its tool calls are {kind_of(calls)}")
     return calls
 
 
@@ -773,28 +655,24 @@ def read_call(call: dict[str, Any]) -> ToolCall:
     """
     function = call.get("function", call if "name" in call else None)
     if not isinstance(function, dict):
-        raise MalformedAnswerError(f"the function of a tool call is {_kind(function)}")
+        raise MalformedAnswerError(f"the function of a tool call is {kind_of(function)}")
     name = function.get("name")
     if name is not None and not isinstance(name, str):
-        raise MalformedAnswerError(f"the name of a tool call is {_kind(name)}")
+        raise MalformedAnswerError(f"the name of a tool call is {kind_of(name)}")
     arguments = function.get("arguments", function.get("parameters"))
     if arguments is not None and not isinstance(arguments, str):
         arguments = _as_json(arguments)
     call_id = call.get("id")
     call_id = str(call_id) if isinstance(call_id, str | int) else ""
-    return ToolCall(call_id, name or "", arguments or "", _further_fields(call, function))
-
-
-def _further_fields(call: dict[str, Any], function: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a call that are not parsed."""
-    if call is function:
-        parsed = _PARSED_CALL_KEYS | _PARSED_FUNCTION_KEYS
-        return {name: value for name, value in call.items() if name not in parsed}
     sent = {name: value for name, value in call.items() if name not in _PARSED_CALL_KEYS}
     of_function = {
         name: value for name, value in function.items() if name not in _PARSED_FUNCTION_KEYS
     }
-    return sent | {"function": of_function} if of_function else sent
+    if call is function:
+        sent = {name: value for name, value in of_function.items() if name in sent}
+    elif of_function:
+        sent["function"] = of_function
+    return ToolCall(call_id, name or "", arguments or "", sent)
 
 
 def merged(earlier: Any, later: Any, *, is_nested: bool = False) -> Any:
@@ -866,111 +744,14 @@ def _raise_error_in(
     has_begun = has_content or (has_begun and bool(choice))
     code = error.get("code") or error.get("type") if isinstance(error, dict) else None
     raise AnswerError(
-        f"{server} returned status 200 with an error: {_excerpt(words_of(error))}",
-        excerpt=_excerpt(body),
+        f"{server} returned status 200 with an error: {excerpt_of(words_of(error))}",
+        excerpt=excerpt_of(body),
         usage=parse_usage(body) if _raw_usage(body) else usage,
-        counts=has_begun or not _is_unavailable(code),
+        counts=has_begun or not is_unavailable(code),
         is_error_body=not has_begun,
         is_filtered=is_filter_error(body, error),
         generation=failed_generation(error),
     )
-
-
-_FILTER_WORDS: Final = re.compile(
-    r"content.?(?:filter|policy|management|moderation)|responsible.?ai|data.?inspection|inappropriate|moderation"
-    r"|(?:prompt|input|request|message|content)s? (?:\w+ ){0,4}(?:flagged|blocked|unsafe|harmful)"
-    r"|flagged (?:as|by|for)|jailbreak|safety.{0,20}(?:filter|system|polic|setting|reason)|prohibited.?content"
-    r"|(?:new|is|text|content)[ _]sensitive|sensitive.?(?:content|information|words?)|usage polic|content exists risk"
-    r"|invalid_prompt|guardrail|block.?reason|敏感|违规|违禁|不合规|不安全",
-    re.IGNORECASE,
-)
-"""In an error of a provider that filters by what texts say."""
-_FILTER_CODES: Final = frozenset({"1301", "1026", "1027"})
-"""Codes of Zhipu and MiniMax for such an error."""
-
-
-def is_filter_error(body: Any, error: Any) -> bool:
-    """Whether a provider refuses a text of the request, by the response `body` and the `error` in it."""
-    code = error.get("code") if isinstance(error, dict) else None
-    fields = " ".join(body) if isinstance(body, dict) else ""
-    words = f"{code} {fields} {words_of(error)}"
-    return str(code) in _FILTER_CODES or _FILTER_WORDS.search(words) is not None
-
-
-def failed_generation(error: Any) -> str:
-    """Return generated text that its server could not parse, from the error of Groq and others; empty if there is none."""
-    texts = (each.get("failed_generation") for each in objects_in(error))
-    return next((text for text in texts if isinstance(text, str)), "")
-
-
-def objects_in(error: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
-    """The objects of an error, outermost first. Gateways pass on the provider's error as an object or as JSON text."""
-    if isinstance(error, str) and error.lstrip()[:1] == "{":
-        with suppress(ValueError):
-            error = read_json(error)
-    if isinstance(error, dict) and depth < 4:
-        yield error
-        for value in error.values():
-            yield from objects_in(value, depth + 1)
-
-
-_MAX_ERROR_CHARACTERS: Final = 10_000
-
-
-def words_of(error: Any, depth: int = 0) -> str:
-    """The sentence of an error, wherever the server puts it; the error itself if it has none.
-
-    Known are objects within objects, lists, the validation errors of FastAPI, the raw error that a gateway passes on, and
-    HTML pages.
-    """
-    if depth > 4:
-        return ""
-    match error:
-        case str():
-            text = error[:_MAX_ERROR_CHARACTERS]
-            with suppress(ValueError):
-                inner = read_json(text) if text.lstrip()[:1] in ("{", "[") else None
-                text = words_of(inner, depth + 1) or text
-            is_page = re.search(r"<(html|body|head)\b", text[:1000], re.IGNORECASE)
-            return (
-                " ".join(re.sub(r"(?s)<style.*?</style>|<[^>]*>", " ", text).split())
-                if is_page
-                else text.strip()
-            )
-        case list():
-            return "; ".join(
-                dict.fromkeys(filter(None, (words_of(each, depth + 1) for each in error[:3])))
-            )
-        case dict():
-            words = next(
-                filter(
-                    None, (words_of(error[name], depth + 1) for name in _WORDS if error.get(name))
-                ),
-                "",
-            )
-            if words and isinstance(place := error.get("loc"), list):
-                words = f"{'.'.join(map(str, place))}: {words}"
-            metadata = error.get("metadata")
-            if isinstance(metadata, dict) and (raw := words_of(metadata.get("raw"), depth + 1)):
-                words = f"{words.rstrip('. ')}: {raw}" if raw not in words else words
-            return words or ("" if depth else as_text(error))
-        case _:
-            return ""
-
-
-_WORDS: Final = (
-    "error",
-    "message",
-    "msg",
-    "detail",
-    "error_message",
-    "error_msg",
-    "errors",
-    "title",
-    "reason",
-    "description",
-)
-"""Fields of an error that can have its sentence, in order."""
 
 
 def _repeated_text(text: str) -> str | None:
@@ -997,44 +778,3 @@ def _as_json(value: Any) -> str:
 def _is_count(value: Any) -> bool:
     is_integer = isinstance(value, int | float) and bool(value == value // 1)
     return is_integer and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT
-
-
-def _is_unavailable(code: Any) -> bool:
-    if isinstance(code, str) and code.isdecimal() and len(code) == len("429"):
-        code = int(code)
-    if isinstance(code, int):
-        return code in UNAVAILABLE_STATUSES or 500 <= code < 600
-    return isinstance(code, str) and code in _UNAVAILABLE_CODES
-
-
-def _bounded_int(digits: str) -> int | float:
-    """Returns NaN for very long integers, which Python refuses to parse."""
-    return int(digits) if len(digits) <= _MAX_INT_DIGITS else float("nan")
-
-
-def _kind(value: Any) -> str:
-    return {"NoneType": "null", "list": "a list", "dict": "an object", "str": "a text"}.get(
-        type(value).__name__, f"a {type(value).__name__}"
-    )
-
-
-def as_text(value: Any) -> str:
-    """`value` in Python's notation, for an excerpt."""
-    try:
-        return repr(value)
-    except RecursionError:
-        return f"{_kind(value)} that is nested too deeply"
-
-
-def _excerpt(value: Any) -> str:
-    """Returns the beginning of `value` for an error message."""
-    text = value if isinstance(value, str) else as_text(value)[: 4 * EXCERPT_CHARS]
-    text = " ".join(text[: 4 * EXCERPT_CHARS].split())
-    return storable(text if len(text) <= EXCERPT_CHARS else f"{text[:EXCERPT_CHARS]}…") or "''"
-
-
-def _index(piece: dict[str, Any]) -> int | None:
-    index = piece.get("index")
-    if isinstance(index, str) and index.isdecimal() and len(index) < len("1000000"):
-        return int(index)
-    return index if isinstance(index, int) else None

@@ -10,16 +10,14 @@ from shared.billing.resumable_call import CallLostError, ResumableCall, poll_unt
 from shared.database.text import error_text
 from shared.errors import PermanentError
 from shared.llm.adaptation import Adaptations
-from shared.llm.answers import (
+from shared.llm.answer_errors import (
     AnswerError,
-    AnswerParts,
     AnswerTimeoutError,
     LostAnswerError,
     MalformedAnswerError,
     as_text,
-    parse_usage,
-    read_call,
 )
+from shared.llm.answers import AnswerParts, parse_usage, read_call
 from shared.llm.messages import ChatAnswer, ChatRequest, Message
 from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, REFUSED_REQUEST, ModelServer
 from shared.llm.provider import OnDelta
@@ -151,11 +149,11 @@ class BackgroundProvider:
 
     async def _order(self, request: ChatRequest, in_flight: ResumableCall, key: str) -> str:
         async def order_once(body: Json) -> str:
-            tokens = len(request.as_call().canonical) // BYTES_PER_TOKEN
+            tokens = len(request.call.canonical) // BYTES_PER_TOKEN
             passage_of_call = self._server.gate.passage(
                 tokens=tokens,
                 waited_seconds=in_flight.waited_seconds,
-                time_limit=in_flight.time_limit,
+                waiting=in_flight.waiting,
             )
             async with in_flight.attempt(), passage_of_call as passage:
                 pending_response = self._server.client.responses.with_raw_response.create(

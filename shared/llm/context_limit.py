@@ -13,7 +13,7 @@ from shared.billing.resumable_call import ResumableCall
 from shared.billing.token_lengths import REQUEST_BYTES
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
-from shared.errors import PermanentError, unbilled
+from shared.errors import PermanentError
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, encode_json
 from shared.llm.model_server import SettingNames
 from shared.llm.provider import OnDelta, Provider
@@ -74,13 +74,12 @@ def fit(
     while excess() > 0 and (messages := _with_longest_cut(request.messages, excess())) is not None:
         request = replace(request, messages=messages)
     if (length := estimate_tokens(request)) > limit:
-        raise unbilled(
-            PermanentError(
-                CONTEXT_TOO_SMALL,
-                f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
-                f" ({setting}), of which a quarter is kept for the answer: serve the model with a"
-                " longer context, or lower VIGIL_CONTEXT_TOKENS",
-            )
+        raise PermanentError(
+            CONTEXT_TOO_SMALL,
+            f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
+            f" ({setting}), of which a quarter is kept for the answer: serve the model with a"
+            " longer context, or lower VIGIL_CONTEXT_TOKENS",
+            unbilled=True,
         )
     room = context_tokens - estimate_tokens(request)
     most = request.max_output_tokens

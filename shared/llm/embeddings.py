@@ -69,7 +69,7 @@ class Embeddings:
         return EmbeddingOutcome.STORED
 
     async def _ensure_in_ledger(self, request: EmbeddingRequest) -> None:
-        async with self.run.transaction() as session:
+        async with self.run.unit.transaction() as session:
             # Without pgvector there is no embedding search.
             if not await pgvector.is_installed(session):
                 return
@@ -80,7 +80,7 @@ class Embeddings:
     async def _pay(self, request: EmbeddingRequest, store: Store | None = None) -> None:
         """Without `store` the vectors are only stored in the ledger."""
         run = self.run
-        call = await run.paid_calls.get_call(request.as_call())
+        call = await run.paid_calls.get_call(request.call)
         if call.answer is not None:
             answer = CallAnswer(call.answer)
         else:

@@ -19,11 +19,12 @@ from shared.database.tables import Agent
 from shared.database.transaction import Transaction
 from shared.enums import Entailment, Phase
 from shared.errors import RetrySoonError, VigilError
-from shared.llm.answers import NoAnswerError
-from shared.llm.ledgered_model import Model, read_answer
+from shared.llm.answer_errors import NoAnswerError
+from shared.llm.ledgered_model import read_answer
 from shared.llm.messages import ChatAnswer, ChatRequest, wrap_section
 from shared.llm.paid_calls import Limit
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.refused_pages import is_filtered
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.llm.structured_output import response_format
@@ -120,8 +121,10 @@ async def check_entailment(
                 continue
             call_id, finding = found
             counts[finding.verdict] += 1
-            run.defer(shared_write_lock_query(lease.agent_id))  # a merge may be moving it
-            run.defer(
+            run.unit.defer_query(
+                shared_write_lock_query(lease.agent_id)
+            )  # a merge may be moving it
+            run.unit.defer_query(
                 store(
                     quotation.evidence_id,
                     finding.verdict,
@@ -131,7 +134,7 @@ async def check_entailment(
                 )
             )
         run.complete()
-        await run.commit_unless_waiting()
+        await run.unit.commit_unless_waiting()
     except (LeaseLostError, RetrySoonError):
         # What was paid for is stored when the step is resumed.
         raise
@@ -172,9 +175,9 @@ def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
 async def _is_affordable(run: PhaseRun, limit: Limit, request: ChatRequest) -> bool:
     """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
     max_cost_usd = run.model.max_cost_usd(request)
-    async with run.transaction() as session:
+    async with run.unit.transaction() as session:
         if is_allowed := await limit(session, run.model.call_id(request), max_cost_usd):
-            run.paid_calls.open_call(request.as_call())
+            run.paid_calls.open_call(request.call)
     return is_allowed
 
 

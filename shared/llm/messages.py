@@ -158,11 +158,9 @@ class ChatRequest:
             )
         )
 
-    def as_call(self) -> CallRequest:
-        return self._call
-
     @cached_property
-    def _call(self) -> CallRequest:
+    def call(self) -> CallRequest:
+        """The request as a call of the ledger."""
         summary: dict[str, Any] = {
             "messages": len(self.messages),
             "tools": [tool["function"]["name"] for tool in self.tools],
@@ -184,6 +182,26 @@ def encode_json(content: Any) -> bytes:
     except orjson.JSONEncodeError:
         # It accepts neither integers of more than 64 bits nor lone surrogates.
         return json.dumps(content, separators=(",", ":")).encode()
+
+
+_MAX_INT_DIGITS: Final = 300
+
+
+def read_json(text: str) -> Any:
+    """Parses JSON. Raises ValueError if it is invalid or nested too deeply."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        # Servers also send what is not quite JSON: control characters in texts, NaN.
+        try:
+            return json.loads(text, strict=False, parse_int=_bounded_int)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+
+
+def _bounded_int(digits: str) -> int | float:
+    """Returns NaN for very long integers, which Python refuses to parse."""
+    return int(digits) if len(digits) <= _MAX_INT_DIGITS else float("nan")
 
 
 def assistant_message(

@@ -32,11 +32,11 @@ from shared.errors import (
     UnavailableError,
     VigilError,
     WaitForProviderError,
-    unbilled,
 )
-from shared.llm import answers
-from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind, Received
-from shared.llm.messages import encode_json
+from shared.llm import answer_errors
+from shared.llm.answer_errors import AnswerError, AnswerTimeoutError, FailureKind
+from shared.llm.answers import Received
+from shared.llm.messages import encode_json, read_json
 from shared.provider_limits.gate import Passage, ProviderGate
 from shared.retry_after import retry_after_seconds
 from shared.telemetry.metrics import PROVIDER_HEALTH
@@ -290,8 +290,7 @@ class ModelServer:
                 has_waited = waited_seconds >= REFUSED_ALONE_SECONDS
                 if is_last and await self._is_refused_alone(statuses, begun_at, has_waited):
                     alone = f"{error}. {self.name} answers other requests, but not this one"
-                    refused = RefusedAloneError(alone)
-                    raise (unbilled(refused) if error.unbilled else refused) from error
+                    raise RefusedAloneError(alone, unbilled=error.unbilled) from error
                 if is_whole or is_last:
                     raise
             await asyncio.sleep(wait_seconds)
@@ -354,8 +353,6 @@ class ModelServer:
             else:
                 # One that refuses a request for its content is available.
                 PROVIDER_HEALTH.answered(PROVIDER, self.name)
-            # No provider bills an answer that was not generated. A gateway does not know whether it was.
-            translated.unbilled = error.status_code not in _GATEWAY_TIMEOUTS
             raise translated from error
         except (httpx2.HTTPError, httpx2.StreamError, httpx2.InvalidURL) as error:
             # The SDK wraps these errors at the start of an answer, but not while its body is read.
@@ -379,10 +376,10 @@ class ModelServer:
             await self.translate_errors(call, model, limit=limit)
         ).http_response
         PROVIDER_HEALTH.answered(PROVIDER, self.name)
-        body = answers.parse_body(self.name, response.text)
+        body = answer_errors.parse_body(self.name, response.text)
         if not isinstance(body, dict):
             raise AnswerError(
-                f"{self.name} did not return a JSON object: {response.text[: answers.EXCERPT_CHARS]}",
+                f"{self.name} did not return a JSON object: {response.text[: answer_errors.EXCERPT_CHARS]}",
                 excerpt=response.text,
             )
         return body
@@ -402,7 +399,7 @@ class ModelServer:
         async with self.gate.passage(
             tokens=tokens,
             waited_seconds=in_flight.waited_seconds,
-            time_limit=in_flight.time_limit,
+            waiting=in_flight.waiting,
         ) as passage:
             patience = Patience(
                 self.name,
@@ -513,8 +510,7 @@ class ModelServer:
         reason = str(cause) if cause and str(cause) else str(error)
         if cause is not None and isinstance(cause.__cause__, aiohttp.ServerDisconnectedError):
             reason = "it closed the connection"
-        unanswered = UnavailableError(f"no answer from {self.name}: {reason}")
-        return unanswered if was_sent else unbilled(unanswered)
+        return UnavailableError(f"no answer from {self.name}: {reason}", unbilled=not was_sent)
 
 
 def server_name(base_url: str | None, provider: str | None = None) -> str:
@@ -588,7 +584,7 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
     await response.aread()
     body: Any = response.text.strip()
     with suppress(ValueError):
-        body = answers.read_json(body)
+        body = read_json(body)
     if isinstance(body, list) and len(body) == 1:
         [body] = body
     return openai.APIStatusError(
@@ -601,33 +597,35 @@ async def _read_error(response: httpx2.Response) -> openai.APIStatusError:
 def _status_error(
     server: str, settings: SettingNames, error: openai.APIStatusError, model: str
 ) -> PermanentError | TransientError:
+    """The error for a status. No provider bills an answer that was not generated."""
     message = f"{server} answered {error.status_code}: {error_text(_reason(error))}"
+
+    def refused(code: str, hint: str = "") -> PermanentError:
+        return PermanentError(code, f"{message}{hint}", unbilled=True)
+
     if error.status_code in _MAY_FILTER:
         body: Any = None
         with suppress(ValueError):
-            body = answers.read_json(error.response.text)
-        if answers.is_filter_error(body, error.body):
-            return PermanentError(REFUSED_CONTENT, message)
+            body = read_json(error.response.text)
+        if answer_errors.is_filter_error(body, error.body):
+            return refused(REFUSED_CONTENT)
     match error.status_code:
         case 401 | 403:
-            return PermanentError("llm_key", f"{message}. Check {settings.key}")
+            return refused("llm_key", f". Check {settings.key}")
         case 404:
-            return PermanentError(
-                "llm_model",
-                f"{message}. Check the model name {model!r}, {settings.url} and {settings.api}",
-            )
+            hint = f". Check the model name {model!r}, {settings.url} and {settings.api}"
+            return refused("llm_model", hint)
         case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
-            hint = "Check the account's plan and billing"
-            return PermanentError("llm_quota", f"{message}. {hint}")
-        case status if status in answers.UNAVAILABLE_STATUSES or (
+            return refused("llm_quota", ". Check the account's plan and billing")
+        case status if status in answer_errors.UNAVAILABLE_STATUSES or (
             status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED
         ):
             if status == HTTPStatus.TOO_MANY_REQUESTS and _TOO_LARGE.search(message):
-                return PermanentError(
-                    REFUSED_REQUEST,
-                    f"{message}. Set {settings.context} below the limit of tokens a minute of the account,"
-                    " or raise that limit",
+                hint = (
+                    f". Set {settings.context} below the limit of tokens a minute of the account,"
+                    " or raise that limit"
                 )
+                return refused(REFUSED_REQUEST, hint)
             headers = error.response.headers
             seconds = retry_after_seconds(
                 headers.get("retry-after"),
@@ -635,29 +633,33 @@ def _status_error(
                 date=headers.get("date"),
             )
             if status in _NOT_AN_OUTAGE:
-                return TransientError(message, retry_in_seconds=seconds, counts=False)
+                return TransientError(
+                    message, retry_in_seconds=seconds, counts=False, unbilled=True
+                )
             return UnavailableError(
                 message,
                 retry_in_seconds=seconds,
                 is_rate_limit=status == HTTPStatus.TOO_MANY_REQUESTS,
+                unbilled=status not in _GATEWAY_TIMEOUTS,
             )
         case status if 300 <= status < 400:
             location = error.response.headers.get("location", "nowhere")[:200]
             return PermanentError(
                 REFUSED_REQUEST,
                 f"{server} redirects to {error_text(location)}. Set {settings.url} to its actual address",
+                unbilled=True,
             )
-        case _ if (generation := answers.failed_generation(error.body)) or any(
-            str(each.get("code")) in _SLIPS for each in answers.objects_in(error.body)
+        case _ if (generation := answer_errors.failed_generation(error.body)) or any(
+            str(each.get("code")) in _SLIPS for each in answer_errors.objects_in(error.body)
         ):
-            return AnswerError(message, excerpt=generation, generation=generation)
+            return AnswerError(message, excerpt=generation, generation=generation, unbilled=True)
         case _:
-            return PermanentError(REFUSED_REQUEST, message)
+            return refused(REFUSED_REQUEST)
 
 
 def _reason(error: openai.APIStatusError) -> str:
     """Returns the server's sentence, without the text that the SDK adds."""
-    return (answers.words_of(error.body) or error.message).rstrip(". ")
+    return (answer_errors.words_of(error.body) or error.message).rstrip(". ")
 
 
 def _is_on_this_machine(base_url: str | None) -> bool:

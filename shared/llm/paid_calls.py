@@ -1,11 +1,17 @@
-"""Paid calls of one phase run: opens, reserves, books and records them."""
+"""Paid calls of one phase run: their records and budgets, their attempts, and the commit of their answers.
+
+`CallSender.send` sends calls of every kind: to models, search services and servers of embeddings. `PaidCalls` opens,
+reserves, books and records them. What they write, `RunJournal` commits.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID
 
 from shared.billing import budgets, call_ledger, reservations
@@ -18,14 +24,37 @@ from shared.billing.call_ledger import (
     PaidAnswer,
 )
 from shared.billing.reservations import Attempt
+from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.statements import Batch
+from shared.database.tables import Interaction
+from shared.database.text import error_text
 from shared.database.transaction import Transaction
 from shared.database.unit_of_work import Changes, DeferredWrite, UnitOfWork
-from shared.errors import TransientError, VigilError, is_unsent
+from shared.enums import Phase
+from shared.errors import PermanentError, TransientError, VigilError
+from shared.failpoints import Failpoint, failpoint
+from shared.llm import phase_run_store
+from shared.llm.answer_errors import (
+    COMPLETE_KINDS,
+    AnswerError,
+    FailureKind,
+    LostAnswerError,
+    NoAnswerError,
+)
+from shared.llm.provider import Model
+from shared.llm.repair import Repairs
+from shared.schemas.iterations import NOTES_KEY
 from shared.telemetry import metrics
+from shared.tools import Json
+from shared.workflow import leases
 from shared.workflow.leases import Lease
+from shared.workflow.steps import wait_ending
 
+T = TypeVar("T")
+
+MAX_TIMEOUTS: Final = 2
+"""Timed-out attempts of one request before it fails."""
 Limit = Callable[[Transaction, UUID, Decimal], Awaitable[bool]]
 """Whether an attempt of a call may cost this maximum (USD), besides the caps of the agent and the installation."""
 
@@ -142,9 +171,17 @@ class PaidCalls:
         reservation.is_unsent = False
         try:
             yield
-        except (VigilError, asyncio.CancelledError) as error:
-            reservation.is_unsent = is_unsent(error)
+        except VigilError as error:
+            reservation.is_unsent = reservation.is_unsent or error.unbilled
             raise
+
+    @contextmanager
+    def waiting(self, call: CallRecord) -> Iterator[None]:
+        """Context in which an attempt of `call` waits for its turn. If it ends there, nothing was sent."""
+        reservation = self._reservations[call.id]
+        reservation.is_unsent = True
+        yield
+        reservation.is_unsent = False
 
     def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:
         """Records the answer and books its cost at the end of the open transaction."""
@@ -261,3 +298,308 @@ def _count_answer(call: CallRecord, answer: CallAnswer, reservation: _Reservatio
         reasoning_tokens=answer.reasoning_tokens,
         usd=_spent_usd(answer.spent_usd, reservation),
     )
+
+
+def summary(repairs: int, notes: Sequence[str]) -> Json:
+    """The part of a step's result that says how its answers were used."""
+    return {name: value for name, value in (("repairs", repairs), (NOTES_KEY, [*notes])) if value}
+
+
+@dataclass
+class _RunChanges:
+    """The changes to a run that one transaction writes."""
+
+    events: dict[UUID, list[Json]] = field(default_factory=dict)
+    """By the call in whose row they are stored."""
+    answered: set[UUID] = field(default_factory=set)
+    """Calls whose events are written with their answers."""
+    is_complete: bool = False
+
+
+class RunJournal:
+    """What one phase run writes: its calls, its events and its end, each with the next commit of its unit of work."""
+
+    def __init__(self, model: Model, lease: Lease, phase: Phase) -> None:
+        self.lease = lease
+        self.phase = phase
+        self._interaction: Interaction | None = None
+        self.unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
+        self.paid_calls = PaidCalls(
+            model.database,
+            lease,
+            self.unit,
+            lambda request: call_ledger.new_row(lease, self.interaction.id, phase, request),
+            partial(model.max_cost_usd, phase),
+        )
+        self.newest_answer_id: UUID | None = None
+        """The call whose row has the next events."""
+        self.has_been_answered = False
+        """Whether a provider has answered a call of this process."""
+        self.repair_count = 0
+        """Repairs that this run, and the runs that it resumes, recorded."""
+        self.notes: list[str] = []
+        """Notes for the owner, such as pages that were left out of the run."""
+
+    @property
+    def interaction(self) -> Interaction:
+        assert self._interaction is not None, "begin() comes first"
+        return self._interaction
+
+    @property
+    def repair_summary(self) -> Json:
+        """The number of repairs and the notes, for the step's result; empty if there were none."""
+        return summary(self.repair_count, self.notes)
+
+    async def record_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
+        """Records the repairs of an answer. `key` identifies the answer."""
+        self.add_repairs(subject, repairs, key=key)
+        await self.unit.commit_unless_waiting()
+
+    def add_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
+        """Does the same with the next commit."""
+        if repairs:
+            notes = repairs.all_notes
+            self.repair_count += len(repairs)
+            self.add_event({"type": "repair", "key": key, "subject": subject, "repairs": notes})
+
+    def add_event(self, event: Json) -> None:
+        """Adds `event` at the end of the transaction, to the row of the call that was answered last, or of the first."""
+        assert self.newest_answer_id is not None, "no event precedes the first request"
+        self._pending_changes().events.setdefault(self.newest_answer_id, []).append(event)
+
+    def complete(self) -> None:
+        """Marks the run as complete at the end of the transaction."""
+        self._pending_changes().is_complete = True
+
+    def add_answer(self, call: CallRecord, answer: CallAnswer, *events: Json) -> None:
+        """Adds the answer and its cost at the end of the transaction, with `events` and those that follow."""
+        if self.lease.is_after_wait and self.has_been_answered:
+            self.unit.defer_query(wait_ending(self.lease))
+        if call.answered_at is None:
+            self.newest_answer_id = call.id
+        run_changes = self._pending_changes()
+        run_changes.answered.add(call.id)
+        events_of_call = run_changes.events.setdefault(call.id, [])
+        events_of_call.extend(events)
+        self.paid_calls.record_answer(call, replace(answer, events=events_of_call))
+        self.unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
+
+    def _pending_changes(self) -> _RunChanges:
+        changes = self.unit.changes
+        if self not in changes.of_writer:
+            changes.of_writer[self] = _RunChanges()
+            self.unit.defer(partial(self._write_changes, changes))
+        run_changes: _RunChanges = changes.of_writer[self]
+        return run_changes
+
+    def _write_changes(self, changes: Changes, batch: Batch) -> None:
+        run_changes: _RunChanges = changes.of_writer[self]
+        for call_id, events in run_changes.events.items():
+            if call_id not in run_changes.answered:
+                batch.add(call_ledger.append_events(call_id, events))
+        if run_changes.is_complete:
+            batch.add(phase_run_store.completion(self.interaction.id))
+
+    async def record_answer(
+        self,
+        call: CallRecord,
+        answer: CallAnswer,
+        *,
+        is_last: bool,
+        following: Sequence[CallRequest],
+    ) -> None:
+        """Records the answer of a model, and opens the paid calls that follow from it, in one commit."""
+
+        def write() -> None:
+            self.add_answer(call, answer, {"type": "answer", "call_id": str(call.id)})
+            if is_last:
+                self.complete()
+            for request in following:
+                self.paid_calls.open_call(request)
+
+        await self.unit.save(write)
+
+    async def record_in_session(self, write: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Records a paid result that needs a session, even if the worker is cancelled; see `UnitOfWork.commit_durably`."""
+
+        async def write_all(session: Transaction) -> T:
+            self.unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
+            if self.lease.is_after_wait and self.has_been_answered:
+                await wait_ending(self.lease).execute(session)
+            return await write(session)
+
+        return await self.unit.commit_durably(write_all)
+
+
+class CallSender:
+    """Sends the paid calls of one phase run: to models, search services and servers of embeddings."""
+
+    def __init__(self, model: Model, journal: RunJournal) -> None:
+        self._model = model
+        self._journal = journal
+        self._started_at = time.monotonic()
+
+    async def send(
+        self,
+        call: CallRecord,
+        ask: Callable[[ResumableCall], Awaitable[T]],
+        *,
+        is_needed: bool = True,
+    ) -> T:
+        """Sends `call` with `ask` and returns its result. Raises what `ask` raises.
+
+        If the budget is used up, the agent is suspended only if the call `is_needed`.
+        """
+        journal, database = self._journal, self._model.database
+
+        async def store_reference(reference: str) -> None:
+            await journal.record_in_session(
+                lambda session: call_ledger.record_reference(session, call.id, reference)
+            )
+
+        # After an unusable answer the key is a new one, because a server that supports it would repeat that answer.
+        unusable = sum(failure["kind"] in COMPLETE_KINDS for failure in call.failures)
+        in_flight = ResumableCall(
+            f"{call.id}-{unusable}" if unusable else str(call.id),
+            call.provider_ref,
+            store_reference,
+            partial(self._attempt, call, is_needed=is_needed),
+            partial(call_ledger.report_progress, database, call.id),
+            journal.lease.waited_seconds,
+        )
+        await journal.unit.commit()
+        failpoint(Failpoint.CALL_UNSENT)
+        with journal.unit.external_call_in_progress():
+            try:
+                async with self._time_limit() as timer:
+                    waiting = partial(self._waiting, call, timer)
+                    answer = await ask(replace(in_flight, waiting=waiting))
+            except VigilError as error:
+                if isinstance(error, AnswerError | LostAnswerError):
+                    await self.record_failure(call, error)
+                await journal.paid_calls.release_unbilled(call)
+                raise
+            except asyncio.CancelledError:
+                # A call that was waiting for its turn costs nothing. If that cannot be stored, because the lease is lost or
+                # PostgreSQL is unavailable, the next worker writes the reservation off.
+                with suppress(VigilError):
+                    await asyncio.shield(journal.paid_calls.release_unbilled(call))
+                raise
+        failpoint(Failpoint.CALL_ANSWERED)
+        journal.has_been_answered = True
+        return answer
+
+    @asynccontextmanager
+    async def _attempt(self, call: CallRecord, *, is_needed: bool) -> AsyncIterator[None]:
+        """Context of one attempt of `call`. Records an attempt without a usable answer, with its cost.
+
+        Raises PermanentError after MAX_TIMEOUTS timeouts.
+        """
+        await self.check_failures(call, FailureKind.TIMEOUT, MAX_TIMEOUTS)
+        try:
+            async with self._journal.paid_calls.attempt(call, is_needed=is_needed):
+                try:
+                    yield
+                except VigilError as error:
+                    if isinstance(error, AnswerError):
+                        outcome: str = error.kind
+                    else:
+                        is_transient = isinstance(error, TransientError)
+                        outcome = "unavailable" if is_transient else "refused"
+                    metrics.count_call(self._journal.phase, call.model, outcome)
+                    raise
+                metrics.count_call(self._journal.phase, call.model, "answered")
+        except AnswerError as error:
+            await self.record_failure(call, error)
+            if error.kind is FailureKind.TIMEOUT:
+                await self.check_failures(call, FailureKind.TIMEOUT, MAX_TIMEOUTS, error)
+            raise
+
+    @contextmanager
+    def _waiting(self, call: CallRecord, timer: asyncio.Timeout | None) -> Iterator[None]:
+        """Context in which an attempt waits for its turn. The `timer` of the phase stands still."""
+        with self._journal.paid_calls.waiting(call):
+            expires_at = None if timer is None or timer.expired() else timer.when()
+            if timer is None or expires_at is None:
+                yield
+                return
+            clock = asyncio.get_running_loop().time
+            stopped_at = clock()
+            timer.reschedule(None)
+            try:
+                yield
+            finally:
+                timer.reschedule(expires_at + clock() - stopped_at)
+
+    async def record_failure(self, call: CallRecord, error: AnswerError | LostAnswerError) -> None:
+        """Records an answer that cannot be used, with its cost, unless it is recorded already."""
+        unusable = error.unusable if isinstance(error, LostAnswerError) else error
+        usage = unusable.usage
+        cost_usd = self._model.prices.tokens_usd(
+            call.model or "",
+            usage.input_tokens,
+            usage.output_tokens,
+            usage.cached_tokens,
+            usage.service_tier,
+        )
+        failure = Failure(
+            unusable.kind,
+            error_text(str(unusable)),
+            unusable.excerpt,
+            usage.input_tokens,
+            usage.output_tokens,
+            cost_usd,
+        )
+        await self._journal.paid_calls.record_failure(call, self._journal.lease.epoch, failure)
+
+    async def check_failures(
+        self,
+        call: CallRecord,
+        kind: FailureKind,
+        limit: int | None,
+        cause: AnswerError | None = None,
+    ) -> None:
+        """Raises PermanentError if `limit` attempts of `call` failed so since the last retry that the user requested."""
+        failures = [failure for failure in call.failures if failure["kind"] == kind]
+        if limit is None or len(failures) < limit:
+            return
+        async with self._journal.unit.transaction() as session:
+            retried_epoch = await leases.retried_epoch(session, self._journal.lease.step_id)
+        failures = [failure for failure in failures if failure["epoch"] > retried_epoch]
+        if len(failures) < limit:
+            return
+        count, last = len(failures), failures[-1]["error"]
+        if kind is FailureKind.TIMEOUT:
+            raise PermanentError(
+                "llm_timeout",
+                f"{last}. The request was sent {count} times and will not be sent again: "
+                "raise that limit, or use a faster model or server",
+            ) from cause
+        raise NoAnswerError(
+            f"the model gave no answer in {count} attempts; the last error: {last}",
+            is_filtered=cause is not None and cause.is_filtered,
+        ) from cause
+
+    @asynccontextmanager
+    async def _time_limit(self) -> AsyncIterator[asyncio.Timeout | None]:
+        """Raises TransientError when the time of the phase is over. Yields the limit; None if there is none."""
+        phase = self._journal.phase
+        seconds = self._model.phase_seconds.get(phase)
+        if seconds is None:
+            yield None
+            return
+        timer = asyncio.timeout(self._started_at + seconds - time.monotonic())
+        try:
+            async with timer:
+                expires_at = timer.when()
+                try:
+                    yield timer
+                finally:
+                    # Without the time for which the call has waited for its turn.
+                    self._started_at += (timer.when() or 0.0) - (expires_at or 0.0)
+        except TimeoutError:
+            if not timer.expired():
+                raise
+            raise TransientError(
+                f"the phase {phase} was not done within {seconds:g} s (VIGIL_PHASE_SECONDS)"
+            ) from None

@@ -9,10 +9,11 @@ from shared.agents.model_choice import split_models
 from shared.database.tables import Agent
 from shared.enums import Phase
 from shared.llm import phase_run_store
-from shared.llm.ledgered_model import CallSender, LedgeredModel, Model, RunJournal
+from shared.llm.ledgered_model import LedgeredModel
 from shared.llm.messages import ChatRequest
+from shared.llm.paid_calls import CallSender, RunJournal
 from shared.llm.pricing import Prices
-from shared.llm.provider import Embedder
+from shared.llm.provider import Embedder, Model
 from shared.workflow.leases import Lease
 
 
@@ -109,7 +110,7 @@ class PhaseRun(RunJournal):
             self._interaction = interaction.record
             self.unit.defer(interaction.write)
         else:
-            async with self.transaction() as session:
+            async with self.unit.transaction() as session:
                 self._interaction = await interaction.open_or_resume(session)
             for event in self._interaction.events:
                 self.model.refused_pages.remember(event)
@@ -121,7 +122,7 @@ class PhaseRun(RunJournal):
             tool_choice=started.get("tool_choice"),
         )
         if opens_call:
-            self.paid_calls.open_call(request.as_call())
+            self.paid_calls.open_call(request.call)
         return request
 
     def fresh_request(self, message: str, response_format: dict[str, Any]) -> ChatRequest:

@@ -7,18 +7,24 @@ import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Protocol
 
+from shared.billing.call_ledger import CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest, Vector
 from shared.billing.resumable_call import ResumableCall
+from shared.database.engine import Database
 from shared.database.tables.graph import DIMENSIONS
+from shared.enums import Phase
 from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations, NoCallError
-from shared.llm.answers import AnswerError, FailureKind, Received, Usage, as_text, parse_usage
+from shared.llm.answer_errors import AnswerError, FailureKind, Usage, as_text
+from shared.llm.answers import Received, parse_usage
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, messages_for
-from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, ModelServer
+from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, ModelServer, SettingNames
+from shared.llm.pricing import Prices
 from shared.llm.tool_calls import PARSERS, UNREAD, answer_in, form_of_calls, has_calls
 from shared.provider_limits.gate import ProviderGate
 from shared.tools.schemas import without_max_items
@@ -134,11 +140,10 @@ class ChatProvider:
             return answer
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
-        body = dict(request.sent_body)
-        limit = body.get("max_completion_tokens")
-        if limit is not None and not self._server.is_openai:
+        body = request.sent_body
+        if request.max_output_tokens is not None and not self._server.is_openai:
             # Ollama and LM Studio support only the older name and silently ignore the newer one.
-            body["max_tokens"] = limit
+            body["max_tokens"] = request.max_output_tokens
         body |= request.options
         if self._server.is_openai and request.cache_key is not None:
             body["prompt_cache_key"] = request.cache_key
@@ -192,7 +197,7 @@ class Embedder:
                 tokens=tokens,
                 max_wait_seconds=EMBEDDING_WAIT_SECONDS,
                 waited_seconds=in_flight.waited_seconds,
-                time_limit=in_flight.time_limit,
+                waiting=in_flight.waiting,
             ) as passage,
         ):
             pending_response = self.server.client.embeddings.with_raw_response.create(
@@ -237,6 +242,47 @@ def _parse_vector(value: Any) -> Vector:
     if isinstance(value, str):
         return [number for (number,) in struct.iter_unpack("<f", base64.b64decode(value))]
     return [float(number) for number in value]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The provider and the configuration that all calls to it share."""
+
+    provider: Provider
+    database: Database
+    prices: Prices
+    default_name: str
+    """The model of phases for which the agent names none."""
+    max_output_tokens: Mapping[Phase, int]
+    """Sent with each request, so that its maximum cost is known before. Reasoning tokens count too."""
+    embedder: Embedder | None = None
+    """None if embedding search is off."""
+    options: Mapping[Phase, Mapping[str, str]] = field(default_factory=dict)
+    """Parameters of the requests of a phase; see `ChatRequest.options`."""
+    requires_tools: bool = True
+    """Whether requests that must call a tool set `tool_choice`."""
+    fault: Callable[[str], ModelFault | None] = lambda _: None
+    """Why a model cannot be used now; None if it can."""
+    context_setting: Callable[[str], str] = lambda _: SettingNames.context
+    """The setting that states the context of a model."""
+    phase_seconds: Mapping[Phase, float] = field(default_factory=dict)
+    """How long a worker may work on a phase."""
+    provider_name: str | None = None
+    """In traces, by the semantic conventions for generative AI; None if it is not known."""
+
+    def max_cost_usd(self, phase: Phase, request: CallRequest) -> Decimal:
+        """The maximum cost of one attempt of a call."""
+        if request.operation is not None:
+            return self.prices.of_operation(request.operation)
+        max_output = request.max_output_tokens
+        if max_output is None:
+            max_output = self.max_output_tokens[phase]
+        return self.prices.max_cost_usd(
+            request.model or "",
+            len(request.canonical),
+            max_output,
+            self.options.get(phase, {}).get("service_tier"),
+        )
 
 
 UNKNOWN_MODEL: Final = "llm_model"
@@ -305,12 +351,11 @@ class ModelRouter:
         prefix, slash, _ = model.partition("/")
         if error.code != UNKNOWN_MODEL or not slash or route is not self._default:
             return error
-        explained = PermanentError(
+        return PermanentError(
             error.code,
             f"{error}. If {prefix!r} is meant as a provider: VIGIL_PROVIDERS has none of that name",
+            unbilled=error.unbilled,
         )
-        explained.unbilled = error.unbilled
-        return explained
 
     def _find(self, model: str) -> tuple[Route, str]:
         """The provider, and its own name of the model."""

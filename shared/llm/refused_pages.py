@@ -4,19 +4,17 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from shared.billing.resumable_call import CallLostError
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.errors import PermanentError, VigilError
-from shared.llm.answers import AnswerError, LostAnswerError, NoAnswerError
+from shared.llm.answer_errors import AnswerError, LostAnswerError, NoAnswerError
 from shared.llm.messages import ChatRequest, Message
 from shared.llm.model_server import REFUSED_CONTENT
+from shared.llm.paid_calls import RunJournal
 from shared.tools import Json
-
-if TYPE_CHECKING:
-    from shared.llm.ledgered_model import RunJournal
 
 SUBJECT: Final = "pages"
 LEFT_OUT: Final = "left_out"
@@ -59,7 +57,7 @@ class RefusedPages:
 
     def __init__(
         self,
-        journal: "RunJournal",
+        journal: RunJournal,
         database: Database,
         probe: Callable[[ChatRequest], Awaitable[Any]],
     ) -> None:
@@ -112,7 +110,7 @@ class RefusedPages:
         self._journal.repair_count += len(notes)
         self._journal.notes += notes
         self._journal.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
-        await self._journal.commit_unless_waiting()
+        await self._journal.unit.commit_unless_waiting()
         return True
 
     async def _is_refused(

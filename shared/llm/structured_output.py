@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from shared.errors import PermanentError
-from shared.llm.answers import NoAnswerError
+from shared.llm.answer_errors import NoAnswerError
 from shared.llm.ledgered_model import read_answer
 from shared.llm.messages import ChatRequest
 from shared.llm.phase_run import PhaseRun

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.messages import (
     ChatAnswer,
     ChatRequest,

@@ -271,7 +271,9 @@ class ToolLoop:
         """
         run, results = self._run, self._results
         self._uses = uses
-        self._is_finished = self._is_finished or any(map(_ends_work, uses))
+        self._is_finished = self._is_finished or any(
+            isinstance(use.tool, StateTool) and use.tool.ends_work for use in uses
+        )
         for use in uses:
             await run.record_repairs(use.call.name, use.repairs, key=use.key)
         results.begin_round(uses)
@@ -281,9 +283,9 @@ class ToolLoop:
             if following is None and not self._needs_fallback:
                 run.complete()
             elif following is not None and transaction is not None:
-                run.paid_calls.open_call(following.as_call())
+                run.paid_calls.open_call(following.call)
         if transaction is None and following is None:
-            await run.commit_unless_waiting()
+            await run.unit.commit_unless_waiting()
         results.end_round(uses)
         return following
 
@@ -308,7 +310,3 @@ class ToolLoop:
     def _is_ended(self) -> bool:
         """Whether the calls of the round end the phase. A refused call does not: the model may correct it."""
         return self._is_finished and not any(map(self._results.is_refused, self._uses))
-
-
-def _ends_work(use: ToolUse) -> bool:
-    return isinstance(use.tool, StateTool) and use.tool.ends_work

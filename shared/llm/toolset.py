@@ -304,7 +304,7 @@ class StateTools:
         is_one = len({use.call.name for use in uses}) == 1
         name = f"execute_tool {uses[0].traced_name}" if is_one else "execute_tools"
         with tracing.child(name, attributes=_traced_tools(uses)) as span:
-            async with run.transaction(batch) as transaction:
+            async with run.unit.transaction(batch) as transaction:
                 effects = await run_calls(transaction)
                 for use, result in zip(uses, effects, strict=True):
                     if "error" in result and (use.call.name, use.call.arguments) in results.refused:
@@ -460,7 +460,7 @@ class ShortNamedTools:
 
     async def resume(self, run: PhaseRun) -> None:
         """Looks up the names that an interrupted run has shown."""
-        async with run.transaction() as session:
+        async with run.unit.transaction() as session:
             await self._names.load(session, [run.first_message])
             await self._names.number(session, map(_ENCODER.encode, self._results.by_key.values()))
 

@@ -9,8 +9,8 @@ import asyncio
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Final, Protocol, TypeVar
@@ -25,7 +25,6 @@ from shared.errors import (
     UnavailableError,
     VigilError,
     WaitForProviderError,
-    mark_unsent,
 )
 from shared.provider_limits.state import (
     BURST_SECONDS,
@@ -184,29 +183,26 @@ class ProviderGate:
         tokens: int = 0,
         max_wait_seconds: float | None = None,
         waited_seconds: float = 0.0,
-        time_limit: asyncio.Timeout | None = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> AsyncIterator[Passage]:
         """Context of one call, which begins when it may be sent. `tokens` are those that it is expected to use. A call with
         `max_wait_seconds` is left out rather than waited for any longer, and takes no turn of others.
 
-        Calls of steps that have `waited_seconds` longer come first. `time_limit` stands still while the call waits.
+        Calls of steps that have `waited_seconds` longer come first. The call waits in the context `waiting`.
 
         Raises WaitForProviderError if the call must not be sent soon.
         """
         try:
-            with _stopped(time_limit):
+            with waiting():
                 permit = await self._permit(tokens, max_wait_seconds, waited_seconds)
-        except BaseException as error:
-            mark_unsent(error)
+        finally:
             self._watch_for_caller()
-            raise
         local_time = time.monotonic()
         self._sent.append(local_time)
         passage = Passage(
             self._now(), local_time, permit.is_probe, tokens, self._note_answer, self._note_failure
         )
         self._unanswered.add(passage)
-        self._watch_for_caller()
         try:
             yield passage
         except UnavailableError as error:
@@ -219,7 +215,9 @@ class ProviderGate:
             raise
         finally:
             self._unanswered.discard(passage)
-            self._leave(passage)
+            if self._limits.tokens_per_minute is not None and passage.used_tokens is not None:
+                self._uncounted_tokens += passage.used_tokens - passage.expected_tokens
+            self._end_one()
 
     @property
     def is_serial(self) -> bool:
@@ -319,9 +317,14 @@ class ProviderGate:
         if self._store is None:
             return Permit(0.0)
         if not self._limits.are_set and not self._known.state.restricts(self._now()):
-            self._look_in_background()
+            if self._is_old and (self._looking is None or self._looking.done()):
+                self._looking = asyncio.create_task(self._succeeds(self.look()))
             return Permit(self._now())
-        return self._take_spare()
+        while self._spare:
+            permit = self._spare.popleft()
+            if not self._is_outdated(permit):
+                return permit
+        return None
 
     def _is_outdated(self, permit: Permit) -> bool:
         """Whether the permit has expired, or the provider has refused another call meanwhile."""
@@ -331,13 +334,6 @@ class ProviderGate:
             or state.paused_until > now
             or now > permit.at + PERMIT_SECONDS
         )
-
-    def _take_spare(self) -> Permit | None:
-        while self._spare:
-            permit = self._spare.popleft()
-            if not self._is_outdated(permit):
-                return permit
-        return None
 
     async def _ask(self, want: Want, since: float) -> Permit:
         loop = asyncio.get_running_loop()
@@ -444,10 +440,11 @@ class ProviderGate:
         return sum(at > since for at in self._sent)
 
     def _waiting(self, refusal: Refusal) -> WaitForProviderError:
-        seconds = max(refusal.until - self._now(), 0.0)
-        error = WaitForProviderError(self._describe(refusal), retry_in_seconds=seconds)
-        error.is_quota = refusal.is_outage and self._known.state.is_quota
-        return error
+        return WaitForProviderError(
+            self._describe(refusal),
+            retry_in_seconds=max(refusal.until - self._now(), 0.0),
+            is_quota=refusal.is_outage and self._known.state.is_quota,
+        )
 
     def _describe(self, refusal: Refusal) -> str:
         state = self._known.state
@@ -512,11 +509,6 @@ class ProviderGate:
             if not is_confirmed and self._known.state.is_suspect:
                 await self._try_probe()
         return self._outage is not None
-
-    def _leave(self, passage: Passage) -> None:
-        if self._limits.tokens_per_minute is not None and passage.used_tokens is not None:
-            self._uncounted_tokens += passage.used_tokens - passage.expected_tokens
-        self._end_one()
 
     def _end_one(self) -> None:
         self._running -= 1
@@ -643,12 +635,6 @@ class ProviderGate:
         """The database's time."""
         return time.monotonic() + (self._clock_offset or 0.0)
 
-    def _look_in_background(self) -> None:
-        if not self._is_old:
-            return
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._succeeds(self.look()))
-
     async def _try_change(self, change: Callable[[ProviderState, float], None]) -> bool:
         """Returns whether it was stored."""
         return self._store is not None and await self._succeeds(self._change(change))
@@ -712,19 +698,3 @@ class ProviderGate:
         if self._is_limited and not is_limited and self._log is not None:
             self._log.info("provider limits requests no more", provider=self.name)
         self._is_limited = is_limited
-
-
-@contextmanager
-def _stopped(timer: asyncio.Timeout | None) -> Iterator[None]:
-    """Context in which `timer` stands still."""
-    expires_at = None if timer is None or timer.expired() else timer.when()
-    if timer is None or expires_at is None:
-        yield
-        return
-    clock = asyncio.get_running_loop().time
-    stopped_at = clock()
-    timer.reschedule(None)
-    try:
-        yield
-    finally:
-        timer.reschedule(expires_at + clock() - stopped_at)

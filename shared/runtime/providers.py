@@ -14,9 +14,8 @@ from shared.fetch.transport import CheckedTransport, resolver
 from shared.graph.retrieval import EmbeddingSearch
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.context_limit import LimitedProvider
-from shared.llm.ledgered_model import Model
 from shared.llm.model_server import Limits, ModelServer, SettingNames, server_name
-from shared.llm.provider import ChatProvider, Embedder, ModelRouter, Provider, Route
+from shared.llm.provider import ChatProvider, Embedder, Model, ModelRouter, Provider, Route
 from shared.provider_limits import state as provider_limits
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, provider_key

@@ -21,7 +21,6 @@ from shared.errors import (
     QuotaUsedUpError,
     TransientError,
     UnavailableError,
-    unbilled,
 )
 from shared.provider_limits.gate import PROBE_SECONDS, ProviderGate
 from shared.retry_after import retry_after_seconds
@@ -83,7 +82,7 @@ class SearchClient:
         client = copy(self)
         client._turn = {
             "waited_seconds": in_flight.waited_seconds,
-            "time_limit": in_flight.time_limit,
+            "waiting": in_flight.waiting,
         }
         return client
 
@@ -212,18 +211,19 @@ class SearchClient:
             tavily_errors.ForbiddenError,
         ) as error:
             refusal = PermanentError(
-                "search_key", f"Tavily refused the key: {_message(error)}. Check TAVILY_API_KEY"
+                "search_key",
+                f"Tavily refused the key: {_message(error)}. Check TAVILY_API_KEY",
+                unbilled=True,
             )
-            raise unbilled(refusal) from error
+            raise refusal from error
         except _TIMEOUTS as error:
             raise self._timed_out(error) from error
         except tavily_errors.BadRequestError as error:
-            raise unbilled(
-                ToolRefusalError(f"the search service refused the request: {_message(error)}")
-            ) from error
+            refused = f"the search service refused the request: {_message(error)}"
+            raise ToolRefusalError(refused, unbilled=True) from error
         except NEVER_SENT as error:
             away = f"the search service cannot be reached: {_message(error)}"
-            raise unbilled(UnavailableError(away)) from error
+            raise UnavailableError(away, unbilled=True) from error
         except httpx.HTTPStatusError as error:
             if answers.is_quota_used_up(error.response):
                 raise _quota_error(error.response) from error
@@ -241,8 +241,8 @@ class SearchClient:
         """Returns the error for a timeout. The SDK raises the same error if the connection timed out."""
         limit = f"{self._timeout_seconds:g} s (VIGIL_SEARCH_TIMEOUT_SECONDS sets this limit)"
         if isinstance(error.__context__, NEVER_SENT):
-            return unbilled(
-                UnavailableError(f"the search service cannot be reached within {limit}")
+            return UnavailableError(
+                f"the search service cannot be reached within {limit}", unbilled=True
             )
         return TransientError(f"the search service did not answer within {limit}")
 
@@ -298,16 +298,17 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
     status = error.response.status_code
     message = f"the search service answered {status}: {error_text(_reason(error.response))}"
     seconds = _retry_seconds(error.response)
-    result = TransientError(message, retry_in_seconds=seconds)
     if status == HTTPStatus.TOO_EARLY:
-        result = TransientError(message, retry_in_seconds=seconds, counts=False)
-    elif status in _UNAVAILABLE or status >= 500:
+        return TransientError(message, retry_in_seconds=seconds, counts=False)
+    if status in _UNAVAILABLE or status >= 500:
         is_rate_limit = status == HTTPStatus.TOO_MANY_REQUESTS
-        result = UnavailableError(message, retry_in_seconds=seconds, is_rate_limit=is_rate_limit)
-    is_unbilled = status == HTTPStatus.TOO_MANY_REQUESTS or (
-        status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT
-    )
-    return unbilled(result) if is_unbilled else result
+        return UnavailableError(
+            message,
+            retry_in_seconds=seconds,
+            is_rate_limit=is_rate_limit,
+            unbilled=is_rate_limit or (status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT),
+        )
+    return TransientError(message, retry_in_seconds=seconds)
 
 
 def _reason(response: httpx.Response) -> str:

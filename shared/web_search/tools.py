@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from shared.billing.resumable_call import ResumableCall
 from shared.domains import DomainPreferences
-from shared.errors import UnavailableError, unbilled
+from shared.errors import UnavailableError
 from shared.tools import (
     EARLIER_DATE,
     EARLIER_DATE_KEY,
@@ -174,7 +174,8 @@ def conversation_search(
             if not error.is_quota:
                 raise
             # An answer without a search now is better than one with a search in some days.
-            raise unbilled(ToolRefusalError(f"no search is possible now: {error}")) from error
+            refusal = f"no search is possible now: {error}"
+            raise ToolRefusalError(refusal, unbilled=True) from error
         hits = [SearchHit.model_validate(item).as_json() for item in response["results"]]
         return {key: value for key, value in response.items() if key == "note"} | {"results": hits}
 
@@ -363,7 +364,7 @@ async def _extract(
     answers = await _read(client, allowed, reasons) if allowed else []
     if not answers:
         refusal = "\n".join(f"urls: {url}: {reason}" for url, reason in reasons.items())
-        raise unbilled(ToolRefusalError(refusal))
+        raise ToolRefusalError(refusal, unbilled=True)
     pages = [page for answer in answers for page in answer["results"]]
     # The service may name the address that the page was moved to.
     known = await page_rules.known_of([page["url"] for page in pages])

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from shared.billing.resumable_call import ResumableCall
-from shared.errors import unbilled
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.provider import OnDelta
 from shared.tools import Json, ToolRefusalError
@@ -85,7 +84,8 @@ class RandomWeb:
     async def extract(self, urls: list[str]) -> Json:
         self.kills.may_kill()
         if any(url.endswith("#top") for url in urls) and len(urls) > 1:
-            raise unbilled(ToolRefusalError("the search service refused the request: #top"))
+            refusal = "the search service refused the request: #top"
+            raise ToolRefusalError(refusal, unbilled=True)
         results, failed = [], []
         for url in urls:
             known = re.sub("^http:", "https:", url).partition("#")[0].rstrip("/")

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from shared.billing.resumable_call import ResumableCall
-from shared.errors import PermanentError, unbilled
-from shared.llm.answers import AnswerError, FailureKind
+from shared.errors import PermanentError
+from shared.llm.answer_errors import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.provider import OnDelta
@@ -25,7 +25,7 @@ class RefusingProvider:
         async with in_flight.attempt():
             self.attempts += 1
             if self.refuses_content:
-                raise unbilled(PermanentError(REFUSED_CONTENT, "a filter refuses the request"))
+                raise PermanentError(REFUSED_CONTENT, "a filter refuses the request", unbilled=True)
             raise AnswerError("it has no time for this", kind=self.kind)
 
     async def close(self) -> None:

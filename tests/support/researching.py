@@ -14,7 +14,7 @@ from shared.database.engine import Database
 from shared.database.tables import Call, Source
 from shared.enums import CallKind, Phase, StepKind
 from shared.events.models import Query
-from shared.llm.ledgered_model import Model
+from shared.llm.provider import Model
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.tools import Json

@@ -16,8 +16,8 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Step
 from shared.enums import Phase, StepKind, StepStatus
 from shared.errors import RetrySoonError, TransientError
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings

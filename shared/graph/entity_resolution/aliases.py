@@ -201,7 +201,13 @@ async def resolve_name(session: Transaction, scope: GraphScope, request: NameReq
         await _refuse_duplicates(session, scope, keys, neighbours, owners)
         node_id = ids.node_id(scope.agent_id, request.type_name, request.name)
         node = ResolvedNode(node_id, request.name, is_there=False)
-    _refuse_foreign_aliases(keys, owners, node)
+    for alias_key, alias in keys.aliases.items():
+        owner = owners.get(alias_key, node)
+        if owner.node_id != node.node_id:
+            raise ToolRefusalError(
+                f"aliases: {quote_name(alias)} is a name of [node:{owner.node_id}] {quote_name(owner.name)}. If that is the "
+                "same thing, add it under that name; if not, leave the alias out."
+            )
     missing_names = sorted((key, name) for key, name in keys.all.items() if key not in owners)
     return Resolution(node, [name_row(scope, *item, node.node_id) for item in missing_names])
 
@@ -301,18 +307,6 @@ async def _refuse_duplicates(
     )
 
 
-def _refuse_foreign_aliases(
-    keys: RequestKeys, owners: Mapping[Key, ResolvedNode], node: ResolvedNode
-) -> None:
-    for key, alias in keys.aliases.items():
-        owner = owners.get(key, node)
-        if owner.node_id != node.node_id:
-            raise ToolRefusalError(
-                f"aliases: {quote_name(alias)} is a name of [node:{owner.node_id}] {quote_name(owner.name)}. If that is the "
-                "same thing, add it under that name; if not, leave the alias out."
-            )
-
-
 _NAMES: Final = CompiledStatement(f"""
     select node_id, name from graph_names
     where agent_id = {OWNED_AGENT_ID_SQL} and node_id = any(cast(:nodes as uuid[]))
@@ -353,17 +347,13 @@ def refuse_unquoted_aliases(
     `known` are names of the node, whose initials need no quote.
     """
     texts = [text for each in quotes for text in (each.passage.quote, *each.passage.surroundings)]
-    initials = {_initials(name) for name in known}
+    initials = {"".join(word[0] for word in name.split() if word[0].isupper()) for name in known}
     for alias in aliases:
         is_quoted = any(find_mentions(alias, text) for text in texts)
         if not is_quoted and alias not in initials:
             raise ToolRefusalError(
                 f"aliases: {alias[:_MAX_SHOWN_CHARS]!r} is not in the quotes; cite a sentence that has it, or leave it out."
             )
-
-
-def _initials(name: str) -> str:
-    return "".join(word[0] for word in name.split() if word[0].isupper())
 
 
 async def _load_names(

@@ -84,8 +84,10 @@ def normalize(name: str, type_name: str) -> NormalizedName:
 def normalize_key(name: str, type_name: str = "") -> str:
     """The normalized form of a name; never empty unless the name is. Normalizing twice changes nothing."""
     normalized = name
+    type_words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", type_name)
+    is_founded = not type_words or type_words[-1].lower() not in _NON_ORGANISATION_WORDS
     for _ in range(_MAX_ROUNDS):
-        next_form = _normalize_once(normalized, is_founded=_is_organisation_type(type_name))
+        next_form = _normalize_once(normalized, is_founded=is_founded)
         if next_form == normalized:
             break
         normalized = next_form
@@ -133,11 +135,6 @@ def _abbreviates(short: str, name: str) -> bool:
     )
 
 
-def _is_organisation_type(type_name: str) -> bool:
-    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", type_name)
-    return not words or words[-1].lower() not in _NON_ORGANISATION_WORDS
-
-
 def _normalize_once(name: str, *, is_founded: bool) -> str:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
     plain = _DOTTED_ABBREVIATION.sub(lambda match: match[0].replace(".", ""), plain)
@@ -145,7 +142,8 @@ def _normalize_once(name: str, *, is_founded: bool) -> str:
         map(_replace_punctuation, _strip_accents(plain.translate(_TRANSLITERATION)))
     ).split()
     remaining = _strip_legal_forms(words) if is_founded else words
-    remaining = _strip_article(remaining)
+    if remaining[:1] == ["the"] and len("".join(remaining[1:])) >= _MIN_CHARS_WITHOUT_ARTICLE:
+        remaining = remaining[1:]
     return " ".join(remaining) or " ".join(plain.split())
 
 
@@ -177,9 +175,3 @@ def _strip_legal_forms(words: list[str]) -> list[str]:
         if len(words) > count and " ".join(words[-count:]) in _LEGAL_FORMS:
             return _strip_legal_forms(words[:-count])
     return words
-
-
-def _strip_article(words: list[str]) -> list[str]:
-    following = words[1:]
-    is_article = words[:1] == ["the"] and len("".join(following)) >= _MIN_CHARS_WITHOUT_ARTICLE
-    return following if is_article else words

@@ -66,7 +66,11 @@ class FactBatch:
         requests: list[RequestKeys] = []
         for node in nodes:
             with suppress(ToolRefusalError):
-                requests.append(self._request(node))
+                name, distinct = normalize_name(node.name), node.distinct_ids(self.short_ids)
+                request = NameRequest(
+                    node.type, name, node.aliases, distinct, self.duplicate_threshold
+                )
+                requests.append(aliases.request_keys(request))
         names = batch.add(aliases.names_query(scope, requests)) if requests else None
         ends = _ask_ends(batch, scope, new_edges)
         named = _ask_named_ends(batch, scope, new_edges)
@@ -80,13 +84,6 @@ class FactBatch:
             await _look_up_named_ends(transaction, buffer, new_edges, named.value)
 
         return hand_over
-
-    def _request(self, node: AddGraphNode) -> RequestKeys:
-        name = normalize_name(node.name)
-        threshold = self.duplicate_threshold
-        return aliases.request_keys(
-            NameRequest(node.type, name, node.aliases, node.distinct_ids(self.short_ids), threshold)
-        )
 
 
 @dataclass(frozen=True)

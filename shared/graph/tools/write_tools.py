@@ -108,15 +108,6 @@ def _read_citation(text: str) -> _Citation:
     return _Citation(int(match[1]), list(range(first, last + 1)))
 
 
-def _cited_evidence(sentences: Sequence[str]) -> list[EvidenceArgument]:
-    """An entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form, or too long."""
-    try:
-        cited = [_read_citation(text) for text in dict.fromkeys(sentences)]
-    except ValueError as error:
-        raise ToolRefusalError(str(error)) from error
-    return [EvidenceArgument(page=each.page, sentences=each.numbers) for each in cited]
-
-
 def _evidence_inputs(
     evidence: Sequence[EvidenceArgument], pages: Sequence[NumberedPage]
 ) -> list[EvidenceInput]:
@@ -247,10 +238,17 @@ def _leave_out(
 def _all_evidence(
     sentences: Sequence[str], evidence: Sequence[EvidenceArgument]
 ) -> list[EvidenceArgument]:
-    entries = [*_cited_evidence(sentences), *evidence]
-    if not entries:
+    """`evidence`, and an entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form or too long,
+    or if there is none.
+    """
+    try:
+        cited = [_read_citation(text) for text in dict.fromkeys(sentences)]
+    except ValueError as error:
+        raise ToolRefusalError(str(error)) from error
+    entries = [EvidenceArgument(page=each.page, sentences=each.numbers) for each in cited]
+    if not entries and not evidence:
         raise ToolRefusalError('sentences: cite those that state it, such as ["2.3"]')
-    return entries
+    return [*entries, *evidence]
 
 
 _TYPE_CREATOR = Phase.GRAPH_CONSTRUCTION

@@ -18,7 +18,7 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Call, DeadLetter, Interaction
 from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph import types
-from shared.llm.answers import FailureKind
+from shared.llm.answer_errors import FailureKind
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus

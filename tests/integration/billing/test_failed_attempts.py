@@ -23,7 +23,7 @@ from shared.database.tables import Call, Interaction, Step
 from shared.database.tables.agents import BYTES_PER_TOKEN
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.phase_run import PhaseRun
 from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import ToolLoop

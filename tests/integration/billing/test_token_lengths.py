@@ -90,6 +90,6 @@ async def test_a_worker_gets_the_budget_of_its_agent(caller: Caller, database: D
 
 def test_a_chat_request_is_stored_with_its_length() -> None:
     request = ChatRequest("m", ({"role": "user", "content": "Plan. 锂"},))
-    call = request.as_call()
+    call = request.call
     assert call.summary[REQUEST_BYTES] == len(call.canonical)
     assert len(call.canonical) > len("Plan. 锂".encode())

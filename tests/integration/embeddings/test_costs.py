@@ -162,7 +162,7 @@ async def test_a_worker_killed_between_response_and_commit_costs_at_most_one_cal
         sandbox_control.heed_keys()
     await fill(embedding_case.agent_graph)
     with monkeypatch.context() as patch:
-        patch.setattr("shared.llm.ledgered_model.failpoint", _kill_after_response)
+        patch.setattr("shared.llm.paid_calls.failpoint", _kill_after_response)
         with pytest.raises(_KilledError):
             await embedding_case.embed()
     assert (await embedding_case.vectors(), sandbox_control.billed()["embedding"]) == (0, 1)

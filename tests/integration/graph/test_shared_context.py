@@ -23,9 +23,9 @@ from shared.graph.context import PinnedSurveys, Survey
 from shared.graph.context import survey as pinned_module
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
 from shared.llm.phase_run_store import NewInteraction
+from shared.llm.provider import Model
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
@@ -340,7 +340,7 @@ async def test_a_resumed_run_sees_the_same_survey(plan: Plan, builder: CountingB
     first = await plan.run(step, f"Before {survey} after", survey).begin()
     resumed_run = plan.run(step, "Before another survey after", "another survey")
     resumed = await resumed_run.begin()
-    assert resumed.as_call().hash == first.as_call().hash
+    assert resumed.call.hash == first.call.hash
     assert resumed.messages[1]["content"] == "Before survey 1 after"
     assert resumed_run.first_message == "Before survey 1 after"
     assert await plan.stored_surveys() == ["survey 1"], "an unused survey is not stored"
@@ -351,7 +351,7 @@ async def test_a_run_with_an_inline_survey_is_resumed_too(plan: Plan) -> None:
     step = plan.queries[0]
     first = await plan.run(step, "Before survey 1 after", "").begin()
     resumed = await plan.run(step, "Before survey 2 after", "survey 2").begin()
-    assert resumed.as_call().hash == first.as_call().hash
+    assert resumed.call.hash == first.call.hash
     assert await plan.stored_surveys() == []
 
 

@@ -15,10 +15,10 @@ from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.llm.answers import parse_usage
 from shared.llm.context_limit import CONTEXT_CUT, LimitedProvider
-from shared.llm.ledgered_model import Model, read_answer
+from shared.llm.ledgered_model import read_answer
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message, encode_json
 from shared.llm.phase_run import PhaseRun
-from shared.llm.provider import OnDelta
+from shared.llm.provider import Model, OnDelta
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow.leases import Lease

@@ -16,9 +16,9 @@ from shared.database.tables import Agent, BudgetDay, Call, ProviderLimit
 from shared.enums import Phase
 from shared.errors import PermanentError, RetrySoonError, TransientError, UnavailableError
 from shared.llm.context_limit import BYTES_PER_TOKEN
-from shared.llm.ledgered_model import Model, read_last_answer
+from shared.llm.ledgered_model import read_last_answer
 from shared.llm.phase_run import PhaseRun
-from shared.llm.provider import ModelRouter
+from shared.llm.provider import Model, ModelRouter
 from shared.provider_limits import state as limit_states
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.state import Limits, ProviderState

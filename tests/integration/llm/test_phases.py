@@ -15,9 +15,9 @@ from shared.database.tables import Agent, Call, Interaction
 from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
 from shared.llm.pricing import read_prices
+from shared.llm.provider import Model
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
 from shared.llm.toolset import MAX_CALLS_AT_ONCE
 from shared.runtime.providers import create_model
@@ -152,7 +152,7 @@ async def test_a_repair_is_listed_among_the_events_of_its_run(
     sandbox_control.script(scripted(content='{"answer": 42}'))
     run = phase_run(model, lease, agent)
     await request_structured(run, Answer, name="shape")
-    async with run.transaction():
+    async with run.unit.transaction():
         run.add_event({"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
     async with database.transaction() as session:
         events = await transcripts.list_events(

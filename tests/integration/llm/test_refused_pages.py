@@ -12,8 +12,8 @@ from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import Agent, Call, Interaction, Iteration
 from shared.enums import IterationStatus, Phase
-from shared.errors import PermanentError, TransientError, unbilled
-from shared.llm.answers import AnswerError, FailureKind
+from shared.errors import PermanentError, TransientError
+from shared.llm.answer_errors import AnswerError, FailureKind
 from shared.llm.ledgered_model import read_last_answer
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.model_server import REFUSED_CONTENT
@@ -65,9 +65,9 @@ class FilteringProvider:
                 self.refused.append(request)
                 if self.withholds:
                     raise AnswerError(WORDS, kind=FailureKind.NO_ANSWER, is_filtered=True)
-                raise unbilled(PermanentError(REFUSED_CONTENT, WORDS))
+                raise PermanentError(REFUSED_CONTENT, WORDS, unbilled=True)
             if self.fails_after is not None and len(self.answered) >= self.fails_after:
-                raise unbilled(TransientError("killed"))
+                raise TransientError("killed", unbilled=True)
             self.answered.append(request)
             results = sum(message["role"] == "tool" for message in request.messages)
             calls = []
@@ -215,7 +215,7 @@ async def test_the_recorded_request_is_the_one_that_was_sent(case: Case) -> None
             for call in await session.scalars(select(Call).where(Call.answered_at.is_not(None)))
             if call.model is not None
         }
-    assert hashes == {recorded(request).as_call().hash for request in provider.answered}
+    assert hashes == {recorded(request).call.hash for request in provider.answered}
 
 
 def recorded(request: ChatRequest) -> ChatRequest:
@@ -239,8 +239,8 @@ async def test_a_resumed_run_repeats_no_answer(case: Case, answers: int) -> None
     assert text == "Done."
     assert len(case.result["notes"]) == 1
     assert list(run.left_out) == ["https://3.example/"]
-    repeated = {each.as_call().hash for each in killed.answered}
-    assert not repeated & {each.as_call().hash for each in again.answered}
+    repeated = {each.call.hash for each in killed.answered}
+    assert not repeated & {each.call.hash for each in again.answered}
     assert case.searched == 2
 
 

@@ -23,11 +23,10 @@ from shared.errors import TransientError
 from shared.events.models import Query
 from shared.graph.provenance.numbered_pages import NumberedPage, NumberedSentence
 from shared.graph.tools import graph_construction
-from shared.llm.answers import AnswerError, FailureKind
-from shared.llm.ledgered_model import Model
+from shared.llm.answer_errors import AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.phase_run import PhaseRun
-from shared.llm.provider import OnDelta, Provider
+from shared.llm.provider import Model, OnDelta, Provider
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.llm.tool_loop import (
     MAX_REFUSED_ROUNDS,

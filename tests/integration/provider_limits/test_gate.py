@@ -19,7 +19,7 @@ from shared.errors import (
     UnavailableError,
     WaitForProviderError,
 )
-from shared.llm.answers import AnswerError, AnswerTimeoutError
+from shared.llm.answer_errors import AnswerError, AnswerTimeoutError
 from shared.llm.messages import ChatRequest
 from shared.llm.model_server import Limits as TimeLimits
 from shared.llm.model_server import ModelServer

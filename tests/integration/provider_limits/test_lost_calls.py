@@ -10,7 +10,7 @@ import pytest
 
 from shared.database.engine import Database
 from shared.errors import TransientError, UnavailableError, WaitForProviderError
-from shared.llm.answers import FailureKind
+from shared.llm.answer_errors import FailureKind
 from shared.llm.messages import ChatRequest
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.provider import ChatProvider

@@ -11,7 +11,7 @@ from shared.database.engine import Database
 from shared.database.tables import Call, ProviderLimit
 from shared.enums import StepStatus
 from shared.errors import QuotaUsedUpError, WaitForProviderError
-from shared.llm.answers import FailureKind
+from shared.llm.answer_errors import FailureKind
 from shared.provider_limits import gate as gate_module
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, search_quota

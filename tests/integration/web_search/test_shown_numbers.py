@@ -19,8 +19,8 @@ from shared.events.models import Query
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import MAX_QUOTES, EvidenceInput, verify_quotes
 from shared.graph.provenance.sources import PASSAGES_KEY
-from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatRequest
+from shared.llm.provider import Model
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.urls import page_key

@@ -31,7 +31,7 @@ from shared.graph import entity_resolution
 from shared.graph.conclusions import conclusions
 from shared.graph.provenance import entailment
 from shared.graph.scope import GraphScope
-from shared.llm.answers import AnswerError, FailureKind
+from shared.llm.answer_errors import AnswerError, FailureKind
 from shared.llm.entailment import StoreVerdict, check_entailment
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import OnDelta

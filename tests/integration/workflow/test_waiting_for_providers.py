@@ -18,7 +18,7 @@ from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.tables import BudgetDay, DeadLetter, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
-from shared.errors import RetrySoonError, TransientError, unbilled
+from shared.errors import RetrySoonError, TransientError
 from shared.events.topology import STREAM
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.model_server import RefusedAloneError
@@ -56,9 +56,13 @@ REFUSED = "the model server at http://127.0.0.1:1/v1 cannot be reached: connecti
 HOURS = timedelta(hours=3)
 
 
-def unavailable_error(retry_in_seconds: float | None = None) -> TransientError:
+def unavailable_error(
+    retry_in_seconds: float | None = None, *, unbilled: bool = False
+) -> TransientError:
     """The error that the model and search clients raise for an unavailable provider."""
-    return TransientError(REFUSED, retry_in_seconds=retry_in_seconds, counts=False)
+    return TransientError(
+        REFUSED, retry_in_seconds=retry_in_seconds, counts=False, unbilled=unbilled
+    )
 
 
 async def complete_step(lease: Lease, step: StepRow) -> StepResult:
@@ -304,7 +308,7 @@ def model_unavailable(monkeypatch: pytest.MonkeyPatch, phase: str) -> Iterator[l
         if phase in str(request.messages[0]["content"]):
             async with in_flight.attempt():
                 refused_keys.append(in_flight.key)
-                raise unbilled(unavailable_error())
+                raise unavailable_error(unbilled=True)
         return await complete(self, request, in_flight, on_delta)
 
     monkeypatch.setattr(ChatProvider, "complete", refuse)

@@ -19,7 +19,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
 from shared.graph.conclusions.citations import parse_citations
 from shared.graph.types import RESERVED_TYPES, list_node_types
 from shared.graph.validation import Validators
-from shared.llm.ledgered_model import Model
+from shared.llm.provider import Model
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient

@@ -12,8 +12,8 @@ from shared.database.tables import Agent, Call, NodeEmbedding, Step
 from shared.enums import Phase, StepKind, StepStatus
 from shared.graph.tools import query_graph
 from shared.llm.embeddings import Embeddings
-from shared.llm.ledgered_model import Model
 from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model, embedding_search_settings
 from shared.runtime.settings import Settings

@@ -61,7 +61,7 @@ def render(requests: Sequence[RecordedRequest]) -> str:
     entries: list[Any] = []
     previous: RecordedRequest | None = None
     for recorded in requests:
-        _, body = json.loads(recorded.request.as_call().canonical)
+        _, body = json.loads(recorded.request.call.canonical)
         messages = body.pop("messages")
         repeated = 0 if previous is None else _count_repeated(previous, recorded)
         entry = {"step": recorded.step.title, "phase": recorded.phase, **body}

@@ -24,9 +24,8 @@ from shared.events.topology import CONSUMERS
 from shared.graph.context import analyses_query, build_survey
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
-from shared.llm.ledgered_model import Model
 from shared.llm.messages import ChatAnswer, ChatRequest
-from shared.llm.provider import OnDelta, Provider
+from shared.llm.provider import Model, OnDelta, Provider
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.router import EventHandler
 from shared.runtime.settings import Settings

@@ -10,8 +10,8 @@ from typing import Any, Final
 from shared.billing import call_ledger, reservations
 from shared.billing.call_ledger import CallAnswer, CallRecord
 from shared.database.statements import CompiledStatement
-from shared.llm.ledgered_model import Model
 from shared.llm.paid_calls import PaidCalls
+from shared.llm.provider import Model
 from shared.runtime.middlewares.dead_letter import DeadLetters
 from tests.support.chaos.breakages import BREAKAGES
 from tests.support.simulation.postgres import SimulatedPostgres

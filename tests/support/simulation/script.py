@@ -13,7 +13,7 @@ from uuid import UUID
 from shared.billing.resumable_call import ResumableCall
 from shared.database import ids
 from shared.enums import Phase
-from shared.errors import PermanentError, TransientError, UnavailableError, unbilled
+from shared.errors import PermanentError, TransientError, UnavailableError
 from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall, assistant_message
 from shared.llm.provider import OnDelta
 from shared.web_search.client import SearchClient
@@ -127,9 +127,11 @@ class ScriptedProvider:
         async with in_flight.attempt():
             await script.wait()
             if script.faults.happens("model unavailable"):
-                raise unbilled(UnavailableError("the model is busy", retry_in_seconds=1.0))
+                raise UnavailableError("the model is busy", retry_in_seconds=1.0, unbilled=True)
             if _mark(str(request.messages[1]["content"])) in script.refused:
-                raise unbilled(PermanentError("refused_request", "the model refuses the request"))
+                raise PermanentError(
+                    "refused_request", "the model refuses the request", unbilled=True
+                )
             text, calls = script.answer(request)
             input_tokens = len(str(request.messages)) // 10
             output_tokens = 20 + len(calls)

@@ -195,7 +195,7 @@ def test_the_sandbox_counts_no_more_tokens_than_reserved(
 ) -> None:
     request = ChatRequest("sandbox-reader", tuple(messages))
     usage = usage_of(messages, [], truncate(limit, Answer(text)))
-    assert usage["prompt_tokens"] <= len(request.as_call().canonical)
+    assert usage["prompt_tokens"] <= len(request.call.canonical)
     assert usage["completion_tokens"] <= limit
 
 
@@ -249,7 +249,7 @@ def test_the_output_limit_is_sent_but_not_part_of_the_call_hash() -> None:
     request = ChatRequest("m", ({"role": "user", "content": "x"},), max_output_tokens=7)
     other = ChatRequest("m", ({"role": "user", "content": "x"},), max_output_tokens=8)
     assert request.sent_body["max_completion_tokens"] == 7
-    assert request.as_call().hash == other.as_call().hash
+    assert request.call.hash == other.call.hash
     assert "max_completion_tokens" not in json.dumps(request.body)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.model_server import REFUSED_REQUEST, RefusedAloneError
 
 Json = dict[str, Any]

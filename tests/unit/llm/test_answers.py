@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.llm.answers import COMPLETE_KINDS, AnswerError, FailureKind
+from shared.llm.answer_errors import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer
 from shared.llm.model_server import Stream
 from tests.support.model_server import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from shared.errors import PermanentError
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.model_server import REFUSED_CONTENT, Stream
 from tests.support.model_server import (
     REQUEST,

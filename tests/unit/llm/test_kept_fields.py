@@ -50,7 +50,7 @@ def test_another_model_or_provider_gets_text_and_calls_alone(other: str) -> None
 
 def test_what_is_kept_is_part_of_the_identity_of_the_next_call() -> None:
     plain = assistant_message("I look.", [ToolCall("call_1", "find", "{}")])
-    hashes = {ChatRequest("m", (message, REPLY)).as_call().hash for message in (MESSAGE, plain)}
+    hashes = {ChatRequest("m", (message, REPLY)).call.hash for message in (MESSAGE, plain)}
     assert len(hashes) == 2
 
 

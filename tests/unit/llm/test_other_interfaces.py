@@ -14,7 +14,7 @@ from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import CallLostError, ResumableCall
 from shared.database.tables.graph import DIMENSIONS
 from shared.errors import PermanentError, TransientError, VigilError
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer
 from shared.llm.provider import Embedder

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from shared.llm.answers import AnswerError
+from shared.llm.answer_errors import AnswerError
 from shared.llm.background_provider import parse_response, request_body
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message
 from shared.llm.messages import ToolCall as Call

@@ -10,7 +10,8 @@ import pytest
 from sandbox.http.openai_format import chunks
 from sandbox.model.request import Answer, ToolCall
 from shared.errors import TransientError
-from shared.llm.answers import AnswerError, FailureKind, Received
+from shared.llm.answer_errors import AnswerError, FailureKind
+from shared.llm.answers import Received
 from shared.llm.messages import ChatAnswer
 
 

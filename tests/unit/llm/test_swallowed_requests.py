@@ -5,7 +5,8 @@ from itertools import count
 
 import pytest
 
-from shared.llm.answers import AnswerTimeoutError, Received
+from shared.llm.answer_errors import AnswerTimeoutError
+from shared.llm.answers import Received
 from shared.llm.model_server import QUEUED_WAITS, Limits, Patience
 
 LIMITS = Limits(first_token=0.3, total=30.0)

@@ -15,7 +15,7 @@ from services.observer.prompts import ObserverPlan
 from shared.errors import PermanentError, TransientError
 from shared.llm import model_server as model_server_module
 from shared.llm import provider as provider_module
-from shared.llm.answers import AnswerError, AnswerTimeoutError, FailureKind
+from shared.llm.answer_errors import AnswerError, AnswerTimeoutError, FailureKind
 from shared.llm.model_server import (
     MAX_BODY_BYTES,
     MAX_RETRY_AFTER_SECONDS,
@@ -438,7 +438,7 @@ async def test_options_of_a_phase_are_sent_until_the_server_rejects_one() -> Non
 
 def test_options_are_no_part_of_the_identity_of_a_call() -> None:
     request = replace(REQUEST, options=OPTIONS, cache_key="agent:observer")
-    assert request.as_call().hash == REQUEST.as_call().hash
+    assert request.call.hash == REQUEST.call.hash
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from shared.billing.resumable_call import ResumableCall
 from shared.domains import DomainPreferences
-from shared.errors import TransientError, unbilled
+from shared.errors import TransientError
 from shared.tools import Json, PaidTool, ToolRefusalError
 from shared.web_search.tools import (
     KnownOfPages,
@@ -47,7 +47,8 @@ class Service:
         if self.is_away:
             raise TransientError("it is away")
         if any("malformed" in url for url in urls):
-            raise unbilled(ToolRefusalError("the search service refused the request: malformed"))
+            refusal = "the search service refused the request: malformed"
+            raise ToolRefusalError(refusal, unbilled=True)
         results = [
             {"url": url, "content": "" if "empty" in url else f"The text of {url}."}
             for url in urls
