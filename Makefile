@@ -219,7 +219,7 @@ $(WINDOW): package.json package-lock.json .npmrc services/api/web/libraries.py |
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed $(WINDOW) requirements-dev.lock
-	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@$(PIP) install --require-hashes --no-deps -r requirements-dev.lock
 	@touch $@
 
 $(PEERS)/.installed: requirements-peers.lock

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from jsonschema import FormatChecker
 
 from release.sbom import ImageContents, image_bom, inspect_image, read_licenses, render, wheel_bom
 from tests.support.paths import ROOT
@@ -57,6 +58,11 @@ def hashes(component: dict[str, Any]) -> set[tuple[str, str]]:
 @pytest.mark.slow
 def test_it_follows_the_schema(text: str) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
+    # The schema requires IRI references, which the validator does not check.
+    addresses = re.findall(r'"url": ("[^"]*")', text)
+    assert addresses
+    for address in addresses:
+        FormatChecker().check(json.loads(address), "uri-reference")
 
 
 def test_it_has_every_locked_package_with_all_hashes(
