@@ -28,12 +28,13 @@ async def open_runner(
 
 @pytest.fixture(scope="module")
 async def runner(
-    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
 ) -> AsyncIterator[ScenarioRunner]:
-    async with open_runner(
-        running_installation(tmp_path_factory.mktemp("installation"), sandbox_server)
-    ) as scenario_runner:
-        yield scenario_runner
+    """A runner for one installation, with the options that the module's INSTALLATION has."""
+    options = getattr(request.module, "INSTALLATION", {})
+    home = tmp_path_factory.mktemp("installation")
+    async with open_runner(running_installation(home, sandbox_server, **options)) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,6 @@
 """A whole installation at its cap, with random faults: the amount billed never exceeds the cap."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from decimal import Decimal
 from typing import Final
 
@@ -11,10 +10,9 @@ from sqlalchemy import select
 from shared.billing import budgets
 from shared.billing.budgets import ERROR_CODE, Caps
 from shared.database.tables import Agent, DeadLetter, Iteration
-from tests.chaos.conftest import open_runner
 from tests.support.chaos.fault_injector import FaultInjector
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.installation import HASTY, running_installation
+from tests.support.chaos.installation import HASTY
 from tests.support.chaos.scenario_run import ScenarioRunner
 from tests.support.spending import nothing_is_reserved
 
@@ -23,20 +21,11 @@ pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 CAP_USD: Final = Decimal("0.30")
 AGENTS: Final = 6
 LEASE_SECONDS: Final = 3.0
+INSTALLATION: Final = {
+    "replicas": {"observer": 2, "researcher": 3, "analyzer": 2},
+    "settings": {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"},
+}
 FAULT_SECONDS: Final = 15.0
-
-
-@pytest.fixture(scope="module")
-async def runner(
-    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[ScenarioRunner]:
-    directory = tmp_path_factory.mktemp("capped")
-    settings = {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"}
-    replicas = {"observer": 2, "researcher": 3, "analyzer": 2}
-    async with open_runner(
-        running_installation(directory, sandbox_server, replicas=replicas, settings=settings)
-    ) as scenario_runner:
-        yield scenario_runner
 
 
 async def test_the_amount_billed_never_exceeds_the_cap(

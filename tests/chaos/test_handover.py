@@ -1,7 +1,7 @@
 """A worker is stopped in the middle of a call: another replica takes over its steps at once."""
 
 import signal
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from typing import Final
 from uuid import UUID
 
@@ -9,9 +9,7 @@ import pytest
 
 from shared.database.tables import Agent
 from shared.enums import Phase
-from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.installation import running_installation
 from tests.support.chaos.lease_probe import handover_seconds, leased_steps
 from tests.support.chaos.mission import INSIGHTS, QUERIES
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
@@ -21,8 +19,10 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
-REPLICAS: Final = dict.fromkeys(STEP_KIND_BY_WORKER, 2)
-SETTINGS: Final = {"VIGIL_DRAIN_SECONDS": "1"}
+INSTALLATION: Final = {
+    "replicas": dict.fromkeys(STEP_KIND_BY_WORKER, 2),
+    "settings": {"VIGIL_DRAIN_SECONDS": "1"},
+}
 """Leases and republishing keep their defaults: they must play no part here."""
 SLOW_RESPONSE_SECONDS: Final = 6.0
 MAX_HANDOVER_SECONDS: Final = 2.0
@@ -33,17 +33,6 @@ FIRST_CALLS: Final = {
     "adviser": (Phase.ADVICE_GENERATION, 1),
 }
 """The first phase of each worker, and how many of its steps run at the same time."""
-
-
-@pytest.fixture(scope="module")
-async def runner(
-    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[ScenarioRunner]:
-    directory = tmp_path_factory.mktemp("handover")
-    async with open_runner(
-        running_installation(directory, sandbox_server, replicas=REPLICAS, settings=SETTINGS)
-    ) as scenario_runner:
-        yield scenario_runner
 
 
 @pytest.mark.parametrize("worker", STEP_KIND_BY_WORKER)

@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import pytest
@@ -12,35 +12,25 @@ from cli.local.engines import Engine
 from shared.database.tables import Agent
 from shared.events.topology import CONSUMERS
 from shared.graph.scope import GraphScope
-from tests.chaos.conftest import open_runner
 from tests.support.chaos.evidence import faults, list_events_since, load_result
 from tests.support.chaos.fault_injector import FaultInjector
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.installation import HASTY, running_installation
+from tests.support.chaos.installation import HASTY
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 from tests.support.chaos.scenarios import start_agents
 
 pytestmark = pytest.mark.chaos
 
-REPLICAS: Final = dict.fromkeys(CONSUMERS, 2)
 ACK_WAIT_SECONDS: Final = max(consumer.ack_wait_seconds for consumer in CONSUMERS.values())
 LEASE_SECONDS: Final = 3.0
 """Long enough to be renewed in time on a loaded machine: a slow worker must not lose its lease here."""
+INSTALLATION: Final = {
+    "replicas": dict.fromkeys(CONSUMERS, 2),
+    "settings": {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"},
+}
+"""Two replicas of every service, so that one can take over from the other."""
 FREEZE_SECONDS: Final = 2 * LEASE_SECONDS
 START_INTERVAL_SECONDS: Final = 1.0
-
-
-@pytest.fixture(scope="module")
-async def runner(
-    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[ScenarioRunner]:
-    """Two replicas of every service, so that one can take over from the other."""
-    directory = tmp_path_factory.mktemp("random")
-    settings = {**HASTY, "VIGIL_LEASE_SECONDS": f"{LEASE_SECONDS}"}
-    async with open_runner(
-        running_installation(directory, sandbox_server, replicas=REPLICAS, settings=settings)
-    ) as scenario_runner:
-        yield scenario_runner
 
 
 async def test_random_faults_for_a_short_time(

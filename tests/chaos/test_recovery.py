@@ -1,14 +1,12 @@
 """With the default settings: how long the step of a killed worker waits for another replica."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
 
 from shared.failpoints import Failpoint
-from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.installation import running_installation
 from tests.support.chaos.lease_probe import takeover_seconds
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 from tests.support.chaos.scenarios import Trial, assert_like_baseline
@@ -16,7 +14,12 @@ from tests.support.chaos.workers import STEP_KIND_BY_WORKER
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
-REPLICAS: Final = dict.fromkeys(STEP_KIND_BY_WORKER, 2)
+INSTALLATION: Final = {
+    "replicas": dict.fromkeys(STEP_KIND_BY_WORKER, 2),
+    "settings": {},
+    "armed_together": True,
+}
+"""Default settings, two replicas of each worker; the first to reach the failpoint is killed."""
 MAX_TAKEOVER_SECONDS: Final = 15.0
 POINTS: Final = {
     Failpoint.MESSAGE_RECEIVED: "its message in hand",
@@ -25,20 +28,6 @@ POINTS: Final = {
     Failpoint.TOOL_APPLIED: "a tool's effect uncommitted",
 }
 WITHOUT_TOOLS: Final = {"observer"}
-
-
-@pytest.fixture(scope="module")
-async def runner(
-    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[ScenarioRunner]:
-    """Default settings, two replicas of each worker; the first to reach the failpoint is killed."""
-    directory = tmp_path_factory.mktemp("defaults")
-    async with open_runner(
-        running_installation(
-            directory, sandbox_server, replicas=REPLICAS, settings={}, armed_together=True
-        )
-    ) as scenario_runner:
-        yield scenario_runner
 
 
 def cases() -> Iterator[tuple[str, Failpoint]]:

@@ -2,16 +2,13 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from shared.database import migrate
-from tests.chaos.conftest import open_runner
 from tests.support.chaos.figures import Figures
-from tests.support.chaos.installation import running_installation
 from tests.support.chaos.scenario_run import ScenarioRun, ScenarioRunner
 from tests.support.chaos.scenarios import assert_all_like_baseline, start_agents
 from tests.support.chaos.workers import STEP_KIND_BY_WORKER
@@ -19,27 +16,18 @@ from tests.support.migration_factory import history_with
 
 pytestmark = [pytest.mark.chaos, pytest.mark.slow]
 
+INSTALLATION: Final = {
+    "replicas": {**dict.fromkeys(STEP_KIND_BY_WORKER, 2), "aggregator": 2},
+    "settings": {"VIGIL_SCHEDULER_TICK_SECONDS": "0.1"},
+}
+"""Default leases and republishing, so that only the upgrade disturbs the services."""
 AGENTS: Final = 6
-REPLICAS: Final = {**dict.fromkeys(STEP_KIND_BY_WORKER, 2), "aggregator": 2}
-SETTINGS: Final = {"VIGIL_SCHEDULER_TICK_SECONDS": "0.1"}
 COLUMNS: Final = """
 for table in sorted(Base.metadata.tables):
     op.add_column(table, sa.Column("added_later", sa.Text(), nullable=True))
 """
 TABLE: Final = 'op.create_table("added_later", sa.Column("id", sa.Uuid(), primary_key=True))'
 INDEX: Final = 'create_index_beside_writers("calls_added_idx", "calls", ["added_later"])'
-
-
-@pytest.fixture(scope="module")
-async def runner(
-    tmp_path_factory: pytest.TempPathFactory, sandbox_server: str
-) -> AsyncIterator[ScenarioRunner]:
-    """Default leases and republishing, so that only the upgrade disturbs the services."""
-    directory = tmp_path_factory.mktemp("upgrade")
-    async with open_runner(
-        running_installation(directory, sandbox_server, replicas=REPLICAS, settings=SETTINGS)
-    ) as scenario_runner:
-        yield scenario_runner
 
 
 async def test_a_migration_during_iterations(

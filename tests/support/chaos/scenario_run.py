@@ -197,7 +197,7 @@ class ScenarioRunner:
         async def look() -> bool:
             return psutil.Process(pid).status() == psutil.STATUS_STOPPED
 
-        await wait_until(look, what=f"the {name} to freeze")
+        await wait_until(look, what=f"the {name} to freeze", seconds=PATIENCE_SECONDS)
         return pid
 
     async def wait_for_event(self, subject: str, agent: Agent, since: int) -> None:
