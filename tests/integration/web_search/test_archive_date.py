@@ -1,6 +1,5 @@
 """An agent with an archive date neither finds nor reads what was published later."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
 from typing import Final
 from uuid import UUID
@@ -10,11 +9,9 @@ from sqlalchemy import update
 
 from services.observer.news import store_query
 from services.observer.news_items import Item
-from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.enums import NewsKind
 from shared.graph.provenance.claims import parse_published
-from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.web_search.tools import Archive, TavilySearch, conversation_search
 from tests.support.case_files import read_cases
@@ -25,7 +22,6 @@ from tests.support.researching import (
     Researcher,
     query_that_reads,
     reading,
-    researching,
     searching,
 )
 from tests.support.surveys import NOW
@@ -41,12 +37,8 @@ ARCHIVE: Final = date(2024, 3, 1)
 
 
 @pytest.fixture
-async def researcher(
-    sandbox_settings: Settings, database: Database, sandbox: str
-) -> AsyncIterator[Researcher]:
-    web = Web(other_urls=(SAME_DAY, LATER, UNDATED), published=PUBLISHED)
-    async with researching(sandbox_settings, database, sandbox, web, QUERY) as researcher:
-        yield researcher
+def web() -> Web:
+    return Web(other_urls=(SAME_DAY, LATER, UNDATED), published=PUBLISHED)
 
 
 async def archive(researcher: Researcher, day: date | None) -> None:

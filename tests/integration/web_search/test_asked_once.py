@@ -1,6 +1,5 @@
 """A search with the same words, and a page, are paid for once within the time for which answers hold."""
 
-from collections.abc import AsyncIterator
 from decimal import Decimal
 from uuid import UUID
 
@@ -8,13 +7,10 @@ import pytest
 from sqlalchemy import func, select, update
 
 from shared.agents import agents
-from shared.database.engine import Database
 from shared.database.tables import Agent, Call, PageProbe
 from shared.enums import CallKind, ProbeKind
-from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.web_search.memory import SearchMemory
-from tests.support.injection.web import Web
 from tests.support.researching import (
     HOUR,
     OTHER,
@@ -22,22 +18,11 @@ from tests.support.researching import (
     Researcher,
     query_that_reads,
     reading,
-    researching,
     searching,
 )
 from tests.support.scheduling import ago
 
 QUERY = query_that_reads(PAGE.url, OTHER)
-
-
-@pytest.fixture
-async def researcher(
-    sandbox_settings: Settings, database: Database, sandbox: str
-) -> AsyncIterator[Researcher]:
-    async with researching(
-        sandbox_settings, database, sandbox, Web(other_urls=(OTHER,)), QUERY
-    ) as researcher:
-        yield researcher
 
 
 async def ask(

@@ -8,13 +8,11 @@ from typing import Any, Final
 import pytest
 from sqlalchemy import update
 
-from shared.database.engine import Database
 from shared.database.tables import Agent
 from shared.domains import DomainPreferences
 from shared.enums import Phase
 from shared.graph.tools import graph_construction
 from shared.graph.validation import Validators
-from shared.runtime.settings import Settings
 from shared.tools import Json, ToolRefusalError
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import TavilyExtract, TavilySearch, knowledge_acquisition
@@ -25,7 +23,6 @@ from tests.support.researching import (
     Researcher,
     query_that_reads,
     reading,
-    researching,
     searching,
 )
 from tests.support.sandbox.server import running_app
@@ -40,18 +37,10 @@ DOMAINS: Final = DomainPreferences(("good.example",), ("barred.example",))
 
 
 @pytest.fixture
-async def web() -> Web:
+def web() -> Web:
     web = Web(other_urls=(BARRED, BELOW, PREFERRED))
     web.serves(PAGE)
     return web
-
-
-@pytest.fixture
-async def researcher(
-    sandbox_settings: Settings, database: Database, sandbox: str, web: Web
-) -> AsyncIterator[Researcher]:
-    async with researching(sandbox_settings, database, sandbox, web, QUERY) as researcher:
-        yield researcher
 
 
 async def prefer(researcher: Researcher, domains: DomainPreferences) -> None:

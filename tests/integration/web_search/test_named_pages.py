@@ -1,20 +1,15 @@
 """Only pages from search results and search hints are read, also by a resumed run."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from services.researcher.acquisition import acquire
-from shared.database.engine import Database
 from shared.enums import Phase
-from shared.runtime.settings import Settings
 from tests.support.injection.corpus import HostilePage
 from tests.support.injection.web import Web
 from tests.support.researching import (
     Researcher,
     query_that_reads,
     reading,
-    researching,
     scripted,
     searching,
 )
@@ -27,13 +22,10 @@ QUERY = query_that_reads(HINTED)
 
 
 @pytest.fixture
-async def researcher(
-    sandbox_settings: Settings, database: Database, sandbox: str
-) -> AsyncIterator[Researcher]:
+def web() -> Web:
     web = Web()
     web.serves(LINKING)
-    async with researching(sandbox_settings, database, sandbox, web, QUERY) as researcher:
-        yield researcher
+    return web
 
 
 async def test_only_hinted_pages_and_results_of_an_earlier_round_are_read(

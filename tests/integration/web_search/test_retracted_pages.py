@@ -1,40 +1,25 @@
 """A page of which all is retracted is barred until it is restored."""
 
-from collections.abc import AsyncIterator
 from uuid import UUID
 
 import pytest
 from sqlalchemy import select
 
 from services.researcher.acquisition import Acquired
-from shared.database.engine import Database
 from shared.database.tables import Source
 from shared.graph.provenance.sources import store_pages
 from shared.graph.retraction.retractions import restore_source, retract_source
-from shared.runtime.settings import Settings
 from shared.tools import Json
-from tests.support.injection.web import Web
 from tests.support.researching import (
     OTHER,
     PAGE,
     Researcher,
     query_that_reads,
     reading,
-    researching,
     searching,
 )
 
 QUERY = query_that_reads(PAGE.url, OTHER)
-
-
-@pytest.fixture
-async def researcher(
-    sandbox_settings: Settings, database: Database, sandbox: str
-) -> AsyncIterator[Researcher]:
-    async with researching(
-        sandbox_settings, database, sandbox, Web(other_urls=(OTHER,)), QUERY
-    ) as researcher:
-        yield researcher
 
 
 async def run(researcher: Researcher, *rounds: list[Json]) -> Acquired:
