@@ -1,11 +1,24 @@
-"""Clients that disconnect or hold unused connections do not block the API for other clients."""
+"""Clients that disconnect or hold connections, alone and while others send valid requests."""
 
+import asyncio
 import json
+import os
 import socket
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import httpx
+import pytest
 
 from cli.local.ports import free_port
+from shared.enums import AccessScope
+from shared.runtime.settings import Settings
+from tests.support.api.signed_in import create_token
 from tests.support.attacks.process import SANDBOX, AttackedProcess, attacked_process
 from tests.support.attacks.raw import get
 from tests.support.waiting import wait_for
@@ -88,3 +101,109 @@ def _half_open(api: AttackedProcess) -> socket.socket:
 def _lines(api: AttackedProcess, words: str) -> list[dict[str, Any]]:
     lines = [json.loads(line) for line in api.log.splitlines() if words in line]
     return [line for line in lines if words in line["event"]]
+
+
+P95_SECONDS: Final = 0.1
+"""Asserted only in the full form, which has the machine to itself."""
+PAUSE_SECONDS: Final = 0.02
+REQUESTS_PER_CONNECTION: Final = 10
+"""Requests per connection."""
+CLIENTS: Final = ("127.0.0.1", "127.0.0.9")
+"""One address that attackers also use, and one that they do not."""
+
+
+@dataclass(frozen=True)
+class Load:
+    disconnects: int
+    half_open: int
+    seconds: float
+
+
+SHORT: Final = Load(disconnects=400, half_open=200, seconds=4)
+FULL: Final = Load(disconnects=10_000, half_open=2_000, seconds=120)
+
+
+@pytest.fixture(scope="session")
+def load(attacks_in_full: bool) -> Load:
+    return FULL if attacks_in_full else SHORT
+
+
+async def test_valid_requests_are_served_while_clients_waste_connections(
+    settings: Settings, tmp_path: Path, load: Load, attacks_in_full: bool
+) -> None:
+    token = await create_token(settings, None, [AccessScope.READ, AccessScope.WRITE])
+    with attacked_process(
+        tmp_path / "log",
+        VIGIL_DATABASE_URL=settings.database_url,
+        VIGIL_NATS_URL=settings.nats_url,
+        VIGIL_REQUESTS_PER_SECOND="10000",
+        VIGIL_REQUESTS_BURST="10000",
+    ) as api:
+        attack_ended = asyncio.Event()
+        clients = [
+            asyncio.create_task(_send_until(api, token, source, attack_ended)) for source in CLIENTS
+        ]
+        attackers = await _start_attackers(api, token, load)
+        try:
+            async with asyncio.timeout(3 * load.seconds + 30):
+                output, _ = await attackers.communicate()
+        finally:
+            if attackers.returncode is None:
+                attackers.kill()
+            attack_ended.set()
+        waits = [sorted(latencies) for latencies in await asyncio.gather(*clients)]
+        result = json.loads(output)
+        p95 = [latencies[int(0.95 * len(latencies))] for latencies in waits]
+        print(
+            f"\n{load}: {result['statuses']}; valid requests:",
+            *(
+                f"{source}: {len(latencies)}, p95 {1000 * percentile:.0f} ms, most {1000 * latencies[-1]:.0f} ms;"
+                for source, latencies, percentile in zip(CLIENTS, waits, p95, strict=True)
+            ),
+        )
+        assert result["bad"] == []
+        assert api.process.poll() is None
+        assert "Traceback" not in api.log
+        assert Counter(_levels(api))["error"] == 0
+        assert api.send(b"GET /health/ready HTTP/1.0\r\nHost: localhost\r\n\r\n")[9:12] == b"200"
+        if attacks_in_full:
+            assert max(p95) < P95_SECONDS
+
+
+async def _start_attackers(api: AttackedProcess, token: str, load: Load) -> Process:
+    """Start the attackers in a separate process, so that they do not delay the measured requests."""
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "tests.support.attacks.hanging_up", str(api.port), token),
+        *(str(load.disconnects), str(load.half_open), str(load.seconds)),
+        stdout=PIPE,
+        cwd=Path(__file__).parents[3],
+        env={**os.environ},
+    )
+
+
+async def _send_until(
+    api: AttackedProcess, token: str, source: str, attack_ended: asyncio.Event
+) -> list[float]:
+    """Send requests until the event is set and return their latencies. Fails at the first bad status."""
+    waits: list[float] = []
+    base = f"http://127.0.0.1:{api.port}"
+    headers = {"Authorization": f"Bearer {token}"}
+    paths = ("/api/v1/agents", "/health/live")
+    while not attack_ended.is_set():
+        # No TLS: loading the certificates takes as long as several requests.
+        transport = httpx.AsyncHTTPTransport(local_address=source, verify=False)
+        async with httpx.AsyncClient(
+            base_url=base, headers=headers, transport=transport, timeout=30
+        ) as client:
+            for number in range(REQUESTS_PER_CONNECTION):
+                start = time.perf_counter()
+                answer = await client.get(paths[number % len(paths)])
+                waits.append(time.perf_counter() - start)
+                assert answer.status_code == 200, answer.text
+                await asyncio.sleep(PAUSE_SECONDS)
+    return waits
+
+
+def _levels(api: AttackedProcess) -> list[str]:
+    return [str(json.loads(line)["level"]) for line in api.log.splitlines() if line[:1] == "{"]

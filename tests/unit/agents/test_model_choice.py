@@ -10,8 +10,8 @@ CASES = read_cases(__file__)
 
 
 @pytest.mark.parametrize(("text", "names"), CASES["models_are_named_in_their_order"])
-def test_models_are_named_in_their_order(text: str, names: tuple[str, ...]) -> None:
-    assert parse_models(text) == names
+def test_models_are_named_in_their_order(text: str, names: list[str]) -> None:
+    assert parse_models(text) == tuple(names)
     assert first_model(text) == names[0]
 
 

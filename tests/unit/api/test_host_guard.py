@@ -79,7 +79,7 @@ async def test_behind_a_proxy_that_replaces_the_host_pages_of_the_public_url_are
 
 @pytest.mark.parametrize(("variable", "hosts"), CASES["hosts_are_separated_by_commas"])
 def test_hosts_are_separated_by_commas(
-    monkeypatch: pytest.MonkeyPatch, variable: str, hosts: tuple[str, ...]
+    monkeypatch: pytest.MonkeyPatch, variable: str, hosts: list[str]
 ) -> None:
     monkeypatch.setenv("VIGIL_ALLOWED_HOSTS", variable)
-    assert Settings().allowed_hosts == hosts
+    assert Settings().allowed_hosts == tuple(hosts)

@@ -257,8 +257,8 @@ def test_the_output_limit_is_sent_but_not_part_of_the_call_hash() -> None:
     ("counts", "expected"), CASES["usage_is_read_in_the_words_of_other_interfaces"]
 )
 def test_usage_is_read_in_the_words_of_other_interfaces(
-    counts: dict[str, Any], expected: tuple[int, int, int]
+    counts: dict[str, Any], expected: list[int]
 ) -> None:
     usage = parse_usage({"usage": counts})
-    assert (usage.input_tokens, usage.output_tokens, usage.cached_tokens) == expected
+    assert [usage.input_tokens, usage.output_tokens, usage.cached_tokens] == expected
     assert usage.fault is None

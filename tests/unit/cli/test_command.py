@@ -1,7 +1,14 @@
-"""The command line: fast help and clear error messages."""
+"""The command line: fast help, completion, its reference, and clear error messages."""
 
+import http.server
+import json
+import os
+import re
+import shlex
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +18,10 @@ from typer.testing import CliRunner
 
 from cli.app import COMMANDS as ENTRIES
 from cli.app import build_app, load_command
+from cli.reference import commands, document
 from tests.support.case_files import read_cases
+from tests.support.paths import ROOT
+from tests.support.responses import agent
 from tests.support.warm_processes import run_vigil
 
 CASES = read_cases(__file__)
@@ -49,39 +59,40 @@ def test_every_command_has_help_and_each_with_a_url_takes_a_token_and_a_profile(
     assert len(url_commands) > 40
 
 
-def loaded_modules(*arguments: str) -> set[str]:
+def loaded_modules(*commands: list[str]) -> list[set[str]]:
+    """The modules that are loaded after each command. One interpreter executes them one after another."""
     probe = (
-        "import sys\n"
+        "import json, sys\n"
         "from cli.main import main\n"
-        "try: main()\n"
-        "except SystemExit: print('\\nloaded', *sys.modules)"
+        "for arguments in json.loads(sys.argv[1]):\n"
+        "    sys.argv[1:] = arguments\n"
+        "    try: main()\n"
+        "    except SystemExit: print('\\nloaded', *sys.modules)"
     )
     result = subprocess.run(
-        [sys.executable, "-c", probe, *arguments],
+        [sys.executable, "-c", probe, json.dumps(commands)],
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
         env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"},
     )
-    return set(result.stdout.splitlines()[-1].split())
+    lines = [line for line in result.stdout.splitlines() if line.startswith("loaded ")]
+    return [set(line.split()) for line in lines]
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["agent", "--help"], ["agent", "create", "--help"]]
-)
-def test_help_imports_no_heavy_library(arguments: list[str]) -> None:
-    allowed = set() if arguments[0].startswith("--") else {"rich", "pydantic", "hashlib", "asyncio"}
-    allowed |= {"httpx", "pygments", "markdown_it"} if len(arguments) > 1 else set()
-    assert loaded_modules(*arguments) & HEAVY <= allowed
+def test_help_imports_no_heavy_library() -> None:
+    in_color = {"rich", "pydantic", "hashlib", "asyncio", "httpx", "pygments", "markdown_it"}
+    commands = [["--help"], ["--version"], ["agent", "--help"], ["agent", "create", "--help"]]
+    for command, loaded in zip(commands, loaded_modules(*commands), strict=True):
+        assert loaded & HEAVY <= (in_color if command[0] == "agent" else set()), command
 
 
-@pytest.mark.parametrize(
-    "arguments", [["agent", "list"], ["graph", "x"], ["inbox"], ["source", "list", "x"], ["whoami"]]
-)
-def test_an_api_command_imports_no_engine(arguments: list[str]) -> None:
+def test_an_api_command_imports_no_engine() -> None:
     engines = {"sqlalchemy", "nats", "faststream", "psycopg", "alembic", "psutil", "openai"}
-    assert loaded_modules(*arguments) & engines == set()
+    commands = [["agent", "list"], ["graph", "x"], ["inbox"], ["source", "list", "x"], ["whoami"]]
+    for command, loaded in zip(commands, loaded_modules(*commands), strict=True):
+        assert loaded & engines == set(), command
 
 
 ENGINES = {"sqlalchemy", "nats", "faststream", "psycopg", "alembic", "openai", "fastapi", "sandbox"}
@@ -176,3 +187,117 @@ def test_doctor_reports_that_keys_are_set_but_never_their_values(tmp_path: Path)
     assert "does not answer" in result.stdout
     assert "sk-secret" not in result.stdout + result.stderr
     assert result.returncode == 1
+
+
+class Agents(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        assert self.path.startswith("/api/v1/agents?limit=")
+        agents = [agent(name).model_dump(mode="json") for name in ("Lithium Supply", "Cocoa")]
+        body = json.dumps({"items": agents, "next": None}).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Prints nothing."""
+
+
+@pytest.fixture
+def api() -> Iterator[str]:
+    server = http.server.HTTPServer(("127.0.0.1", 0), Agents)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join(5)
+    server.server_close()
+
+
+def completed(home: Path, line: str, **variables: str) -> list[str]:
+    """The candidates for the last word of the line, which may be empty."""
+    words = line.split(" ")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "HOME": str(home),
+        "_VIGIL_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        **variables,
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    result = run_vigil([], environment, timeout_seconds=60)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout.split("\n")[:-1]
+
+
+@pytest.mark.parametrize(("line", "expected"), CASES["commands_options_and_choices_are_completed"])
+def test_commands_options_and_choices_are_completed(
+    tmp_path: Path, line: str, expected: list[str]
+) -> None:
+    assert completed(tmp_path, line) == expected
+
+
+def test_names_of_agents_are_completed(tmp_path: Path, api: str) -> None:
+    names = ["Lithium\\ Supply", "Cocoa"]
+    assert completed(tmp_path, "vigil agent show ", VIGIL_URL=api) == names
+    assert completed(tmp_path, f"vigil run --url {api} Co") == ["Cocoa"]
+
+
+def test_without_an_api_no_name_is_completed(tmp_path: Path) -> None:
+    assert completed(tmp_path, "vigil agent show ", VIGIL_URL="http://127.0.0.1:9") == [""]
+
+
+def test_the_script_for_bash_completes_a_name_with_spaces(tmp_path: Path, api: str) -> None:
+    program = tmp_path / "bin" / "vigil"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m cli "$@"\n')
+    program.chmod(0o755)
+    line = (
+        'eval "$(vigil completion bash)"; COMP_WORDS=(vigil agent show Li); COMP_CWORD=3;'
+        ' _vigil_completion vigil; printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    path = f"{program.parent}:{os.environ['PATH']}"
+    variables = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
+    result = subprocess.run(
+        ["bash", "-c", line],
+        env={**variables, "VIGIL_URL": api},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (result.stdout, result.stderr) == ("Lithium\\ Supply\n", "")
+
+
+REFERENCE = (ROOT / "docs/reference/cli.md").read_text()
+
+
+def all_commands() -> Iterator[tuple[str, Any]]:
+    for name, command in commands().items():
+        yield name, command
+        for subname, subcommand in getattr(command, "commands", {}).items():
+            yield f"{name} {subname}", subcommand
+
+
+def test_the_reference_is_current() -> None:
+    assert document(REFERENCE) == REFERENCE, "run make cli-reference"
+
+
+def test_every_example_is_a_valid_command_line() -> None:
+    examples = REFERENCE.partition("## Examples\n\n```\n")[2].partition("```")[0].splitlines()
+    assert len(examples) > 30
+    for line in examples:
+        _, name, *rest = shlex.split(re.sub(r'^eval "\$\((.*)\)"$', r"\1", line))
+        command = load_command(name)
+        if rest and rest[0] in getattr(command, "commands", {}):
+            command, rest = command.commands[rest[0]], rest[1:]
+        with command.make_context(name, rest) as context:
+            assert context.args == [], line
+
+
+def test_every_option_and_argument_is_explained() -> None:
+    for path, command in all_commands():
+        for parameter in command.params:
+            assert parameter.help, (path, parameter.name)
+            assert parameter.help.endswith((".", "?")), (path, parameter.name, parameter.help)

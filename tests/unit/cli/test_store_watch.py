@@ -1,4 +1,4 @@
-"""When a NATS that stores no messages is restarted."""
+"""When the local PostgreSQL and NATS are restarted."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -6,13 +6,27 @@ from itertools import pairwise
 
 import pytest
 
-from cli.local.engines import HEALTHY_SECONDS
+from cli.local.engines import HEALTHY_SECONDS, RestartDelay
 from cli.local.store_watch import (
     ENOUGH_BYTES,
     MAX_PAUSE_SECONDS,
     PATIENCE_SECONDS,
     RestartDecision,
 )
+
+
+def test_the_delay_doubles_up_to_its_limit() -> None:
+    delay = RestartDelay()
+    assert [delay.after(1.0) for _ in range(8)] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10.0, 10.0]
+
+
+def test_the_delay_resets_after_a_long_run() -> None:
+    delay = RestartDelay()
+    for _ in range(5):
+        delay.after(59.9)
+    assert delay.after(60.0) == 0.2
+    assert delay.after(1.0) == 0.4
+
 
 FAULT = "NATS cannot store messages: it does not confirm them"
 ROOM, FULL = ENOUGH_BYTES, ENOUGH_BYTES - 1

@@ -1,6 +1,19 @@
+"""Log lines."""
+
+import subprocess
+import sys
 from pathlib import Path
 
 from cli.local.processes import open_log, tail
+
+PROGRAM = "from shared.runtime.logging import logger; logger('any').warning('gone for a moment')"
+
+
+def test_without_configuration_logs_go_to_standard_error() -> None:
+    """A command's standard output may be read by a program."""
+    process = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert (process.returncode, process.stdout) == (0, "")
+    assert "gone for a moment" in process.stderr
 
 
 def test_a_log_is_appended_to(tmp_path: Path) -> None:

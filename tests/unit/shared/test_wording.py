@@ -1,9 +1,11 @@
-"""Numbers, money, durations and long texts in words."""
+"""Numbers, money, durations, addresses and long texts in words."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shared.durations import MAX_SECONDS, format_duration, parse_duration
+from shared.urls import urls_in
 from shared.wording import ago, bytes_of, clip, duration, plural, usd
 from tests.support.case_files import read_cases
 
@@ -67,3 +69,58 @@ def test_a_text_is_cut_between_words_and_ends_with_an_ellipsis(
 ) -> None:
     assert clip(text, most) == expected
     assert len(expected) <= most
+
+
+@pytest.mark.parametrize(("text", "seconds"), CASES["durations_are_read_with_units_and_without"])
+def test_durations_are_read_with_units_and_without(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"), CASES["other_texts_are_refused_with_the_text_and_an_example"]
+)
+def test_other_texts_are_refused_with_the_text_and_an_example(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as refused:
+        parse_duration(text)
+    assert text[:10] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "seconds", [0, 1, 59, 60, 61, 3600, 3661, 86_399, 86_400, 90_061, MAX_SECONDS]
+)
+def test_what_is_written_is_read_as_the_same(seconds: int) -> None:
+    assert parse_duration(format_duration(seconds)) == seconds
+
+
+def test_durations_are_written_in_their_largest_units() -> None:
+    assert [format_duration(number) for number in (0, 90, 300, 5400, 86_400)] == [
+        "0 s",
+        "1 min 30 s",
+        "5 min",
+        "1 h 30 min",
+        "1 d",
+    ]
+
+
+ADDRESS = "https://en.wikipedia.org/wiki/Mercury_(planet)"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (f"Read {ADDRESS}", ADDRESS),
+        (f"Read {ADDRESS}.", ADDRESS),
+        (f"Read it ({ADDRESS}).", ADDRESS),
+        (f"[Mercury]({ADDRESS})", ADDRESS),
+        (f"**{ADDRESS}**", ADDRESS),
+        (f"`{ADDRESS}`, now", ADDRESS),
+        ("[https://example.org/a]", "https://example.org/a"),
+        ("https://example.org/a[1]", "https://example.org/a[1]"),
+        ("see (https://example.org/a), then", "https://example.org/a"),
+        ("https://example.org/a/;", "https://example.org/a/"),
+    ],
+)
+def test_addresses_have_no_punctuation_and_keep_their_own_brackets(
+    text: str, expected: str
+) -> None:
+    assert urls_in(text) == [expected]

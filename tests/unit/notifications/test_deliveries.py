@@ -1,5 +1,6 @@
-"""Classification of a receiver's response, and the delay before a retry."""
+"""Notifications: addresses of mail servers, signatures, and the classification of responses."""
 
+import base64
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from uuid import uuid4
@@ -12,6 +13,81 @@ from services.notifier.delivery import Accepted, PermanentFailure, TemporaryFail
 from services.notifier.payload import build_message
 from services.notifier.retry_schedule import BACKOFF_SECONDS, JITTER, delay_seconds
 from shared.database.tables import InboxItem
+from shared.errors import PermanentError
+from shared.notifications.mail_server import MailServer
+from shared.notifications.webhooks import new_secret, signature_headers
+from shared.runtime.settings import Settings, load_settings
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
+
+
+@pytest.mark.parametrize(("url", "parts"), CASES["addresses"])
+def test_an_address_is_read(url: str, parts: list[str | int | None]) -> None:
+    server = MailServer.from_url(url)
+    assert [server.host, server.port, server.user, server.password] == parts
+    assert "secret" not in server.location
+
+
+@pytest.mark.parametrize("url", CASES["refused"])
+def test_an_address_that_cannot_be_meant_is_refused_without_being_shown(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PermanentError, match="percent-encode the password") as refusal:
+        MailServer.from_url(url)
+    assert refusal.value.__cause__ is None
+    monkeypatch.setenv("VIGIL_SMTP_URL", url)
+    with pytest.raises(Exception, match="percent-encode the password") as unusable:
+        load_settings()
+    for shown in (str(refusal.value), str(unusable.value)):
+        assert "QQ" not in shown
+        assert "ZZ" not in shown
+
+
+@pytest.mark.parametrize(("url", "is_accepted"), CASES["a_public_url_is_an_origin"])
+def test_a_public_url_is_an_origin(
+    url: str, is_accepted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("VIGIL_PUBLIC_URL", url)
+    if is_accepted:
+        assert load_settings().public_url == url
+        return
+    with pytest.raises(Exception, match="only scheme, host and port"):
+        load_settings()
+
+
+def test_an_empty_public_url_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VIGIL_PUBLIC_URL", "")
+    assert Settings().public_url is None
+
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+
+
+def test_the_signature_equals_that_of_the_reference_libraries() -> None:
+    headers = signature_headers(
+        "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}', [SECRET]
+    )
+    assert headers == {
+        "webhook-id": "msg_p5jXN8AQM9LWM0D4loKWxJek",
+        "webhook-timestamp": "1614265330",
+        "webhook-signature": "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=",
+    }
+
+
+def test_each_key_signs() -> None:
+    signatures = signature_headers("id", 1, b"{}", [SECRET, new_secret()])[
+        "webhook-signature"
+    ].split(" ")
+    assert signatures[0] == signature_headers("id", 1, b"{}", [SECRET])["webhook-signature"]
+    assert len(set(signatures)) == 2
+
+
+def test_secrets_are_long_and_unique() -> None:
+    secrets = {new_secret() for _ in range(10)}
+    assert len(secrets) == 10
+    assert all(secret.startswith("whsec_") for secret in secrets)
+    assert {len(base64.b64decode(secret.removeprefix("whsec_"))) for secret in secrets} == {32}
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])

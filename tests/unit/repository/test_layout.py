@@ -1,0 +1,138 @@
+"""Layout of the code: where modules and helpers belong, and what may use SQLAlchemy's engines and sessions."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+
+from tests.support.paths import ROOT, TESTS
+from tests.support.single_user import STAY, faults, single_users
+
+ENGINES = re.compile(
+    r"AsyncSession|sessionmaker|create_(async_)?engine|sqlalchemy\.ext\.asyncio"
+    r"|from sqlalchemy\.orm import .*\bSession\b"
+)
+MIGRATIONS = {Path("shared/database/migrate.py"), Path("shared/database/migrations/env.py")}
+
+
+def test_only_migrations_use_engines_and_sessions_of_sqlalchemy() -> None:
+    users = {
+        path.relative_to(ROOT)
+        for package in ("shared", "services", "cli")
+        for path in (ROOT / package).rglob("*.py")
+        if ENGINES.search(path.read_text())
+    }
+    assert users <= MIGRATIONS
+    assert Path("shared/database/migrate.py") in users
+
+
+TABLE_CLASSES = re.compile(r"^from shared\.database\.tables import ", re.MULTILINE)
+GRAPH_READERS = {
+    "shared/graph/conclusions/queries.py",
+    "shared/graph/scope.py",  # conditions of the API's reads
+    "shared/graph/verification/loader.py",
+    "shared/graph/verification/verifier.py",
+}
+TRANSFER = Path("shared/graph/transfer")
+"""Copies whole tables, as the owner of the tables."""
+
+
+def test_the_graph_is_written_without_table_classes() -> None:
+    users = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "shared/graph").rglob("*.py")
+        if TABLE_CLASSES.search(path.read_text()) and ROOT / TRANSFER not in path.parents
+    }
+    assert users == GRAPH_READERS
+
+
+WITHOUT_TABLES = (
+    *(ROOT / "shared/billing").rglob("*.py"),
+    *(ROOT / "shared/runtime").rglob("*.py"),
+    ROOT / "shared/llm/paid_calls.py",
+    ROOT / "shared/workflow/leases.py",
+)
+
+
+def test_what_pays_and_claims_writes_its_sql_out() -> None:
+    """It imports no classes of tables."""
+    assert {path for path in WITHOUT_TABLES if TABLE_CLASSES.search(path.read_text())} == set()
+
+
+def graph_of(*imports: tuple[str, str]) -> grimp.ImportGraph:
+    graph = grimp.ImportGraph()
+    for importer, imported in imports:
+        graph.add_import(importer=importer, imported=imported)
+    return graph
+
+
+def test_a_module_used_by_one_service_is_reported() -> None:
+    graph = graph_of(
+        ("services.api.app", "shared.lists"),
+        ("services.api.resources", "shared.lists"),
+        ("shared.lists", "shared.pages"),
+        ("services.api.app", "shared.errors"),
+        ("cli.main", "shared.errors"),
+    )
+    graph.add_module("shared.unused")
+    assert single_users(graph) == {
+        "shared.lists": "services.api",
+        "shared.pages": "services.api",
+        "shared.unused": "",
+    }
+
+
+def test_indirect_users_count() -> None:
+    graph = graph_of(
+        ("services.api.app", "shared.graph"),
+        ("services.observer.app", "shared.graph"),
+        ("shared.graph", "shared.words"),
+    )
+    assert single_users(graph) == {}
+
+
+def test_faults_state_the_remedy() -> None:
+    users = dict.fromkeys(STAY, "cli") | {"shared.lists": "services.api", "shared.x": ""}
+    assert [fault.partition(":")[0] for fault in faults(users)] == [
+        "shared.lists is used by services.api alone",
+        "shared.x is used by no service",
+    ]
+    assert any("take it out of STAY" in fault for fault in faults({}))
+
+
+SUPPORT = TESTS / "support"
+
+
+IMPORT = re.compile(
+    r"^\s*(?:from\s+(?P<package>[\w.]+)\s+)?import\s+(?P<names>\([^)]*\)|[^\n]+)", re.M
+)
+
+
+def imported_names(file: Path) -> Iterator[str]:
+    """Does not use `ast`: after the tests of deep nesting, CPython 3.11 cannot always parse a module."""
+    for match in IMPORT.finditer(file.read_text()):
+        names = re.findall(r"[\w.]+", re.sub(r"\sas\s+\w+", "", match["names"]))
+        yield from (f"{match['package']}.{name}" if match["package"] else name for name in names)
+
+
+def test_no_module_imports_a_test() -> None:
+    test_imports = {
+        (str(file.relative_to(TESTS)), name)
+        for file in TESTS.rglob("*.py")
+        for name in imported_names(file)
+        if name.startswith("tests.") and any(part.startswith("test_") for part in name.split("."))
+    }
+    assert not test_imports
+
+
+def test_helpers_are_in_support_and_tests_are_not() -> None:
+    modules = {
+        file.relative_to(TESTS)
+        for file in TESTS.rglob("*.py")
+        if file.name not in ("__init__.py", "conftest.py")
+    }
+    tests = {module for module in modules if module.name.startswith("test_")}
+    helpers = {module for module in modules if module.parts[0] == SUPPORT.name}
+    assert not tests & helpers
+    assert modules == tests | helpers
