@@ -16,7 +16,7 @@ from typing import Any
 
 from bench.loop import report
 from bench.loop.environment import DATABASE, Environment
-from bench.loop.run import measure
+from bench.loop.run import count_only, measure
 from bench.support import provision, running_engines
 from shared.runtime.settings import Settings
 
@@ -31,6 +31,9 @@ def main() -> int:
         settings = Settings(database_url=postgres.url(DATABASE), nats_url=nats.url)
         provision(settings)
         place = Environment(settings, Path(home), postgres, nats)
+        if arguments.counts:
+            print("\n".join(report.count_lines(asyncio.run(count_only(place)))))
+            return 0
         figures = asyncio.run(
             measure(place, iterations=arguments.iterations, load_seconds=arguments.seconds)
         )
@@ -77,6 +80,11 @@ def _parse_arguments() -> argparse.Namespace:
         type=float,
         default=20.0,
         help="duration of the load of 32 agents (default: 20)",
+    )
+    parser.add_argument(
+        "--counts",
+        action="store_true",
+        help="only count round trips, statements and WAL by table; ends with 0",
     )
     parser.add_argument(
         "--json", type=Path, help="write the figures to this file; its previous ones are compared"

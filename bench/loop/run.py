@@ -100,6 +100,13 @@ async def measure(place: Environment, *, iterations: int, load_seconds: float) -
     )
 
 
+async def count_only(place: Environment) -> Counted:
+    """Count what PostgreSQL does for an iteration, without the other measurements."""
+    async with Driver.open(place.settings) as driver:
+        agents = await driver.create_agents(AGENTS_UNDER_LOAD)
+    return await count(place, agents)
+
+
 def _report_progress(what: str) -> None:
     print(f"measuring: {what}", file=sys.stderr, flush=True)
 
