@@ -10,7 +10,6 @@ from uuid import UUID
 
 from shared.agents import conversations
 from shared.database.statements import BoundQuery, CompiledStatement, Executor
-from shared.database.tables import Iteration, Step
 from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events import models as events
@@ -33,7 +32,7 @@ class IterationTotals(NamedTuple):
     """The newest hash of the graph's journal when it ended; None if the graph was never written."""
 
 
-async def step_requested_event(session: Executor, step: Step | StepRow) -> Event:
+async def step_requested_event(session: Executor, step: StepRow) -> Event:
     """Returns the event that requests `step`, of any kind, from a worker."""
     if step.iteration_id is None:
         return agent_task_event(step)
@@ -42,7 +41,7 @@ async def step_requested_event(session: Executor, step: Step | StepRow) -> Event
     return iteration_step_event(await step_store.iteration_query(step).execute(session), step)
 
 
-def agent_task_event(step: Step | StepRow) -> Event:
+def agent_task_event(step: StepRow) -> Event:
     """Returns the event that requests `step`, an agent task, from a worker."""
     fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.first_requested_at}
     match StepKind(step.kind):
@@ -54,7 +53,7 @@ def agent_task_event(step: Step | StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-def iteration_step_event(iteration: Iteration | IterationRow, step: Step | StepRow) -> Event:
+def iteration_step_event(iteration: IterationRow, step: StepRow) -> Event:
     """Returns the event that requests `step` of `iteration` from a worker."""
     if step.kind != StepKind.OBSERVE:
         return later_step_event(step)
@@ -66,7 +65,7 @@ def iteration_step_event(iteration: Iteration | IterationRow, step: Step | StepR
     )
 
 
-def later_step_event(step: Step | StepRow) -> Event:
+def later_step_event(step: StepRow) -> Event:
     """Does the same for a step of an iteration that is not its first."""
     fields = _step_fields(step) | {"occurred_at": step.first_requested_at}
     match StepKind(step.kind):
@@ -80,7 +79,7 @@ def later_step_event(step: Step | StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} does not follow another one")
 
 
-async def events_after_step(session: Transaction, step: Step | StepRow) -> Sequence[Event]:
+async def events_after_step(session: Transaction, step: StepRow) -> Sequence[Event]:
     """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
         return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
@@ -89,7 +88,7 @@ async def events_after_step(session: Transaction, step: Step | StepRow) -> Seque
     return events_after_iteration_step(step, await step_store.list_plan(session, step.iteration_id))
 
 
-def events_after_iteration_step(step: Step | StepRow, plan: Sequence[StepRow]) -> Sequence[Event]:
+def events_after_iteration_step(step: StepRow, plan: Sequence[StepRow]) -> Sequence[Event]:
     """Does the same for a step of an iteration. `plan` has the steps that an observe step has planned."""
     fields = _step_fields(step) | {"occurred_at": step.ended_at}
     has_failed = step.status == StepStatus.FAILED
@@ -121,7 +120,7 @@ def events_after_iteration_step(step: Step | StepRow, plan: Sequence[StepRow]) -
             raise AssertionError(f"a step of kind {kind} is an agent task")
 
 
-def _events_after_agent_task(step: Step | StepRow) -> Event:
+def _events_after_agent_task(step: StepRow) -> Event:
     fields = {"agent_id": step.agent_id, "step_id": step.id, "occurred_at": step.ended_at}
     has_failed = step.status == StepStatus.FAILED
     match StepKind(step.kind):
@@ -137,7 +136,7 @@ def _events_after_agent_task(step: Step | StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-async def _next_answer_request(session: Transaction, step: Step | StepRow) -> Sequence[Event]:
+async def _next_answer_request(session: Transaction, step: StepRow) -> Sequence[Event]:
     """The answers of a conversation are generated one at a time. The end of one requests the next."""
     if step.kind != StepKind.CONVERSE:
         return []
@@ -146,7 +145,7 @@ async def _next_answer_request(session: Transaction, step: Step | StepRow) -> Se
 
 
 async def iteration_ended_event(
-    session: Executor, iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow]
+    session: Executor, iteration: IterationRow, steps: Sequence[StepRow]
 ) -> Event:
     """Returns the event of `iteration`'s end, with the counts of its `steps` and the known cost of its calls."""
     return iteration_ended_with(
@@ -161,7 +160,7 @@ def iteration_totals(iteration_id: UUID) -> BoundQuery[IterationTotals]:
 
 
 def iteration_ended_with(
-    iteration: Iteration | IterationRow, steps: Sequence[Step | StepRow], totals: IterationTotals
+    iteration: IterationRow, steps: Sequence[StepRow], totals: IterationTotals
 ) -> Event:
     """Does the same with known totals."""
     fields: dict[str, Any] = {
@@ -202,7 +201,7 @@ def _events_after_advice(advice: list[dict[str, Any]], fields: dict[str, Any]) -
     ]
 
 
-def _step_fields(step: Step | StepRow) -> dict[str, Any]:
+def _step_fields(step: StepRow) -> dict[str, Any]:
     return {
         "agent_id": step.agent_id,
         "iteration_id": step.iteration_id,

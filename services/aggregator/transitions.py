@@ -28,10 +28,10 @@ from services.aggregator.reducer import (
 from shared.billing import reservations
 from shared.database.engine import Database
 from shared.database.statements import Batch, PendingResult
-from shared.database.tables import InvestigationRequest
-from shared.enums import IterationStatus, RequestState, Stage, StepKind, StepStatus
+from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.failpoints import Failpoint, failpoint
 from shared.workflow import attention, investigations, iterations, steps
+from shared.workflow.investigations import StoredRequest
 from shared.workflow.iterations import IterationRow, IterationSteps, StepChanges, StepRow
 
 MissingByStep = Mapping[UUID, Sequence[MissingData]]
@@ -44,7 +44,7 @@ class IterationRows:
 
     iteration: IterationRow
     work: IterationSteps
-    requests: Sequence[InvestigationRequest] = ()
+    requests: Sequence[StoredRequest] = ()
 
     @property
     def steps(self) -> Sequence[StepRow]:
@@ -116,11 +116,8 @@ def _missing_by_step(rows: IterationRows) -> MissingByStep:
     }
 
 
-def _is_settled_before(request: InvestigationRequest, end: datetime | None) -> bool:
-    settled_at = request.answered_at
-    if settled_at is None and request.state is RequestState.NOT_FOUND:
-        settled_at = request.not_found_at
-    return settled_at is not None and end is not None and settled_at < end
+def _is_settled_before(request: StoredRequest, end: datetime | None) -> bool:
+    return request.settled_at is not None and end is not None and request.settled_at < end
 
 
 def _step_state(step: StepRow, missing: MissingByStep) -> StepState:

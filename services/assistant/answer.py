@@ -17,7 +17,7 @@ from services.assistant.prompts.conversation import RULES, PromptSections, user_
 from services.assistant.streaming_answer import AnswerWriter, Draft
 from shared.agents import agents, conversations, memories
 from shared.agents.memories import TooManyMemoriesError
-from shared.database.tables import Agent, Iteration, Message, Step
+from shared.database.tables import Agent, Iteration, Message
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, IterationStatus, MemoryKind, Phase, StepKind, StepStatus
 from shared.errors import PermanentError
@@ -194,7 +194,7 @@ def _describe_plan(iteration: Iteration) -> list[str]:
     ]
 
 
-def _describe_progress(work: Sequence[Step]) -> str:
+def _describe_progress(work: Sequence[StepRow]) -> str:
     """Formats `2 of 3 queries done, 1 failed` for each kind of step."""
     parts = []
     for kind, plural in _PLURALS.items():

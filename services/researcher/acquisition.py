@@ -11,10 +11,9 @@ from uuid import UUID
 from services.researcher.not_found import Statement, find_statements
 from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from shared.agents import agents
-from shared.agents.agents import AgentRow
+from shared.agents.agents import WorkerAgent
 from shared.database.engine import Database
 from shared.database.statements import Batch
-from shared.database.tables import Agent
 from shared.enums import Phase
 from shared.errors import PermanentError
 from shared.events.models import Query
@@ -47,7 +46,7 @@ from shared.workflow.leases import Lease
 @dataclass(frozen=True)
 class QueryContext:
     lease: Lease
-    agent: Agent | AgentRow
+    agent: WorkerAgent
     scope: GraphScope
     query: Query
     survey: Survey

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from itertools import count
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID, uuid4
 
 from sqlalchemy import delete as sql_delete
@@ -80,6 +80,27 @@ class AgentRow(NamedTuple):
     def clock(self) -> AgentClock:
         """The agent's clock when it was loaded."""
         return AgentClock(self.loaded_at, self.archive_date)
+
+
+class WorkerAgent(Protocol):
+    """The settings of an agent that its phases read: of an AgentRow, or of a whole row. It has a prompt for each phase."""
+
+    @property
+    def mission(self) -> str: ...
+    @property
+    def models(self) -> Mapping[str, str]: ...
+    @property
+    def entailment_usd_per_day(self) -> Decimal: ...
+    @property
+    def entailment_share(self) -> float: ...
+    @property
+    def preferred_domains(self) -> Sequence[str]: ...
+    @property
+    def barred_domains(self) -> Sequence[str]: ...
+    @property
+    def corpus(self) -> str | None: ...
+    @property
+    def archive_date(self) -> date | None: ...
 
 
 async def ensure_user(session: Transaction, name: str) -> UUID:
@@ -188,19 +209,19 @@ def _existing(agent: Agent | None, agent_id: UUID) -> Agent:
     return agent
 
 
-def system_prompt(agent: Agent | AgentRow, phase: Phase) -> str:
+def system_prompt(agent: WorkerAgent, phase: Phase) -> str:
     """Returns the agent's prompt for `phase`, which must be in PROMPTED. Empty until the agent is configured."""
     prompt: str = getattr(agent, f"{phase}_system_prompt")
     return prompt
 
 
-def model_name(agent: Agent | AgentRow, phase: Phase, default: str) -> str:
+def model_name(agent: WorkerAgent, phase: Phase, default: str) -> str:
     """Returns the model name that the agent has for `phase`, otherwise `default`."""
     model: str = agent.models.get(phase, default)
     return model
 
 
-def domain_preferences(agent: Agent | AgentRow) -> DomainPreferences:
+def domain_preferences(agent: WorkerAgent) -> DomainPreferences:
     """Returns the domains that the agent's owner prefers and bars."""
     return DomainPreferences(tuple(agent.preferred_domains), tuple(agent.barred_domains))
 

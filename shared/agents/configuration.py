@@ -10,11 +10,11 @@ from sqlalchemy.dialects.postgresql import insert
 
 from shared.agents import agents
 from shared.database import ids
-from shared.database.tables import Agent, PromptVersion, Step
+from shared.database.tables import Agent, PromptVersion
 from shared.database.text import error_text, refuse_nul
 from shared.database.transaction import Transaction
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker, StepKind
-from shared.workflow import iterations
+from shared.workflow import iterations, steps
 from shared.workflow.iterations import StepRow
 
 
@@ -34,18 +34,12 @@ class ConfigurationInput(BaseModel):
 
 async def request_configuration(
     session: Transaction, agent: Agent, step_input: ConfigurationInput
-) -> Step:
+) -> StepRow:
     """Creates and requests the step that configures `agent`. It replaces earlier requests that have not ended.
 
     The caller holds the agent's row lock. An agent that is ready keeps its prompts until the step ends.
     """
-    step = iterations.step_without_iteration(
-        agent.id,
-        StepKind.CONFIGURE,
-        agent.configurations_ordered,
-        await iterations.database_time(session),
-        step_input.model_dump(mode="json"),
-    )
+    now = await iterations.database_time(session)
     is_ready = agent.status == AgentStatus.READY
     await session.update(
         Agent,
@@ -54,7 +48,14 @@ async def request_configuration(
         status=AgentStatus.READY if is_ready else AgentStatus.CONFIGURING,
         fault=None,
     )
-    return await session.insert(Step, **step)
+    return await steps.insert_agent_task(
+        session,
+        agent.id,
+        StepKind.CONFIGURE,
+        agent.configurations_ordered,
+        step_input.model_dump(mode="json"),
+        requested_at=now,
+    )
 
 
 async def provisional_name(session: Transaction, agent: Agent) -> str | None:
@@ -62,9 +63,8 @@ async def provisional_name(session: Transaction, agent: Agent) -> str | None:
     last = newest_step_id(agent)
     if last is None or agent.status == AgentStatus.READY:
         return None
-    return ConfigurationInput.model_validate(
-        (await session.get_one(Step, last)).input
-    ).provisional_name
+    step = await steps.get_step(session, last)
+    return ConfigurationInput.model_validate(step.input).provisional_name
 
 
 def newest_step_id(agent: Agent) -> UUID | None:

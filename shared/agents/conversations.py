@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
+from shared.database.statements import Batch, BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Conversation, Message, Step
 from shared.database.transaction import Transaction
 from shared.enums import Role, StepKind, StepStatus
-from shared.workflow import iterations
-from shared.workflow.iterations import StepRow
+from shared.workflow import iterations, steps
+from shared.workflow.iterations import STEP_COLUMNS, StepRow
 
 MAX_OPEN_TURNS = 20
 """Maximum number of unanswered questions of a conversation."""
@@ -37,7 +38,7 @@ class TooManyOpenTurns:
 
 async def add_question(
     session: Transaction, agent_id: UUID, content: str
-) -> Step | TooManyOpenTurns | None:
+) -> StepRow | TooManyOpenTurns | None:
     """Stores a question, an empty answer, and the step that generates the answer. None if the agent was deleted.
 
     The step is planned if an earlier answer is not complete, otherwise pending. For a pending step, publish its event.
@@ -65,43 +66,54 @@ async def add_question(
     }
     await session.insert_all(Message, [question | position, answer | position])
     step_input = {"question_id": str(question_id), "answer_id": str(answer_id)}
-    step = iterations.step_without_iteration(agent_id, StepKind.CONVERSE, turn, now, step_input)
-    if open_turns:
-        step |= {"status": StepStatus.PLANNED, "requested_at": None, "first_requested_at": None}
-    return await session.insert(Step, **step)
+    return await steps.insert_agent_task(
+        session,
+        agent_id,
+        StepKind.CONVERSE,
+        turn,
+        step_input,
+        requested_at=None if open_turns else now,
+    )
+
+
+_LOCK_CONVERSATION: Final = CompiledStatement(
+    "select id from conversations where agent_id = :of_agent for update"
+)
+_REQUEST_NEXT_ANSWER: Final = CompiledStatement(f"""
+with now as (select clock_timestamp() as at)
+update steps
+set status = '{StepStatus.PENDING}', requested_at = now.at, first_requested_at = now.at
+from now
+where status = '{StepStatus.PLANNED}' and id = (
+  select id from steps as next
+  where agent_id = :of_agent and kind = '{StepKind.CONVERSE}' and status = '{StepStatus.PLANNED}' and not exists (
+    select from steps as other
+    where other.agent_id = :of_agent and other.kind = '{StepKind.CONVERSE}' and other.id <> :of_step
+      and other.status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}'))
+  order by index limit 1)
+""")
+_REQUESTED_ANSWER: Final = CompiledStatement(f"""
+select {STEP_COLUMNS} from steps
+where agent_id = :of_agent and kind = '{StepKind.CONVERSE}' and status = '{StepStatus.PENDING}' and id <> :of_step
+order by index limit 1
+""")
 
 
 async def request_next_answer(session: Transaction, step: StepRow) -> None:
     """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
+    params = {"of_agent": step.agent_id, "of_step": step.id}
+    batch = Batch()
     # Serialized with `add_question`, which could otherwise plan a step behind one that ends at the same time.
-    is_own = Conversation.agent_id == step.agent_id
-    await session.execute(select(Conversation.id).where(is_own).with_for_update())
-    other_answers = Step.status.in_(_UNDER_WAY), Step.id != step.id
-    if await session.scalar(
-        select(Step.id).where(*_answer_steps(step.agent_id), *other_answers).limit(1)
-    ):
-        return
-    planned = select(Step.id).where(
-        *_answer_steps(step.agent_id), Step.status == StepStatus.PLANNED
-    )
-    next_id = await session.scalar(planned.order_by(Step.index).limit(1))
-    if next_id is not None:
-        await session.execute(
-            update(Step)
-            .where(Step.id == next_id, Step.status == StepStatus.PLANNED)
-            .values(iterations.requested_columns(func.clock_timestamp()))
-        )
+    batch.add(BoundQuery(_LOCK_CONVERSATION, {"of_agent": step.agent_id}, lambda _: None))
+    batch.add(BoundQuery(_REQUEST_NEXT_ANSWER, params, lambda _: None))
+    await batch.execute(session)
 
 
-async def find_requested_answer(session: Transaction, step: Step | StepRow) -> Step | None:
+async def find_requested_answer(session: Transaction, step: StepRow) -> StepRow | None:
     """Returns the step that `request_next_answer` requested, if any."""
-    pending_answers = Step.status == StepStatus.PENDING, Step.id != step.id
-    return await session.scalar(
-        select(Step)
-        .where(*_answer_steps(step.agent_id), *pending_answers)
-        .order_by(Step.index)
-        .limit(1)
-    )
+    params = {"of_agent": step.agent_id, "of_step": step.id}
+    row = await _REQUESTED_ANSWER.row(session, params)
+    return None if row is None else StepRow(*row)
 
 
 async def get_conversation(session: Transaction, agent_id: UUID) -> Conversation:
@@ -180,12 +192,10 @@ async def _next_turn(session: Transaction, agent_id: UUID) -> tuple[UUID, int]:
 
 
 async def _count_answer_steps(session: Transaction, agent_id: UUID, *statuses: StepStatus) -> int:
-    query = select(func.count()).where(*_answer_steps(agent_id), Step.status.in_(statuses))
+    query = select(func.count()).where(
+        Step.agent_id == agent_id, Step.kind == StepKind.CONVERSE, Step.status.in_(statuses)
+    )
     return await session.scalar(query) or 0
-
-
-def _answer_steps(agent_id: UUID) -> tuple[ColumnElement[bool], ...]:
-    return Step.agent_id == agent_id, Step.kind == StepKind.CONVERSE
 
 
 def _update_message(message_id: UUID, values: dict[str, Any]) -> Any:

@@ -11,11 +11,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.agents.agents import AgentRow
+from shared.agents.agents import WorkerAgent
 from shared.billing import budgets
 from shared.database.locks import shared_write_lock_query
 from shared.database.statements import BoundQuery
-from shared.database.tables import Agent
 from shared.database.transaction import Transaction
 from shared.enums import Entailment, Phase
 from shared.errors import RetrySoonError, VigilError
@@ -82,7 +81,7 @@ class StoreVerdict(Protocol):
     ) -> BoundQuery[None]: ...
 
 
-def is_on(agent: Agent | AgentRow) -> bool:
+def is_on(agent: WorkerAgent) -> bool:
     """Whether the agent's owner has given checks a budget."""
     return agent.entailment_usd_per_day > 0
 
@@ -90,7 +89,7 @@ def is_on(agent: Agent | AgentRow) -> bool:
 async def check_entailment(
     model: Model,
     lease: Lease,
-    agent: Agent | AgentRow,
+    agent: WorkerAgent,
     evidence: BoundQuery[Sequence[Q]],
     store: StoreVerdict,
 ) -> Json:

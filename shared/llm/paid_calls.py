@@ -27,7 +27,6 @@ from shared.billing.reservations import Attempt
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.statements import Batch
-from shared.database.tables import Interaction
 from shared.database.text import error_text
 from shared.database.transaction import Transaction
 from shared.database.unit_of_work import Changes, DeferredWrite, UnitOfWork
@@ -42,6 +41,7 @@ from shared.llm.answer_errors import (
     LostAnswerError,
     NoAnswerError,
 )
+from shared.llm.phase_run_store import StoredRun
 from shared.llm.provider import Model
 from shared.llm.repair import Repairs
 from shared.schemas.iterations import NOTES_KEY
@@ -322,7 +322,7 @@ class RunJournal:
     def __init__(self, model: Model, lease: Lease, phase: Phase) -> None:
         self.lease = lease
         self.phase = phase
-        self._interaction: Interaction | None = None
+        self._interaction: StoredRun | None = None
         self.unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
         self.paid_calls = PaidCalls(
             model.database,
@@ -341,7 +341,7 @@ class RunJournal:
         """Notes for the owner, such as pages that were left out of the run."""
 
     @property
-    def interaction(self) -> Interaction:
+    def interaction(self) -> StoredRun:
         assert self._interaction is not None, "begin() comes first"
         return self._interaction
 

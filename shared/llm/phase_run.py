@@ -6,7 +6,6 @@ from typing import Any
 from shared.agents import agents
 from shared.agents.contexts import StepGroup
 from shared.agents.model_choice import split_models
-from shared.database.tables import Agent
 from shared.enums import Phase
 from shared.llm import phase_run_store
 from shared.llm.ledgered_model import LedgeredModel
@@ -24,7 +23,7 @@ class PhaseRun(RunJournal):
         self,
         model: Model,
         lease: Lease,
-        agent: Agent | agents.AgentRow,
+        agent: agents.WorkerAgent,
         phase: Phase,
         user_message: str,
         *,

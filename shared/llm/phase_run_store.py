@@ -1,10 +1,9 @@
 """Stores phase runs and the contexts that they share."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 from uuid import UUID
-
-from sqlalchemy import Table, bindparam, select
 
 from shared.agents import contexts
 from shared.agents.contexts import StepGroup, StoredContext
@@ -17,12 +16,37 @@ from shared.database.statements import (
     CompiledStatement,
     json_text,
 )
-from shared.database.tables import Interaction
 from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.workflow.leases import Lease
 
 _Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run as it was begun, with its complete request, and its events so far."""
+
+    id: UUID
+    model: str
+    system_prompt: str
+    request: _Json
+    events: Sequence[_Json] = ()
+
+
+class CompressedRun(Protocol):
+    """The columns of a run that its request is restored from."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def agent_id(self) -> UUID: ...
+    @property
+    def request(self) -> _Json: ...
+    @property
+    def message(self) -> bytes | None: ...
+    @property
+    def context_sha256(self) -> bytes | None: ...
 
 
 def restore_request(request: _Json, message: bytes | None, context: str) -> _Json:
@@ -33,7 +57,9 @@ def restore_request(request: _Json, message: bytes | None, context: str) -> _Jso
     return {**request, "messages": [{"role": "user", "content": content}]}
 
 
-async def load_requests(transaction: Transaction, runs: Iterable[Interaction]) -> dict[UUID, _Json]:
+async def load_requests(
+    transaction: Transaction, runs: Iterable[CompressedRun]
+) -> dict[UUID, _Json]:
     """Returns the complete request of each run, by run id."""
     runs = list(runs)
     keys = {
@@ -48,7 +74,6 @@ async def load_requests(transaction: Transaction, runs: Iterable[Interaction]) -
     }
 
 
-_TABLE: Final = cast(Table, Interaction.__table__)
 _INSERT_SQL: Final = """
   insert into llm_interactions as known (id, agent_id, iteration_id, step_id, phase, model,
     system_prompt, request, message, context_sha256)
@@ -94,12 +119,15 @@ _INSERT_WITH_CONTEXT: Final = CompiledStatement(_with_context_sql(_INSERT_SQL))
 # Separate statements: services without contexts have no right to write them, not even unused in a statement.
 _BEGIN: Final = CompiledStatement(f"{_RESTART_SQL} returning *")
 _BEGIN_WITH_CONTEXT: Final = CompiledStatement(_with_context_sql(_RESTART_SQL))
-_SELECT: Final = CompiledStatement(select(_TABLE).where(_TABLE.c.id == bindparam("id")))
+_LOAD: Final = CompiledStatement("""
+select id, agent_id, model, system_prompt, request, message, context_sha256, coalesce((
+    select jsonb_agg(event.value order by calls.answered_at, calls.id, event.place)
+    from calls cross join lateral jsonb_array_elements(calls.events) with ordinality as event (value, place)
+    where interaction_id = llm_interactions.id), '[]') as events
+from llm_interactions where id = :of_interaction
+""")
 _COMPLETE: Final = CompiledStatement(
     "update llm_interactions set completed_at = clock_timestamp() where id = :of_interaction"
-)
-_SELECT_EVENTS: Final = CompiledStatement(
-    select(Interaction.events.label("events")).where(_TABLE.c.id == bindparam("id"))
 )
 
 
@@ -148,11 +176,11 @@ class NewInteraction:
         }
 
     @property
-    def record(self) -> Interaction:
-        """The interaction with its complete request."""
-        columns = ("id", "agent_id", "iteration_id", "step_id", "phase", "model", "system_prompt")
-        values = {name: self._params[name] for name in (*columns, "context_sha256")}
-        return Interaction(**values, request=self.request, events=[])
+    def record(self) -> StoredRun:
+        """The run with its complete request."""
+        return StoredRun(
+            self.id, self._params["model"], self._params["system_prompt"], self.request
+        )
 
     def write(self, batch: Batch) -> None:
         """Creates the interaction of a step that no worker has had before. Raises RetrySoonError if another context is
@@ -185,7 +213,7 @@ class NewInteraction:
 
         batch.then(remember)
 
-    async def open_or_resume(self, transaction: Transaction) -> Interaction:
+    async def open_or_resume(self, transaction: Transaction) -> StoredRun:
         """Creates the interaction, or returns the existing one with its original request.
 
         An interaction without an answer is overwritten if the user requested a retry of the step since: the model name or
@@ -221,12 +249,10 @@ class NewInteraction:
         }
 
 
-async def _load_existing(transaction: Transaction, interaction_id: UUID) -> Interaction:
-    row = await _SELECT.row(transaction, {"id": interaction_id})
-    events = await _SELECT_EVENTS.value(transaction, {"id": interaction_id})
-    interaction = Interaction(**row._asdict(), events=events)
-    interaction.request = (await load_requests(transaction, [interaction]))[interaction.id]
-    return interaction
+async def _load_existing(transaction: Transaction, interaction_id: UUID) -> StoredRun:
+    row = await _LOAD.row(transaction, {"of_interaction": interaction_id})
+    requests = await load_requests(transaction, [row])
+    return StoredRun(row.id, row.model, row.system_prompt, requests[row.id], row.events)
 
 
 def completion(interaction_id: UUID) -> BoundQuery[None]:

@@ -5,30 +5,67 @@ deleted. A request is open until the dead letter is stored again, so publishing 
 not requested.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Update, delete, func, select, update
-from sqlalchemy.dialects.postgresql import insert
-
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import DeadLetter, Step
+from shared.database.statements import Batch, BoundQuery, CompiledStatement, Executor, uuid_array
 from shared.database.text import error_text
-from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.events.topology import CONSUMERS
+from shared.workflow.iterations import STEP_COLUMNS, StepRow
 
-_RETRY_REQUESTS: Final = CompiledStatement("""
+# The reason is repeated instead of taken from `excluded`, which would require the privilege to read these columns.
+_STORE: Final = CompiledStatement("""
+insert into dead_letters (id, service, subject, payload, step_id, code, error, attempts)
+values (:id, :service, :subject, :payload, :step_id, :code, :error, :attempts)
+on conflict (id) do update
+set code = :code, error = :error, attempts = :attempts, stored_at = clock_timestamp()
+""")
+_REQUEST_STEP_RETRIES: Final = CompiledStatement(f"""
+update steps set retry_requested_at = clock_timestamp()
+where status = '{StepStatus.FAILED}' and id in (
+  select step_id from dead_letters where id = any(cast(:ids as uuid[])))
+""")
+_REQUEST_RETRIES: Final = CompiledStatement("""
+update dead_letters set retry_requested_at = clock_timestamp()
+where id = any(cast(:ids as uuid[])) and (retry_requested_at > stored_at) is not true
+""")
+_CANCEL_STEP_RETRIES: Final = CompiledStatement(f"""
+update steps set retry_requested_at = null
+where status = '{StepStatus.FAILED}' and id in (
+  select step_id from dead_letters where id = any(cast(:ids as uuid[])))
+""")
+_DISCARD: Final = CompiledStatement("delete from dead_letters where id = any(cast(:ids as uuid[]))")
+_LIST_RETRY_REQUESTS: Final = CompiledStatement("""
 select id from dead_letters where retry_requested_at > stored_at
 order by retry_requested_at limit :most
 """)
+_GET_RETRY_REQUEST: Final = CompiledStatement(f"""
+select subject, payload, dead_letters.retry_requested_at, {STEP_COLUMNS}
+from dead_letters left join steps on steps.id = dead_letters.step_id
+where dead_letters.id = :of_letter and dead_letters.retry_requested_at > stored_at
+""")
+_DELETE_REPUBLISHED: Final = CompiledStatement("""
+delete from dead_letters
+where id = :of_letter and retry_requested_at = :requested_at and retry_requested_at > stored_at
+""")
+
+
+class RetryRequest(NamedTuple):
+    """A dead letter whose retry was requested, and the step that it belongs to."""
+
+    subject: str
+    payload: bytes
+    requested_at: datetime
+    step: StepRow | None
 
 
 async def store(
-    transaction: Transaction,
+    transaction: Executor,
     *,
     service: str,
     subject: str,
@@ -39,77 +76,64 @@ async def store(
     step_id: UUID | None = None,
 ) -> None:
     """Stores a dead letter, one per message, however often it is delivered."""
-    reason = {"code": code, "error": error_text(error), "attempts": attempts}
-    await transaction.execute(
-        insert(DeadLetter)
-        .values(
-            id=ids.dead_letter_id(subject, payload),
-            service=service,
-            subject=subject,
-            payload=payload,
-            step_id=step_id,
-            **reason,
-        )
-        .on_conflict_do_update(
-            index_elements=[DeadLetter.id],
-            # Repeated instead of taken from `excluded`, which would require the privilege to read these columns.
-            set_={**reason, "stored_at": func.clock_timestamp()},
-        )
-    )
+    params = {
+        "id": ids.dead_letter_id(subject, payload),
+        "service": service,
+        "subject": subject,
+        "payload": payload,
+        "step_id": step_id,
+        "code": code,
+        "error": error_text(error),
+        "attempts": attempts,
+    }
+    await _STORE.run(transaction, params)
 
 
-async def request_retry(transaction: Transaction, dead_letter: DeadLetter) -> None:
-    """Requests that the message is republished, and the failed step that it belongs to retried. Idempotent."""
-    now = func.clock_timestamp()
-    # The step first, in the same order as deleting an agent: otherwise they could deadlock.
-    if dead_letter.step_id is not None:
-        await transaction.execute(_failed(dead_letter.step_id).values(retry_requested_at=now))
-    await transaction.execute(
-        update(DeadLetter)
-        .where(DeadLetter.id == dead_letter.id, ~is_retry_requested())
-        .values(retry_requested_at=now)
-    )
+async def request_retries(transaction: Executor, letter_ids: Collection[UUID]) -> None:
+    """Requests that the messages are republished, and the failed steps that they belong to retried. Idempotent."""
+    await _write_steps_first(transaction, _REQUEST_STEP_RETRIES, _REQUEST_RETRIES, letter_ids)
 
 
-async def discard(transaction: Transaction, dead_letter: DeadLetter) -> None:
-    """Deletes the dead letter. An open retry request is cancelled; the failed step stays failed."""
-    if dead_letter.step_id is not None:
-        await transaction.execute(_failed(dead_letter.step_id).values(retry_requested_at=None))
-    await transaction.execute(delete(DeadLetter).where(DeadLetter.id == dead_letter.id))
+async def discard(transaction: Executor, letter_ids: Collection[UUID]) -> None:
+    """Deletes the dead letters. Open retry requests are cancelled; the failed steps stay failed."""
+    await _write_steps_first(transaction, _CANCEL_STEP_RETRIES, _DISCARD, letter_ids)
+
+
+async def _write_steps_first(
+    transaction: Executor,
+    of_steps: CompiledStatement,
+    of_letters: CompiledStatement,
+    letter_ids: Collection[UUID],
+) -> None:
+    """Locks the steps first, in the same order as deleting an agent: otherwise they could deadlock."""
+    params = {"ids": uuid_array(letter_ids)}
+    batch = Batch()
+    for statement in (of_steps, of_letters):
+        batch.add(BoundQuery(statement, params, lambda _: None))
+    await batch.execute(transaction)
 
 
 def list_retry_requests(limit: int) -> BoundQuery[list[UUID]]:
     """Ids of dead letters with an open retry request, oldest request first."""
-    return BoundQuery(_RETRY_REQUESTS, {"most": limit}, lambda rows: [row.id for row in rows])
+    return BoundQuery(_LIST_RETRY_REQUESTS, {"most": limit}, lambda rows: [row.id for row in rows])
 
 
-async def get_retry_request(transaction: Transaction, letter_id: UUID) -> DeadLetter | None:
-    """The dead letter, or None if it was deleted or has no open retry request."""
-    return await transaction.scalar(
-        select(DeadLetter).where(DeadLetter.id == letter_id, is_retry_requested())
-    )
+async def get_retry_request(transaction: Executor, letter_id: UUID) -> RetryRequest | None:
+    """None if the dead letter was deleted or has no open retry request."""
+    row = await _GET_RETRY_REQUEST.row(transaction, {"of_letter": letter_id})
+    if row is None:
+        return None
+    subject, payload, requested_at, *of_step = row
+    step = None if of_step[0] is None else StepRow(*of_step)
+    return RetryRequest(subject, payload, requested_at, step)
 
 
 async def delete_republished(
-    transaction: Transaction, letter_id: UUID, retry_requested_at: datetime
+    transaction: Executor, letter_id: UUID, retry_requested_at: datetime
 ) -> None:
     """Deletes the dead letter of the request made at `retry_requested_at`, unless it failed or was requested again."""
-    await transaction.execute(
-        delete(DeadLetter).where(
-            DeadLetter.id == letter_id,
-            DeadLetter.retry_requested_at == retry_requested_at,
-            is_retry_requested(),
-        )
-    )
-
-
-def is_retry_requested() -> ColumnElement[bool]:
-    """Whether a retry was requested and the message has not failed again since."""
-    return func.coalesce(DeadLetter.retry_requested_at > DeadLetter.stored_at, False)
-
-
-def _failed(step_id: UUID) -> Update:
-    return update(Step).where(Step.id == step_id, Step.status == StepStatus.FAILED)
+    params = {"of_letter": letter_id, "requested_at": retry_requested_at}
+    await _DELETE_REPUBLISHED.run(transaction, params)
 
 
 MODEL_RESPONSE_CODES: Final = frozenset({"empty_answer", "invalid_answer"})

@@ -15,7 +15,6 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text, uuid_array
-from shared.database.tables import InvestigationRequest
 from shared.enums import StepKind
 from shared.workflow.agent_clock import shown_time_sql
 from shared.workflow.questions import question_key
@@ -99,6 +98,19 @@ class Requested(NamedTuple):
     is_open: bool
 
 
+class StoredRequest(NamedTuple):
+    """A request of an iteration."""
+
+    id: UUID
+    step_id: UUID | None
+    """The insight step that lacked it."""
+    objective: str
+    reasoning: str
+    search_hints: Sequence[str]
+    settled_at: datetime | None
+    """When it was answered or not found. None if it is open, or was dropped without an answer."""
+
+
 def request(
     agent_id: UUID, iteration_id: UUID, step_id: UUID, missing: MissingData
 ) -> BoundQuery[Requested]:
@@ -134,12 +146,12 @@ def count_requests(step_id: UUID) -> BoundQuery[int]:
     return BoundQuery(_COUNT, {"of_step": step_id}, lambda rows: int(rows[0][0]))
 
 
-def list_requests(iteration_id: UUID) -> BoundQuery[Sequence[InvestigationRequest]]:
+def list_requests(iteration_id: UUID) -> BoundQuery[Sequence[StoredRequest]]:
     """All requests of this iteration's Analyzers, in order of creation."""
     return BoundQuery(
         _OF_ITERATION,
         {"of_iteration": iteration_id},
-        lambda rows: [InvestigationRequest(**row._asdict()) for row in rows],
+        lambda rows: [StoredRequest(*row) for row in rows],
     )
 
 
@@ -287,10 +299,10 @@ where id = :id and not exists (select from made)
 _COUNT: Final = CompiledStatement(
     "select count(*) from investigation_requests where step_id = :of_step"
 )
-# By name, because a later release may have added columns.
-_COLUMNS: Final = ", ".join(InvestigationRequest.__table__.columns.keys())
 _OF_ITERATION: Final = CompiledStatement(f"""
-select {_COLUMNS} from investigation_requests
+select id, step_id, objective, reasoning, search_hints, coalesce(answered_at,
+  case when dropped_at is null and not_found_at >= coalesce(reopened_at, '-infinity') then not_found_at end)
+from investigation_requests
 where id in (
   select id from investigation_requests where iteration_id = :of_iteration
   union all

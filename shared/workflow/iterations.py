@@ -7,11 +7,8 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import ColumnElement
-
 from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row, uuid_array
-from shared.database.tables import Iteration
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 
 
@@ -182,7 +179,7 @@ def move(seen: IterationRow, moved: IterationRow, changes: StepChanges) -> Bound
 
 
 def new_step(
-    iteration: Iteration | IterationRow,
+    iteration: IterationRow,
     kind: StepKind,
     index: int,
     step_input: dict[str, Any],
@@ -387,27 +384,8 @@ def _started(iteration_id: UUID, agent: DueAgent, now: datetime) -> StartedItera
     )
 
 
-def requested_columns(now: datetime | ColumnElement[datetime]) -> dict[str, Any]:
-    """Columns of a step that is requested at `now`."""
-    return {"status": StepStatus.PENDING, "requested_at": now, "first_requested_at": now}
-
-
-def step_without_iteration(
-    agent_id: UUID, kind: StepKind, index: int, now: datetime, step_input: dict[str, Any]
-) -> dict[str, Any]:
-    """The columns of a step without iteration, requested at `now`; `index` numbers the steps of its kind and agent."""
-    return {
-        "id": ids.step_id(agent_id, kind, index),
-        "agent_id": agent_id,
-        "kind": kind,
-        "index": index,
-        "input": step_input,
-        **requested_columns(now),
-    }
-
-
 def plan_steps(
-    iteration: Iteration | IterationRow,
+    iteration: IterationRow,
     *,
     queries: Sequence[dict[str, Any]],
     insights: Sequence[dict[str, Any]],

@@ -3,14 +3,13 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import select
-
 from shared.billing import reservations
+from shared.database import ids
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
-from shared.database.tables import Step
 from shared.database.text import error_text
 from shared.database.transaction import Transaction
 from shared.enums import StepKind, StepStatus
@@ -26,6 +25,18 @@ select {STEP_COLUMNS}
 from iterations left join steps on steps.iteration_id = iterations.id
   and steps.kind in ('{StepKind.QUERY}', '{StepKind.INSIGHT}')
 where iterations.id = :of_iteration order by steps.kind, steps.index
+""")
+_GET: Final = CompiledStatement(f"select {STEP_COLUMNS} from steps where id = :of_step")
+_LIST: Final = CompiledStatement(f"""
+select {STEP_COLUMNS} from steps
+where iteration_id = :of_iteration and (cast(:of_kind as text) is null or kind = cast(:of_kind as text))
+order by kind, index
+""")
+_INSERT_AGENT_TASK: Final = CompiledStatement(f"""
+insert into steps (id, agent_id, kind, index, input, status, requested_at, first_requested_at)
+values (:id, :agent_id, :kind, :index, cast(:input as jsonb), :status,
+  cast(:requested_at as timestamptz), cast(:requested_at as timestamptz))
+returning {STEP_COLUMNS}
 """)
 
 
@@ -176,14 +187,46 @@ def _changing(statement: CompiledStatement, lease: Lease, **values: Any) -> Boun
     return BoundQuery(statement, params, read)
 
 
+async def insert_agent_task(
+    transaction: Executor,
+    agent_id: UUID,
+    kind: StepKind,
+    index: int,
+    step_input: dict[str, Any],
+    requested_at: datetime | None,
+) -> StepRow:
+    """Inserts a step without iteration. `index` numbers the steps of its kind and agent. Without `requested_at` it is only
+    planned.
+
+    Raises UniqueViolation if there is one with that index.
+    """
+    status = StepStatus.PLANNED if requested_at is None else StepStatus.PENDING
+    params = {
+        "id": ids.step_id(agent_id, kind, index),
+        "agent_id": agent_id,
+        "kind": kind,
+        "index": index,
+        "input": json.dumps(step_input),
+        "status": status,
+        "requested_at": requested_at,
+    }
+    return StepRow(*await _INSERT_AGENT_TASK.row(transaction, params))
+
+
+async def get_step(transaction: Executor, step_id: UUID) -> StepRow:
+    """Raises DeletedError if the step was deleted."""
+    row = await _GET.row(transaction, {"of_step": step_id})
+    if row is None:
+        raise DeletedError(f"step {step_id} was deleted")
+    return StepRow(*row)
+
+
 async def list_steps(
-    transaction: Transaction, iteration_id: UUID, kind: StepKind | None = None
-) -> list[Step]:
+    transaction: Executor, iteration_id: UUID, kind: StepKind | None = None
+) -> list[StepRow]:
     """The iteration's steps, by kind and index."""
-    query = select(Step).where(Step.iteration_id == iteration_id).order_by(Step.kind, Step.index)
-    if kind is not None:
-        query = query.where(Step.kind == kind)
-    return list(await transaction.scalars(query))
+    params = {"of_iteration": iteration_id, "of_kind": kind}
+    return [StepRow(*row) for row in await _LIST.rows(transaction, params)]
 
 
 async def list_plan(transaction: Executor, iteration_id: UUID) -> list[StepRow]:
@@ -198,13 +241,13 @@ async def list_plan(transaction: Executor, iteration_id: UUID) -> list[StepRow]:
     return [step for step in steps if not step_round(step)]
 
 
-def step_round(step: Step | StepRow) -> int:
+def step_round(step: StepRow) -> int:
     """0 for planned steps; later rounds query data that Analyzers lacked and repeat their insights."""
     number: int = step.input.get("round", 0)
     return number
 
 
-def iteration_query(step: Step | StepRow) -> BoundQuery[IterationRow]:
+def iteration_query(step: StepRow) -> BoundQuery[IterationRow]:
     """The iteration of `step`. Its `read` raises DeletedError if it was deleted with its agent."""
     assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
 

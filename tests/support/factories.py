@@ -1,17 +1,16 @@
 """Rows that many tests need."""
 
-from dataclasses import dataclass
 from uuid import UUID, uuid4
 
 from sqlalchemy import text
 
 from shared.agents import agents, configuration
 from shared.database.engine import Database
-from shared.database.tables import Agent, GraphNode, GraphNodeType, Iteration, Step
+from shared.database.tables import Agent, GraphNode, GraphNodeType
 from shared.database.transaction import Transaction
 from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.workflow import iterations
-from shared.workflow.iterations import DueAgent
+from shared.workflow.iterations import DueAgent, StartedIteration
 
 MISSION = "Watch battery makers and their lithium supply"
 
@@ -75,12 +74,6 @@ async def make_node(database: Database, agent: Agent) -> None:
         )
 
 
-@dataclass(frozen=True)
-class StartedIteration:
-    iteration: Iteration
-    observe: Step
-
-
 _DUE_AGENT = text("""
 select id, cast(cast(xmin as text) as bigint), iterations_started, 'due' from agents where id = :agent
 """)
@@ -93,7 +86,5 @@ async def make_iteration(
     async with database.transaction() as session:
         due = DueAgent(*(await session.execute(_DUE_AGENT, {"agent": agent.id})).one())
         starting = iterations.start_iterations([due], deadline_seconds=deadline)
-        [(iteration, observe)] = await starting.execute(session)
-        return StartedIteration(
-            await session.get_one(Iteration, iteration.id), await session.get_one(Step, observe.id)
-        )
+        [started] = await starting.execute(session)
+        return started

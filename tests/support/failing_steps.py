@@ -17,7 +17,7 @@ from shared.runtime.consumer import MessageConsumer
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepHandler, StepResult, step_consumer
 from shared.workflow import dead_letters, iterations, leases, steps
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import IterationRow, StepRow
 from tests.support import claims, table_rows
 from tests.support.claims import Claim, Claimed
 from tests.support.factories import make_agent, make_iteration
@@ -47,20 +47,20 @@ def researcher(settings: Settings, work: StepHandler) -> MessageConsumer:
     )
 
 
-async def planned(database: Database) -> tuple[Iteration, Step]:
+async def planned(database: Database) -> tuple[IterationRow, StepRow]:
     """A running iteration with one requested query."""
     start = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
         claim = await claims.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
-        iteration = await session.get_one(Iteration, start.iteration.id)
+        iteration = start.iteration
         await iterations.plan_steps(iteration, queries=[QUERY], insights=[]).execute(session)
         await steps.end(session, claim.lease, {})
         (query,) = await steps.list_steps(session, iteration.id, StepKind.QUERY)
     return iteration, query
 
 
-async def end_iteration(database: Database, iteration: Iteration) -> None:
+async def end_iteration(database: Database, iteration: Iteration | IterationRow) -> None:
     """End the iteration as the aggregator does if every query has failed."""
     async with database.transaction() as session:
         row = await session.get_one(Iteration, iteration.id)
@@ -79,7 +79,7 @@ async def failed_query(
     work: StepHandler = fail_permanently,
     *,
     ended: bool = True,
-) -> Step:
+) -> StepRow:
     """A query that a worker has failed permanently; unless `ended` is false, its iteration has ended."""
     iteration, query = await planned(database)
     await bus.publish(derived_events.iteration_step_event(iteration, query))
@@ -93,10 +93,10 @@ async def failed_query(
 async def request_retry(database: Database) -> None:
     async with database.transaction() as session:
         (dead_letter,) = await rows(database)
-        await dead_letters.request_retry(session, dead_letter)
+        await dead_letters.request_retries(session, [dead_letter.id])
 
 
-async def claim_step(database: Database, step: Step) -> Claim:
+async def claim_step(database: Database, step: StepRow) -> Claim:
     async with database.transaction() as session:
         return await claims.claim(session, step.id, "worker")
 
@@ -105,6 +105,6 @@ def ago(seconds: float) -> Any:
     return func.clock_timestamp() - timedelta(seconds=seconds)
 
 
-async def change(database: Database, step: Step, **values: Any) -> None:
+async def change(database: Database, step: StepRow, **values: Any) -> None:
     async with database.transaction() as session:
         await session.execute(update(Step).where(Step.id == step.id).values(**values))

@@ -12,11 +12,11 @@ from services.aggregator.handler import Aggregate
 from shared import derived_events
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.engine import Database
-from shared.database.tables import Agent, InboxItem, Iteration, Step
+from shared.database.tables import Agent, InboxItem, Iteration
 from shared.enums import InboxKind, StepKind
 from shared.workflow import attention, iterations, steps
 from shared.workflow.attention import Attention
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import IterationRow, StepRow
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import make_iteration
@@ -39,7 +39,7 @@ async def run_courses(database: Database, agent: Agent, courses: Iterable[str]) 
         await run_course(database, agent, course)
 
 
-async def run_course(database: Database, agent: Agent, course: str) -> Iteration:
+async def run_course(database: Database, agent: Agent, course: str) -> IterationRow:
     """Starts the agent's next iteration and ends it: a result of its only step, an error, `no plan`, `plan failed`,
     `quiet`, or `idle`: no plan although items wait.
     """
@@ -52,9 +52,8 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
     is_planned = course not in ("no plan", "idle", "quiet")
     if is_planned:
         async with database.transaction() as session:
-            iteration = await session.get_one(Iteration, start.iteration.id)
             await iterations.plan_steps(
-                iteration,
+                start.iteration,
                 queries=[] if is_insight else [QUERY],
                 insights=[INSIGHT] if is_insight else [],
             ).execute(session)
@@ -77,7 +76,7 @@ async def run_course(database: Database, agent: Agent, course: str) -> Iteration
 
 async def end_step(
     database: Database,
-    step: Step | StepRow,
+    step: StepRow,
     result: dict[str, Any] | None = None,
     *,
     error: str | None = None,

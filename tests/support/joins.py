@@ -6,6 +6,7 @@ from shared.database.tables import Iteration
 from shared.enums import StepKind
 from shared.events.envelope import Event
 from shared.workflow import iterations, steps
+from shared.workflow.iterations import IterationRow
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
@@ -22,12 +23,11 @@ async def plan_iteration(database: Database, *, queries: int = 0, insights: int 
     async with database.transaction() as session:
         claim = await claims.claim(session, start.observe.id, "observer")
         assert isinstance(claim, Claimed)
-        iteration = await session.get_one(Iteration, start.iteration.id)
         await iterations.plan_steps(
-            iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
+            start.iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
         ).execute(session)
         await steps.end(session, claim.lease, {})
-        return iteration
+        return await session.get_one(Iteration, start.iteration.id)
 
 
 async def end_events(database: Database, iteration: Iteration, kind: StepKind) -> list[Event]:
@@ -37,7 +37,7 @@ async def end_events(database: Database, iteration: Iteration, kind: StepKind) -
         return [(await derived_events.events_after_step(session, step))[0] for step in ended_steps]
 
 
-async def reload_iteration(database: Database, iteration: Iteration) -> Iteration:
+async def reload_iteration(database: Database, iteration: Iteration | IterationRow) -> Iteration:
     async with database.transaction() as session:
         return await session.get_one(Iteration, iteration.id)
 

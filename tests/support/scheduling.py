@@ -11,6 +11,7 @@ from shared.database.tables import Agent, Iteration, Step
 from shared.events.envelope import Event
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
+from shared.workflow.iterations import IterationRow, StepRow
 from tests.support import table_rows
 from tests.support.factories import make_agent, make_iteration
 
@@ -27,7 +28,7 @@ async def republished_events(database: Database) -> list[tuple[Event, int]]:
     return events
 
 
-async def change(database: Database, row: Agent | Step | Iteration, **values: Any) -> None:
+async def change(database: Database, row: Agent | StepRow | IterationRow, **values: Any) -> None:
     async with database.transaction() as session:
         await table_rows.change(session, row, **values)
 
@@ -36,7 +37,7 @@ def ago(seconds: float) -> Any:
     return func.clock_timestamp() - timedelta(seconds=seconds)
 
 
-async def mark_missed(database: Database, step: Step, **values: Any) -> None:
+async def mark_missed(database: Database, step: StepRow, **values: Any) -> None:
     """Date the step's request so far back that its message counts as missed."""
     await change(database, step, requested_at=ago(GRACE_SECONDS + 1), **values)
 
@@ -54,7 +55,7 @@ async def add_missed_step(database: Database) -> None:
     await mark_missed(database, start.observe)
 
 
-async def overdue(database: Database, name: str) -> Iteration:
+async def overdue(database: Database, name: str) -> IterationRow:
     iteration = (await make_iteration(database, await make_agent(database, name=name))).iteration
     async with database.transaction() as session:
         day_ago = ago(24 * 3600)

@@ -39,7 +39,7 @@ def observer(settings: Settings, work: StepHandler) -> MessageConsumer:
     )
 
 
-async def request_observe_step(database: Database, bus: Bus) -> Step:
+async def request_observe_step(database: Database, bus: Bus) -> StepRow:
     """An observe step that was requested on the bus."""
     start = await make_iteration(database, await make_agent(database))
     await bus.publish(derived_events.iteration_step_event(start.iteration, start.observe))
@@ -51,7 +51,7 @@ async def reload_step(database: Database, step: Step | StepRow) -> Step:
         return await session.get_one(Step, step.id)
 
 
-async def status_is(database: Database, step: Step, *statuses: StepStatus) -> bool:
+async def status_is(database: Database, step: Step | StepRow, *statuses: StepStatus) -> bool:
     return (await reload_step(database, step)).status in statuses
 
 

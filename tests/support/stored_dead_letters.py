@@ -14,7 +14,7 @@ from shared.events.codec import encode
 from shared.events.models import PlanProduced
 from shared.events.topology import STREAM
 from shared.runtime.bus import Bus
-from tests.support.factories import StartedIteration
+from shared.workflow.iterations import StartedIteration
 from tests.support.waiting import wait_until
 
 SUBJECT = "iteration.started"

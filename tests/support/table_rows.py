@@ -4,8 +4,10 @@ from typing import Any, TypeVar
 
 from sqlalchemy import delete, inspect
 
+from shared.database.tables import Iteration, Step
 from shared.database.tables.base import Base
 from shared.database.transaction import Transaction
+from shared.workflow.iterations import IterationRow, StepRow
 
 T = TypeVar("T")
 
@@ -29,6 +31,16 @@ def replaced(row: T, **values: Any) -> T:
     return changed
 
 
+def as_iteration(row: Iteration) -> IterationRow:
+    """The columns of a whole row that the join needs."""
+    return IterationRow(*(getattr(row, name) for name in IterationRow._fields))
+
+
+def as_step(row: Step) -> StepRow:
+    """The columns of a whole row that workers need."""
+    return StepRow(*(getattr(row, name) for name in StepRow._fields))
+
+
 async def remove(session: Transaction, row: Any) -> None:
     """Deletes a row that was loaded."""
     table = _table(row)
@@ -38,8 +50,8 @@ async def remove(session: Transaction, row: Any) -> None:
 
 
 def _table(row: Any) -> type[Base]:
-    """The table of a row, whose class has the table's name."""
-    name = type(row).__name__
+    """The table of a row, whose class has the table's name, or that with `Row`."""
+    name = type(row).__name__.removesuffix("Row")
     [table] = [each.class_ for each in Base.registry.mappers if each.class_.__name__ == name]
     return table
 

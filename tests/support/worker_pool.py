@@ -13,7 +13,7 @@ from sqlalchemy import func, select
 
 from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
-from shared.database.tables import Agent, Iteration, Step
+from shared.database.tables import Agent, Step
 from shared.enums import Phase, StepKind, StepStatus
 from shared.errors import RetrySoonError, TransientError
 from shared.llm.phase_run import PhaseRun
@@ -206,9 +206,10 @@ async def agents_with_work(database: Database, *, agents: int, steps_each: int) 
     for agent in created:
         iteration_start = await make_iteration(database, agent)
         async with database.transaction() as session:
-            iteration = await session.get_one(Iteration, iteration_start.iteration.id)
             queries = [{**QUERY, "number": number} for number in range(steps_each)]
-            await iterations.plan_steps(iteration, queries=queries, insights=[]).execute(session)
+            await iterations.plan_steps(
+                iteration_start.iteration, queries=queries, insights=[]
+            ).execute(session)
     return created
 
 

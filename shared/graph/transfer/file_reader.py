@@ -11,15 +11,6 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from shared.database import ids
-from shared.database.tables import (
-    Evidence,
-    GraphEdge,
-    GraphEdgeType,
-    GraphName,
-    GraphNode,
-    GraphNodeType,
-    Source,
-)
 from shared.errors import VigilError
 from shared.graph.conclusions.citations import Citation, replace_citations
 from shared.graph.entity_resolution import aliases
@@ -332,9 +323,9 @@ class RowPreparer:
         """Prepare lines of one kind. `imported` is what they refer to, `quoted` the evidence of each node or edge."""
         match batch[0].kind:
             case "node_type":
-                return self._prepare_types(batch, GraphNodeType.__tablename__)
+                return self._prepare_types(batch, "graph_node_types")
             case "edge_type":
-                return self._prepare_types(batch, GraphEdgeType.__tablename__)
+                return self._prepare_types(batch, "graph_edge_types")
             case "source":
                 return self._prepare_sources(batch)
             case _:
@@ -356,7 +347,7 @@ class RowPreparer:
             columns = {"agent_id": self._agent_id, "id": new_id, "seal": seal}
             rows.append(line.model_dump() | columns)
             pairs.append((line.id, new_id, line.retracted_at is not None))
-        return PreparedRows("source", [(Source.__tablename__, rows)], pairs)
+        return PreparedRows("source", [("sources", rows)], pairs)
 
     def _prepare_elements(
         self,
@@ -394,11 +385,11 @@ class RowPreparer:
             evidence += new_evidence
             rows.append(self._element_row(line, new_ids, new_evidence, imported))
             pairs += [(old_id, new_id, False) for old_id in (line.id, *line.earlier_ids)]
-        table = GraphNode if batch[0].kind == "node" else GraphEdge
+        table = "graph_nodes" if batch[0].kind == "node" else "graph_edges"
         tables = [
-            (table.__tablename__, rows),
-            (GraphName.__tablename__, names),
-            (Evidence.__tablename__, evidence),
+            (table, rows),
+            ("graph_names", names),
+            ("evidence", evidence),
         ]
         return PreparedRows(batch[0].kind, tables, pairs, doubts)
 

@@ -2,28 +2,24 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, cast
-from uuid import UUID, uuid4
+from typing import Any, Final, NamedTuple, cast
+from uuid import UUID
 
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 from pydantic import BaseModel, ValidationError
-from sqlalchemy import bindparam, func, select, text, update
-from sqlalchemy.dialects.postgresql import aggregate_order_by
 
 from shared.agents import agents, fields
 from shared.agents import configuration as agent_configuration
 from shared.database import ids
 from shared.database.pagination import iterate_batches
-from shared.database.tables import (
-    Agent,
-    Citation,
-    Doubt,
-    GraphNode,
-    RetractedSource,
-    Retraction,
-    Source,
+from shared.database.statements import (
+    Batch,
+    BoundQuery,
+    CompiledStatement,
+    json_text,
+    uuid_array,
 )
 from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
@@ -31,7 +27,7 @@ from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker
 from shared.graph.conclusions.citation_index import cited_ids
 from shared.graph.provenance.integrity import EvidenceRow
 from shared.graph.provenance.page_reading import Span
-from shared.graph.scope import GraphScope
+from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.transfer import file_reader
 from shared.graph.transfer.exporter import DoubtLine, EdgeLine, Head, NodeLine, SourceLine
 from shared.graph.transfer.file_reader import (
@@ -44,14 +40,15 @@ from shared.graph.transfer.file_reader import (
     Rows,
     describe_first_error,
 )
-from shared.graph.types import RESERVED_TYPES
 from shared.graph.verification import checks, loader
 from shared.graph.verification.checks import QuotedEvidence
 from shared.schemas.agents import PromptedPhase
 
 
-async def copy_rows(session: Transaction, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows by COPY in the session's transaction; all rows have the same columns. Raises psycopg.Error.
+async def copy_rows(
+    transaction: Transaction, table: str, rows: Sequence[Mapping[str, Any]]
+) -> None:
+    """Write rows by COPY in the transaction; all rows have the same columns. Raises psycopg.Error.
 
     Only the owner of the tables can do this where row-level security applies.
     """
@@ -61,7 +58,7 @@ async def copy_rows(session: Transaction, table: str, rows: Sequence[Mapping[str
     statement = sql.SQL("copy {} ({}) from stdin").format(
         sql.Identifier(table), sql.SQL(", ").join(map(sql.Identifier, columns))
     )
-    async with session.connection.cursor() as cursor, cursor.copy(statement) as copy:
+    async with transaction.connection.cursor() as cursor, cursor.copy(statement) as copy:
         for row in rows:
             await copy.write_row([_plain(row[column]) for column in columns])
 
@@ -70,41 +67,44 @@ def _plain(value: Any) -> Any:
     return Jsonb(value) if isinstance(value, dict | list) else value
 
 
+_CREATE_ID_MAP: Final = (
+    # Between two statements a batch is read and checked, which can take longer than the timeout of idle transactions.
+    CompiledStatement("set local idle_in_transaction_session_timeout = 0"),
+    CompiledStatement(
+        "create temporary table arrived (old uuid primary key, new uuid not null, retracted boolean not null) on commit drop"
+    ),
+    # A plan made while the table is small would later scan all of it.
+    CompiledStatement("set local plan_cache_mode = force_custom_plan"),
+)
+_FIND_NEW_IDS: Final = CompiledStatement(
+    "select old, new, retracted from arrived where old = any(cast(:old as uuid[]))"
+)
+
+
 class IdMap:
     """A temporary table of new ids by old ids; for sources also whether they are retracted."""
 
-    _TABLE = "arrived"
-
-    def __init__(self, session: Transaction) -> None:
-        self._session = session
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
 
     async def begin(self) -> None:
         """Create the table. Requires the right to create temporary tables, which services do not have."""
-        # Between two statements a batch is read and checked, which can take longer than the timeout of idle transactions.
-        await self._session.execute(text("set local idle_in_transaction_session_timeout = 0"))
-        await self._session.execute(
-            text(
-                f"create temporary table {self._TABLE}"
-                " (old uuid primary key, new uuid not null, retracted boolean not null) on commit drop"
-            )
-        )
-        # A plan made while the table is small would later scan all of it.
-        await self._session.execute(text("set local plan_cache_mode = force_custom_plan"))
+        batch = Batch()
+        for statement in _CREATE_ID_MAP:
+            batch.add(BoundQuery(statement, {}, lambda _: None))
+        await batch.execute(self._transaction)
 
     async def add(self, pairs: Iterable[tuple[UUID, UUID, bool]]) -> None:
         """Add old id, new id, and whether it belongs to a retracted source. Raises psycopg.Error if an old id exists."""
         rows = [
             {"old": old, "new": new, "retracted": is_retracted} for old, new, is_retracted in pairs
         ]
-        await copy_rows(self._session, self._TABLE, rows)
+        await copy_rows(self._transaction, "arrived", rows)
 
     async def find(self, old: Collection[UUID]) -> ImportedIds:
         if not old:
             return {}
-        rows = await self._session.execute(
-            text(f"select old, new, retracted from {self._TABLE} where old = any(:old)"),
-            {"old": list(old)},
-        )
+        rows = await _FIND_NEW_IDS.tuples(self._transaction, {"old": uuid_array(old)})
         return {old_id: (new_id, is_retracted) for old_id, new_id, is_retracted in rows}
 
     async def new_ids(self, old: Collection[UUID]) -> dict[UUID, UUID]:
@@ -112,8 +112,13 @@ class IdMap:
         return {old_id: new_id for old_id, (new_id, _) in (await self.find(old)).items()}
 
 
+_PAGES: Final = CompiledStatement(
+    "select id, url, published from sources where id = any(cast(:ids as uuid[]))"
+)
+
+
 async def load_quotes(
-    session: Transaction, evidence: Sequence[EvidenceRow], imported: ImportedIds
+    transaction: Transaction, evidence: Sequence[EvidenceRow], imported: ImportedIds
 ) -> list[QuotedEvidence]:
     """Evidence of the old agent with its quoted bytes, in the same order."""
     sources = [imported.get(row.source_id, (None, False)) for row in evidence]
@@ -122,8 +127,7 @@ async def load_quotes(
         for row, (source_id, _) in zip(evidence, sources, strict=True)
     ]
     ids = {source_id for source_id, _ in spans if source_id is not None}
-    found = select(Source.id, Source.url, Source.published).where(Source.id.in_(ids))
-    pages = {row.id: row for row in await session.execute(found)}
+    pages = {row.id: row for row in await _PAGES.rows(transaction, {"ids": uuid_array(ids)})}
     return [
         QuotedEvidence(
             *(row, quote, text_bytes, source_id is not None, is_retracted),
@@ -131,41 +135,33 @@ async def load_quotes(
             published=pages[source_id].published if source_id else None,
         )
         for row, (source_id, is_retracted), (quote, text_bytes) in zip(
-            evidence, sources, await loader.load_spans(session, spans), strict=True
+            evidence, sources, await loader.load_spans(transaction, spans), strict=True
         )
     ]
 
 
-async def store_retractions(session: Transaction, scope: GraphScope) -> None:
+_STORE_RETRACTIONS: Final = CompiledStatement(f"""
+with retracted as materialized (
+  select gen_random_uuid() as id, url, coalesce(retraction_reason, '') as reason, retracted_at, array_agg(id) as pages
+  from sources where {IS_OWNED_SQL} and retracted_at is not null
+  group by url, retracted_at, retraction_reason
+),
+stored as (
+  insert into retractions (id, agent_id, url, reason, created_at)
+  select id, :of_agent, url, reason, retracted_at from retracted
+)
+insert into retracted_sources (retraction_id, source_id, is_due)
+select id, unnest(pages), false from retracted
+""")
+
+
+async def store_retractions(transaction: Transaction, scope: GraphScope) -> None:
     """Create one retraction per URL and time for the retracted pages; it needs no propagation."""
-    rows = await session.execute(
-        select(
-            Source.url,
-            Source.retracted_at,
-            func.coalesce(Source.retraction_reason, ""),
-            func.array_agg(aggregate_order_by(Source.id, Source.id)),
-        )
-        .where(Source.agent_id == scope.owned_agent_id(), Source.retracted_at.is_not(None))
-        .group_by(Source.url, Source.retracted_at, Source.retraction_reason)
-    )
-    for url, retracted_at, reason, sources in rows.all():
-        assert retracted_at is not None
-        retraction = await session.insert(
-            Retraction,
-            id=uuid4(),
-            agent_id=scope.agent_id,
-            url=url,
-            reason=reason,
-            created_at=retracted_at,
-        )
-        common_fields = {"retraction_id": retraction.id, "is_due": False, "through": None}
-        await session.insert_all(
-            RetractedSource, [{"source_id": source_id, **common_fields} for source_id in sources]
-        )
+    await _STORE_RETRACTIONS.run(transaction, scope.sql_params)
 
 
 async def store_doubts(
-    session: Transaction, id_map: IdMap, doubts: Sequence[tuple[UUID, DoubtLine]]
+    transaction: Transaction, id_map: IdMap, doubts: Sequence[tuple[UUID, DoubtLine]]
 ) -> None:
     """Store doubts by the new id of the conclusion.
 
@@ -186,13 +182,11 @@ async def store_doubts(
                     "since": line.since,
                 }
             )
-    await copy_rows(session, Doubt.__tablename__, rows)
+    await copy_rows(transaction, "doubts", rows)
 
 
-_REMAP: Final = (
-    update(GraphNode)
-    .where(GraphNode.id == bindparam("of_node"))
-    .values(properties=bindparam("new_properties"), seal=bindparam("new_seal"))
+_REMAP: Final = CompiledStatement(
+    "update graph_nodes set properties = cast(:properties as jsonb), seal = :seal where id = :of_node"
 )
 MAX_BATCH_LINES: Final = 1_000
 MAX_BATCH_BYTES: Final = 8 * 1024**2
@@ -203,13 +197,13 @@ _EVIDENCE_WEIGHT: Final = 2000
 class GraphImport:
     """The import of one graph, in one transaction: a failed import leaves nothing behind."""
 
-    def __init__(self, session: Transaction, scope: GraphScope, old_agent: UUID) -> None:
+    def __init__(self, transaction: Transaction, scope: GraphScope, old_agent: UUID) -> None:
         """`scope` is the new agent, `old_agent` the exported one."""
-        self._session = session
+        self._transaction = transaction
         self._scope = scope
         self._agent_id = scope.agent_id
         self._preparer = RowPreparer(old_agent, scope)
-        self._id_map = IdMap(session)
+        self._id_map = IdMap(transaction)
         self._prepared: PreparedRows | None = None
         """Checked, and not written yet."""
         self._doubts: list[tuple[UUID, DoubtLine]] = []
@@ -231,8 +225,8 @@ class GraphImport:
             batch = await self._check_batch(batch, batches)
         await self._write()
         await self._remap_citations()
-        await store_retractions(self._session, self._scope)
-        await store_doubts(self._session, self._id_map, self._doubts)
+        await store_retractions(self._transaction, self._scope)
+        await store_doubts(self._transaction, self._id_map, self._doubts)
 
     async def _check_batch(
         self, batch: list[ParsedLine], batches: Iterator[list[ParsedLine]]
@@ -245,7 +239,7 @@ class GraphImport:
             {row.source_id for row in evidence}
             | {end for edge in edges for end in (edge.source_id, edge.target_id)}
         )
-        quotes = iter(await load_quotes(self._session, evidence, imported))
+        quotes = iter(await load_quotes(self._transaction, evidence, imported))
         quoted = [[next(quotes) for _ in element.evidence] for element in elements]
 
         def prepare_and_read() -> tuple[PreparedRows, list[ParsedLine] | None]:
@@ -270,33 +264,31 @@ class GraphImport:
         if prepared is None:
             return
         for table, rows in prepared.tables:
-            await copy_rows(self._session, table, rows)
+            await copy_rows(self._transaction, table, rows)
         await self._id_map.add(prepared.pairs)
         self._doubts += prepared.doubted
 
     async def _remap_citations(self) -> None:
         """Citations can refer to later lines, so they are remapped at the end."""
-        statement = loader.NODES.select(self._scope).where(
-            GraphNode.type.in_(sorted(RESERVED_TYPES))
-        )
+        statement = loader.select_conclusions(self._scope)
         order = loader.NODES.order
-        async for rows in iterate_batches(self._session, statement, order, MAX_BATCH_LINES):
+        async for rows in iterate_batches(self._transaction, statement, order, MAX_BATCH_LINES):
             nodes = [loader.NODES.row(row) for row in rows]
             cited = {cited_id for node in nodes for cited_id in checks.cited_by(node).ids()}
             new_ids = await self._id_map.new_ids(cited)
-            updates, citations = Rows(), Rows()
+            remapping, citations = Batch(), Rows()
             for node in nodes:
                 properties = file_reader.remap_citations(node.properties, new_ids)
                 updated = node.model_copy(update={"properties": properties})
                 seal = updated.seal and updated.sealed(self._agent_id, [])
-                updates.append({"of_node": node.id, "new_properties": properties, "new_seal": seal})
+                changed = {"of_node": node.id, "properties": json_text(properties), "seal": seal}
+                remapping.add(BoundQuery(_REMAP, changed, lambda _: None))
                 citations += [
                     {"conclusion_id": node.id, "cited_id": cited_id}
                     for cited_id in set(cited_ids(properties))
                 ]
-            if updates:
-                await self._session.execute_each(_REMAP, updates)
-                await copy_rows(self._session, Citation.__tablename__, citations)
+            await remapping.execute(self._transaction)
+            await copy_rows(self._transaction, "citations", citations)
 
 
 def _batches(contents: Iterable[ParsedLine]) -> Iterator[list[ParsedLine]]:
@@ -340,25 +332,35 @@ class _Fields(BaseModel):
     archive_date: fields.ArchiveDate | None = None
 
 
+_CITE_ROOT: Final = CompiledStatement(
+    "select set_config('vigil.cited_root', cast(:root as text), true)"
+)
+_SET_STATUS: Final = CompiledStatement(
+    "update agents set status = :status, fault = :fault where id = :of_agent"
+)
+
+
+class ImportedAgent(NamedTuple):
+    id: UUID
+    name: str
+
+
 async def import_graph(
-    session: Transaction, owner_id: UUID, exported: ExportedGraph, name: str | None
-) -> Agent:
+    transaction: Transaction, owner_id: UUID, exported: ExportedGraph, name: str | None
+) -> ImportedAgent:
     """Import a graph into a new agent, with the given name or the first free one after its old name.
 
-    Runs in the session's transaction: if it raises, nothing is left behind. Raises BadFileError if the file is
+    Runs in the transaction: if it raises, nothing is left behind. Raises BadFileError if the file is
     invalid, or the owner has an agent of the given name.
     """
     head = exported.head()
     try:
         if head.history is not None:
             # The first entry of the new journal names it.
-            await session.execute(
-                text("select set_config('vigil.cited_root', :root, true)"),
-                {"root": head.history.root},
-            )
-        agent = await _create_agent(session, owner_id, head, name)
+            await _CITE_ROOT.run(transaction, {"root": head.history.root})
+        agent = await _create_agent(transaction, owner_id, head, name)
         scope = GraphScope(owner_id, agent.id)
-        await GraphImport(session, scope, head.agent.id).run(exported.contents())
+        await GraphImport(transaction, scope, head.agent.id).run(exported.contents())
     except (
         psycopg.IntegrityError,
         psycopg.DataError,
@@ -369,8 +371,8 @@ async def import_graph(
 
 
 async def _create_agent(
-    session: Transaction, owner_id: UUID, head: Head, name: str | None
-) -> Agent:
+    transaction: Transaction, owner_id: UUID, head: Head, name: str | None
+) -> ImportedAgent:
     try:
         agent_fields = _Fields.model_validate(head.agent, from_attributes=True)
     except ValidationError as error:
@@ -382,13 +384,13 @@ async def _create_agent(
         checked_name = agents.validate_name(name or head.agent.name)
     except ValueError as error:
         raise BadFileError(f"line 1: agent.name: {error}: set another name with --name") from error
-    free_name = await agents.find_free_name(session, owner_id, checked_name)
+    free_name = await agents.find_free_name(transaction, owner_id, checked_name)
     if name is not None and free_name != checked_name:
         raise BadFileError(
             f"an agent named {checked_name!r} already exists: choose another name with --name"
         )
     agent = await agents.create_agent(
-        session,
+        transaction,
         owner_id,
         name=free_name,
         mission=agent_fields.mission,
@@ -401,11 +403,12 @@ async def _create_agent(
         archive_date=agent_fields.archive_date,
     )
     prompts = {Phase(phase): prompt for phase, prompt in agent_fields.prompts.items()}
-    await agent_configuration.store_prompts(session, agent, prompts, PromptMaker.OWNER)
+    await agent_configuration.store_prompts(transaction, agent, prompts, PromptMaker.OWNER)
     is_ready = len(prompts) == len(PROMPTED_PHASES)
-    return await session.update(
-        Agent,
-        agent.id,
-        status=AgentStatus.READY if is_ready else AgentStatus.FAILED,
-        fault=None if is_ready else _UNCONFIGURED,
-    )
+    outcome = {
+        "of_agent": agent.id,
+        "status": AgentStatus.READY if is_ready else AgentStatus.FAILED,
+        "fault": None if is_ready else _UNCONFIGURED,
+    }
+    await _SET_STATUS.run(transaction, outcome)
+    return ImportedAgent(agent.id, agent.name)

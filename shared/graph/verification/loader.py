@@ -19,6 +19,7 @@ from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading, Span
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
+from shared.graph.types import RESERVED_TYPES
 from shared.graph.verification.checks import QuotedEvidence, cited_by
 from shared.schemas.provenance import VerdictResponse
 
@@ -151,6 +152,11 @@ EDGES: Final = RowLoader(
         "all edges", (GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id), descending=False
     ),
 )
+
+
+def select_conclusions(scope: GraphScope) -> Select[*tuple[Any, ...]]:
+    """The rows of NODES that are conclusions."""
+    return NODES.select(scope).where(GraphNode.type.in_(sorted(RESERVED_TYPES)))
 
 
 async def load_evidence(

@@ -297,7 +297,7 @@ async def test_retrying_the_dead_letter_configures_the_agent(
         assert "OPENAI_API_KEY" in agent.fault
         async with database.transaction() as session:
             (letter,) = await session.scalars(select(DeadLetter))
-            await dead_letters.request_retry(session, letter)
+            await dead_letters.request_retries(session, [letter.id])
         await step_of(database, agent_row, "configure", "completed")
     assert (await reload_agent(database, agent_row)).status == "ready"
 

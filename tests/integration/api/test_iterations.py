@@ -15,6 +15,7 @@ from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
+from shared.workflow.iterations import StartedIteration
 from tests.support.api.access import agent_access, is_missing, owner_access
 from tests.support.api.full_agent import (
     AGENT,
@@ -24,7 +25,7 @@ from tests.support.api.full_agent import (
     end_iteration,
 )
 from tests.support.api.rows import get_agent
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 
 ROOT = "http://127.0.0.1"
 

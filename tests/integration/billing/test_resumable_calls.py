@@ -26,9 +26,10 @@ from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
+from shared.workflow.iterations import StartedIteration, StepRow
 from tests.support import claims
 from tests.support.claims import Claimed
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 from tests.support.failpoints import arm
 from tests.support.marks import slow
 from tests.support.running_services import running_services
@@ -51,7 +52,7 @@ class Team:
     settings: Settings
     database: Database
     agent: Agent
-    step: Step
+    step: StepRow
     patch: pytest.MonkeyPatch
 
     async def run_worker(self) -> str:

@@ -14,7 +14,8 @@ from shared.enums import CallKind, Phase
 from shared.graph.scope import GraphScope
 from shared.llm.messages import ChatRequest
 from shared.workflow import leases
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from shared.workflow.iterations import StartedIteration
+from tests.support.factories import make_agent, make_iteration
 from tests.support.table_rows import add
 
 

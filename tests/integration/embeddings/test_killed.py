@@ -14,7 +14,7 @@ from shared.enums import StepKind, StepStatus
 from shared.failpoints import DIRECTORY, Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
-from shared.workflow import iterations
+from shared.workflow import iterations, steps
 from tests.support.embeddings.embedding_case import EmbeddingCase, fill
 from tests.support.failpoints import arm
 from tests.support.running_services import running_services
@@ -92,7 +92,7 @@ async def _request_query_step(embedding_case: EmbeddingCase, bus: Bus) -> UUID:
             first_requested_at=await iterations.database_time(session),
         )
         await add(session, step)
-        event = derived_events.iteration_step_event(iteration, step)
+        event = derived_events.later_step_event(await steps.get_step(session, step_id))
     await bus.publish(event)
     return step_id
 

@@ -14,7 +14,7 @@ from shared.agents.contexts import StepGroup, UnreadableContextError, load_texts
 from shared.database.engine import Database
 from shared.database.pipelined import PipelinedConnection
 from shared.database.statements import Batch
-from shared.database.tables import Agent, Context, Interaction, Iteration, Step
+from shared.database.tables import Agent, Context, Interaction, Step
 from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Phase, StepKind
@@ -29,7 +29,7 @@ from shared.llm.provider import Model
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import IterationRow, StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.api.access import owner_access
@@ -80,7 +80,7 @@ class Plan:
     database: Database
     model: Model
     agent: Agent
-    iteration: Iteration
+    iteration: IterationRow
     steps: Mapping[tuple[str, int], StepRow]
 
     @property
@@ -177,9 +177,8 @@ async def plan(database: Database, sandbox_settings: Settings) -> Plan:
     result = await make_iteration(database, agent)
     step_input: dict[str, Any] = {"objective": "x"}
     async with database.transaction() as session:
-        iteration = await session.get_one(Iteration, result.iteration.id)
         await iterations.plan_steps(
-            iteration,
+            result.iteration,
             queries=[step_input, step_input, step_input, step_input | {"round": 1}],
             insights=[step_input],
         ).execute(session)

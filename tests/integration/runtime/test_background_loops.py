@@ -13,10 +13,10 @@ from structlog.typing import EventDict
 from services.aggregator import deadlines as deadlines_module
 from services.scheduler import scheduler as clock_module
 from shared.database.engine import Database
-from shared.database.tables import Iteration
 from shared.enums import IterationStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
+from shared.workflow.iterations import IterationRow
 from tests.support.engines import Postgres
 from tests.support.factories import make_agent
 from tests.support.joins import reload_iteration
@@ -131,5 +131,5 @@ async def test_both_loops_continue_after_an_outage_of_postgres(
             )
 
 
-async def is_failed(database: Database, iteration: Iteration) -> bool:
+async def is_failed(database: Database, iteration: IterationRow) -> bool:
     return (await reload_iteration(database, iteration)).status == IterationStatus.FAILED

@@ -12,6 +12,7 @@ from shared.enums import ADVICE_TYPE, StepKind, StepStatus
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import steps
+from tests.support import table_rows
 from tests.support.mission import Mission
 from tests.support.running_services import ended_iteration, running_services
 from tests.support.sandbox_control import Sandbox
@@ -63,7 +64,8 @@ async def restart_advise_step(database: Database, bus: Bus, number: int) -> None
             .where(Step.kind == StepKind.ADVISE)
             .values(status=StepStatus.PENDING, result=None, ended_at=None)
         )
-        step = (await session.scalars(select(Step).where(Step.kind == StepKind.ADVISE))).one()
+        row = (await session.scalars(select(Step).where(Step.kind == StepKind.ADVISE))).one()
+        step = table_rows.as_step(row)
         request = derived_events.iteration_step_event(
             await steps.iteration_query(step).execute(session), step
         )

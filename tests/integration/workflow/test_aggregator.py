@@ -17,7 +17,7 @@ from shared.events.models import IterationFailed, QueryCompleted
 from shared.runtime.bus import Bus
 from shared.workflow import leases, steps
 from shared.workflow.leases import LeaseLostError
-from tests.support import claims
+from tests.support import claims, table_rows
 from tests.support.claims import Claimed
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
 
@@ -132,5 +132,7 @@ async def test_the_deadline_ends_the_iteration_and_revokes_its_leases(
     async with database.transaction() as session:
         assert (await session.get_one(Step, query.id)).status == StepStatus.FAILED
         its_steps = await steps.list_steps(session, row.id)
-        event = await derived_events.iteration_ended_event(session, row, its_steps)
+        event = await derived_events.iteration_ended_event(
+            session, table_rows.as_iteration(row), its_steps
+        )
     assert isinstance(event, IterationFailed)

@@ -15,13 +15,14 @@ from services.aggregator.handler import Aggregate
 from services.scheduler.reconciler import Reconciler
 from shared import derived_events
 from shared.database.engine import Database
-from shared.database.tables import Agent, InvestigationRequest, Iteration, Step
+from shared.database.tables import Agent, InvestigationRequest, Iteration
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.events.envelope import Event
 from shared.events.models import StepEvent
 from shared.runtime.bus import Bus
 from shared.workflow import investigations, steps
 from shared.workflow.investigations import Answer, MissingData
+from shared.workflow.iterations import StepRow
 from tests.support import claims
 from tests.support.claims import Claimed
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
@@ -49,13 +50,13 @@ class Loop:
         async with self.database.transaction() as session:
             await session.execute(update(Agent).values(**values))
 
-    async def open(self, kind: StepKind) -> list[Step]:
+    async def open(self, kind: StepKind) -> list[StepRow]:
         async with self.database.transaction() as session:
             rows = await steps.list_steps(session, self.iteration.id, kind)
         return [row for row in rows if row.status == StepStatus.PENDING]
 
     async def end(
-        self, step: Step, *, missing_objectives: Sequence[str] = (), **result: Any
+        self, step: StepRow, *, missing_objectives: Sequence[str] = (), **result: Any
     ) -> Event:
         """Ends the step with `result`; returns its event, which the aggregator has not received."""
         async with self.database.transaction() as session:
@@ -75,7 +76,7 @@ class Loop:
             ended_step = await steps.end(session, claim.lease, result)
             return (await derived_events.events_after_step(session, ended_step))[0]
 
-    async def request(self, step: Step, objective: str) -> None:
+    async def request(self, step: StepRow, objective: str) -> None:
         missing_data = MissingData(objective, "It is lacking.")
         await self.database.run(
             investigations.create_request(step.agent_id, self.iteration.id, step.id, missing_data)

@@ -22,6 +22,7 @@ from shared.events.envelope import Event
 from shared.failpoints import Failpoint
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
+from shared.workflow.iterations import IterationRow
 from tests.support.failpoints import arm
 from tests.support.joins import end_events, plan_iteration, reload_iteration
 from tests.support.running_services import running_services
@@ -60,7 +61,7 @@ async def published_ends(bus: Bus) -> list[str]:
     return [subject for subject in await published_subjects(bus) if subject in END_SUBJECTS]
 
 
-async def is_published(database: Database, iteration: Iteration) -> bool:
+async def is_published(database: Database, iteration: Iteration | IterationRow) -> bool:
     return (await reload_iteration(database, iteration)).end_published_at is not None
 
 

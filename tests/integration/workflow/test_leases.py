@@ -11,6 +11,7 @@ from shared.database.engine import Database
 from shared.database.tables import Step
 from shared.durations import LEASE_SECONDS
 from shared.workflow import leases, steps
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import (
     AlreadyEnded,
     Lease,
@@ -25,26 +26,26 @@ from tests.support.lock_probe import SLOW_COMMIT, slow_commits
 from tests.support.waiting import wait_until
 
 
-async def new_step(database: Database) -> Step:
+async def new_step(database: Database) -> StepRow:
     return (await make_iteration(database, await make_agent(database))).observe
 
 
 async def claim(
-    database: Database, step: Step, owner: str = "worker", seconds: float = LEASE_SECONDS
+    database: Database, step: StepRow, owner: str = "worker", seconds: float = LEASE_SECONDS
 ) -> Claim:
     async with database.transaction() as session:
         return await claims.claim(session, step.id, owner, seconds=seconds)
 
 
 async def claim_lease(
-    database: Database, step: Step, owner: str = "worker", seconds: float = LEASE_SECONDS
+    database: Database, step: StepRow, owner: str = "worker", seconds: float = LEASE_SECONDS
 ) -> Lease:
     result = await claim(database, step, owner, seconds)
     assert isinstance(result, Claimed)
     return result.lease
 
 
-async def lapse(database: Database, step: Step) -> None:
+async def lapse(database: Database, step: StepRow) -> None:
     async with database.transaction() as session:
         lapsed_at = func.clock_timestamp() - timedelta(seconds=1)
         await session.execute(update(Step).where(Step.id == step.id).values(lease_until=lapsed_at))

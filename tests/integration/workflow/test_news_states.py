@@ -16,7 +16,8 @@ from shared.database.tables import Agent, NewsItem, Step
 from shared.enums import NewsKind, NewsState, StepKind, StepStatus
 from shared.graph.scope import GraphScope
 from shared.runtime.providers import SANDBOX_FEED
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from shared.workflow.iterations import StartedIteration
+from tests.support.factories import make_agent, make_iteration
 
 URL = "https://example.org/news"
 ITEM = Item(UUID(int=1), NewsKind.DOCUMENT, URL, "News", datetime(2026, 11, 28, 9, tzinfo=UTC))

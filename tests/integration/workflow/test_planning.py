@@ -14,9 +14,10 @@ from shared.enums import Stage, StepKind, StepStatus
 from shared.errors import TransientError
 from shared.workflow import investigations, iterations, steps
 from shared.workflow.investigations import Answer, MissingData
+from shared.workflow.iterations import StartedIteration
 from tests.support import claims
 from tests.support.claims import Claimed
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.table_rows import replaced
 from tests.support.waiting import wait_until
@@ -25,6 +26,9 @@ QUERY = {"objective": "a", "reasoning": "b", "search_hints": ["c"]}
 INSIGHT = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}
 PLAN = {"queries": [QUERY, QUERY], "insights": [INSIGHT], "dropped": 0}
 AGE = investigations.OPEN_FOR_ITERATIONS
+
+
+_STEPS = select(Step).order_by(Step.kind, Step.index)
 
 
 @pytest.fixture
@@ -40,7 +44,7 @@ async def _plan(database: Database, started: StartedIteration) -> tuple[Iteratio
         ).execute(session)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
-        return iteration, await steps.list_steps(session, iteration.id)
+        return iteration, list(await session.scalars(_STEPS))
 
 
 async def test_queries_are_requested_at_once_and_insights_wait(
@@ -69,7 +73,7 @@ async def test_a_stored_plan_is_not_changed(database: Database, started: Started
         ).execute(session)
     async with database.transaction() as session:
         iteration = await session.get_one(Iteration, started.iteration.id)
-        again = await steps.list_steps(session, iteration.id)
+        again = list(await session.scalars(_STEPS))
     assert iteration.observer_plan == PLAN, "the second call has no plan"
     before, after = [
         [(step.id, step.input, step.requested_at) for step in planned] for planned in (first, again)

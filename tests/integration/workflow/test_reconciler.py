@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from sqlalchemy import select
 from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
@@ -22,6 +23,8 @@ from shared.events.codec import encode
 from shared.events.envelope import Event
 from shared.runtime.bus import Bus
 from shared.workflow import steps
+from shared.workflow.iterations import StepRow
+from tests.support import table_rows
 from tests.support.joins import end_events, plan_iteration
 from tests.support.scheduling import (
     GRACE_SECONDS,
@@ -55,16 +58,17 @@ async def reconciling(
 
 async def list_steps_of_kind(
     database: Database, iteration: Iteration, kind: StepKind
-) -> list[Step]:
+) -> list[StepRow]:
     async with database.transaction() as session:
         return await steps.list_steps(session, iteration.id, kind)
 
 
 async def republish_counts(database: Database, iteration: Iteration) -> list[int]:
-    return [
-        step.republish_count
-        for step in await list_steps_of_kind(database, iteration, StepKind.QUERY)
-    ]
+    counts = select(Step.republish_count).where(
+        Step.iteration_id == iteration.id, Step.kind == StepKind.QUERY
+    )
+    async with database.transaction() as session:
+        return list(await session.scalars(counts.order_by(Step.index)))
 
 
 async def test_an_unreadable_row_is_logged_once_and_does_not_block_others(
@@ -88,7 +92,7 @@ async def test_an_unreadable_row_is_logged_once_and_does_not_block_others(
     assert len(await republished_ids(bus)) == 2
 
 
-async def is_counted(database: Database, step: Step) -> bool:
+async def is_counted(database: Database, step: StepRow) -> bool:
     async with database.transaction() as session:
         return (await session.get_one(Step, step.id)).republish_count == 1
 
@@ -105,7 +109,7 @@ async def test_an_unreadable_end_does_not_block_others(
         [plan] = await end_events(database, iteration, StepKind.OBSERVE)
         await Aggregate(database)(plan)
         await change(database, observe, result=["not what a result is"])
-        await change(database, iteration, ended_at=ago(60))
+        await change(database, table_rows.as_iteration(iteration), ended_at=ago(60))
     with capture_logs() as lines:
         async with reconciling(database, bus, monkeypatch):
             await wait_until(lambda: logged_errors(lines), what="an error to be logged")
@@ -182,7 +186,7 @@ async def test_a_republished_request_has_the_same_bytes(database: Database, kind
     joined = await Aggregate(database)(first[0])
     first = joined if kind == StepKind.INSIGHT else first[1:]
     if kind == StepKind.OBSERVE:
-        first = [derived_events.iteration_step_event(iteration, observe)]
+        first = [derived_events.iteration_step_event(table_rows.as_iteration(iteration), observe)]
         await change(database, observe, status=StepStatus.PENDING)
     for step in await list_steps_of_kind(database, iteration, kind):
         await mark_missed(database, step)

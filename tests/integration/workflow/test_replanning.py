@@ -25,6 +25,7 @@ from shared.graph.scope import GraphScope
 from shared.runtime.settings import Settings
 from shared.workflow import investigations, iterations
 from shared.workflow.investigations import MissingData
+from shared.workflow.iterations import IterationRow
 from tests.support.factories import make_agent, make_iteration
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.running_services import ended_iteration, running_services
@@ -54,7 +55,7 @@ class Past:
             await session.execute(update(Agent).values(next_run_at=func.now()))
         return past
 
-    async def _write(self, session: Any, scope: GraphScope, iteration: Iteration) -> None:
+    async def _write(self, session: Any, scope: GraphScope, iteration: IterationRow) -> None:
         key = {"agent_id": self.agent.id}
         values = {"description": "A country", "properties_schema": {}, "created_by": "test"}
         await session.insert(GraphNodeType, **key, **values, name="Country")

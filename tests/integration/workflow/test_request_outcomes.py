@@ -13,7 +13,8 @@ from shared.database.tables import Agent, GraphNode, GraphNodeType, Investigatio
 from shared.enums import RequestState
 from shared.workflow import investigations
 from shared.workflow.investigations import Answer, MissingData, Requested
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from shared.workflow.iterations import StartedIteration
+from tests.support.factories import make_agent, make_iteration
 from tests.support.table_rows import add
 
 OBJECTIVE = "The copper output of Peru in 2025"

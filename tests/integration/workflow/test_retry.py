@@ -20,7 +20,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
 from shared.workflow import leases
-from shared.workflow.iterations import StepRow
+from shared.workflow.iterations import IterationRow, StepRow
 from shared.workflow.leases import AlreadyEnded
 from tests.support.api.clients import assert_problem, create_client
 from tests.support.factories import make_agent, make_iteration
@@ -255,7 +255,7 @@ async def _step(database: Database, step_id: str) -> Step:
         return (await session.scalars(select(Step).where(Step.id == step_id))).one()
 
 
-async def _agent_of(database: Database, iteration: Iteration) -> Agent:
+async def _agent_of(database: Database, iteration: IterationRow) -> Agent:
     async with database.transaction() as session:
         return await session.get_one(Agent, iteration.agent_id)
 

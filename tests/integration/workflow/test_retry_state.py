@@ -10,7 +10,7 @@ from services.scheduler.dead_letter_retries import Retrier
 from services.scheduler.reconciler import Reconciler
 from shared import derived_events
 from shared.database.engine import Database
-from shared.database.tables import Iteration, Step
+from shared.database.tables import Iteration
 from shared.enums import StepStatus
 from shared.errors import TransientError
 from shared.events.models import QueryRequested
@@ -20,6 +20,7 @@ from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import MAX_CLAIMS
 from shared.workflow import dead_letters, steps
+from shared.workflow.iterations import StepRow
 from shared.workflow.leases import AlreadyEnded
 from tests.support.claims import Claimed
 from tests.support.failing_steps import (
@@ -174,7 +175,7 @@ async def test_the_end_of_a_retried_step_does_not_change_its_iteration(
     query = await failed_query(database, bus, settings)
     async with database.transaction() as session:
         (failure,) = await derived_events.events_after_step(
-            session, await session.get_one(Step, query.id)
+            session, await steps.get_step(session, query.id)
         )
     subjects = [event.subject for event in await aggregate(failure)]
     assert subjects == ["iteration.failed"], "a redelivered event gives the same end"
@@ -191,6 +192,6 @@ async def test_the_end_of_a_retried_step_does_not_change_its_iteration(
     assert (after.status, after.stage, after.errors) == (before.status, before.stage, before.errors)
 
 
-async def _iteration(database: Database, step: Step) -> Iteration:
+async def _iteration(database: Database, step: StepRow) -> Iteration:
     async with database.transaction() as session:
         return await session.get_one(Iteration, step.iteration_id)

@@ -125,10 +125,10 @@ async def test_the_last_end_event_is_republished_for_a_stalled_join(database: Da
     agent = await make_agent(database)
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        iteration = await session.get_one(Iteration, started.iteration.id)
         query = {"objective": "a", "reasoning": "b", "search_hints": []}
-        await iterations.plan_steps(iteration, queries=[query, query], insights=[]).execute(session)
-        queries = await steps.list_steps(session, iteration.id, StepKind.QUERY)
+        planning = iterations.plan_steps(started.iteration, queries=[query, query], insights=[])
+        await planning.execute(session)
+        queries = await steps.list_steps(session, started.iteration.id, StepKind.QUERY)
     result = {"nodes": 1, "edges": 0}
     for age, step in zip((40, 30), queries, strict=True):
         await change(database, step, status=StepStatus.COMPLETED, result=result, ended_at=ago(age))

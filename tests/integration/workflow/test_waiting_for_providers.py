@@ -105,7 +105,7 @@ async def claim_new_step(database: Database) -> Lease:
     return await claim_step(database, started_iteration.observe)
 
 
-async def claim_step(database: Database, step: Step) -> Lease:
+async def claim_step(database: Database, step: Step | StepRow) -> Lease:
     async with database.transaction() as session:
         await session.execute(update(Step).where(Step.id == step.id).values(retry_at=None))
         claim = await claims.claim(session, step.id, "worker")
@@ -166,7 +166,7 @@ async def test_the_delay_that_the_provider_asks_for_is_kept_within_limits(
     assert (waiting.error, waiting.attempts, waiting.lease_owner) == (REFUSED, 0, None)
 
 
-async def is_waiting(database: Database, step: Step) -> bool:
+async def is_waiting(database: Database, step: StepRow) -> bool:
     current = await reload_step(database, step)
     return current.status == StepStatus.PENDING and current.waiting_since is not None
 

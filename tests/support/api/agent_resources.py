@@ -19,6 +19,7 @@ from shared.database.transaction import Transaction
 from shared.enums import AccessScope, DestinationKind, MemoryKind, Phase, StepStatus
 from shared.notifications import deliveries, destinations
 from shared.notifications.webhooks import new_secret
+from shared.workflow.iterations import StepRow
 from tests.support.api.rows import add_distinct_pair, add_duplicates, add_merge
 
 ADDRESS: Final = "https://hooks.example.org/vigil"
@@ -160,14 +161,14 @@ async def _add_failed_answer(session: Transaction, agent: Agent) -> UUID:
     return answer_id
 
 
-async def _add_question(session: Transaction, agent: Agent) -> tuple[Step, UUID]:
+async def _add_question(session: Transaction, agent: Agent) -> tuple[StepRow, UUID]:
     step = await conversations.add_question(session, agent.id, "Who buys lithium?")
     assert not isinstance(step, TooManyOpenTurns | None)
     return step, ids.answer_id(agent.id, step.index)
 
 
 async def _end_step(
-    session: Transaction, step: Step, status: StepStatus, error: str | None = None
+    session: Transaction, step: StepRow, status: StepStatus, error: str | None = None
 ) -> None:
     await session.execute(
         update(Step)

@@ -33,8 +33,9 @@ from shared.graph.scope import GraphScope
 from shared.schemas.base import Json
 from shared.workflow import dead_letters, investigations
 from shared.workflow.investigations import Answer, MissingData
+from shared.workflow.iterations import StartedIteration
 from tests.support.api.rows import add_advice, add_evidence, add_retracted_page, get_agent
-from tests.support.factories import StartedIteration, make_agent, make_iteration
+from tests.support.factories import make_agent, make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.second_analysis import add_second_analysis
 from tests.support.table_rows import add

@@ -26,6 +26,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, DeliveryStatus, MemoryKind,
 from shared.graph.scope import GraphScope
 from shared.notifications import deliveries
 from shared.workflow import dead_letters
+from shared.workflow.iterations import StartedIteration
 from tests.support.api.full_agent import (
     add_conclusions,
     add_investigation_requests,
@@ -41,7 +42,7 @@ from tests.support.api.rows import (
     add_retracted_page,
 )
 from tests.support.attacks.routes import READ_PAGE
-from tests.support.factories import StartedIteration, make_iteration, make_ready
+from tests.support.factories import make_iteration, make_ready
 from tests.support.graph.evidence_rows import make_source
 from tests.support.notifier.rows import make_webhook
 

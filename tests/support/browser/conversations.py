@@ -12,7 +12,7 @@ from shared.database.tables import Step
 from shared.database.transaction import Transaction
 from shared.enums import StepStatus
 from shared.schemas.base import CitationResponse
-from shared.workflow.iterations import database_time
+from shared.workflow.iterations import StepRow, database_time
 from tests.support.browser.agent_data import HOSTILE, AgentWithAdvice, open_database
 
 QUESTION_COUNT: Final = 30
@@ -86,7 +86,7 @@ async def end_answer(url: str, agent: AgentWithAdvice, answer_id: UUID, text: st
         )
 
 
-async def _add_question(session: Transaction, agent_id: UUID, question: str) -> Step:
+async def _add_question(session: Transaction, agent_id: UUID, question: str) -> StepRow:
     step = await conversations.add_question(session, agent_id, question)
     assert not isinstance(step, TooManyOpenTurns | None)
     return step

@@ -26,6 +26,7 @@ from shared.events.topology import STREAM
 from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.workflow import steps
+from tests.support import table_rows
 from tests.support.canonical_graph import graph_fingerprint
 
 StreamEvents = Sequence[tuple[Event, bytes]]
@@ -91,7 +92,7 @@ async def state_faults(session: Transaction, iteration: Iteration) -> list[str]:
     messages = []
     if iteration.status == IterationStatus.RUNNING:
         messages.append("has not ended")
-    for step in await steps.list_steps(session, iteration.id):
+    for step in await session.scalars(select(Step).where(Step.iteration_id == iteration.id)):
         # What was planned after queries that have all failed is never requested.
         is_dropped = (
             step.status == StepStatus.PLANNED and iteration.status == IterationStatus.FAILED
@@ -162,13 +163,14 @@ async def event_faults(
 
 async def _implied_events(session: Transaction, iteration: Iteration) -> Sequence[Event]:
     implied: list[Event] = []
+    row = table_rows.as_iteration(iteration)
     its_steps = await steps.list_steps(session, iteration.id)
     for step in its_steps:
-        if step.requested_at is not None:
-            implied.append(derived_events.iteration_step_event(iteration, step))
+        if step.first_requested_at is not None:
+            implied.append(derived_events.iteration_step_event(row, step))
         if step.ended_at is not None:
             implied += await derived_events.events_after_step(session, step)
-    end = await derived_events.iteration_ended_event(session, iteration, its_steps)
+    end = await derived_events.iteration_ended_event(session, row, its_steps)
     return [*implied, end]
 
 

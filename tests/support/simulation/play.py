@@ -194,14 +194,13 @@ class _Play:
         """Requests the retry of dead letters of queries and insights. Returns their number."""
         async with database.transaction() as session:
             letters = await session.scalars(
-                select(DeadLetter)
+                select(DeadLetter.id)
                 .join(Step, Step.id == DeadLetter.step_id)
                 .where(Step.kind.in_((StepKind.QUERY, StepKind.INSIGHT)))
                 .order_by(DeadLetter.id)
             )
             chosen = [letter for letter in letters if self._chance.random() < 0.7]
-            for letter in chosen:
-                await dead_letters.request_retry(session, letter)
+            await dead_letters.request_retries(session, chosen)
         return len(chosen)
 
     async def _check(self, database: Database, *, with_events: bool) -> list[str]:

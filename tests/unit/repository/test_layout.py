@@ -1,11 +1,13 @@
 """Layout of the code: where modules and helpers belong, and what may use SQLAlchemy's engines and sessions."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import grimp
 
+from shared.database import tables
 from tests.support.paths import ROOT, TESTS
 from tests.support.single_user import STAY, faults, single_users
 
@@ -27,37 +29,66 @@ def test_only_migrations_use_engines_and_sessions_of_sqlalchemy() -> None:
     assert Path("shared/database/migrate.py") in users
 
 
-TABLE_CLASSES = re.compile(r"^from shared\.database\.tables import ", re.MULTILINE)
-GRAPH_READERS = {
+WRITERS = ("workflow", "billing", "llm", "graph", "runtime")
+READERS = {
     "shared/graph/conclusions/queries.py",
     "shared/graph/scope.py",  # conditions of the API's reads
+    "shared/graph/transfer/exporter.py",
     "shared/graph/verification/loader.py",
     "shared/graph/verification/verifier.py",
 }
-TRANSFER = Path("shared/graph/transfer")
-"""Copies whole tables, as the owner of the tables."""
+"""They build statements for the API and the command from conditions."""
+WRITING = {"insert", "insert_all", "update", "execute_each", "delete"}
 
 
-def test_the_graph_is_written_without_table_classes() -> None:
+def _imported(path: Path) -> Iterator[tuple[str, str]]:
+    """The module and the name of each import; the name is empty if the module itself is imported."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((node.module or "", alias.name) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+
+
+def _uses_table_classes(path: Path) -> bool:
+    return any(
+        (module.startswith("shared.database.tables") and name in {"", *tables.__all__})
+        or (module, name) == ("shared.database", "tables")
+        for module, name in _imported(path)
+    )
+
+
+def test_what_writes_uses_no_table_classes() -> None:
+    """Its SQL is written out, and its rows are typed tuples."""
     users = {
         str(path.relative_to(ROOT))
-        for path in (ROOT / "shared/graph").rglob("*.py")
-        if TABLE_CLASSES.search(path.read_text()) and ROOT / TRANSFER not in path.parents
+        for package in WRITERS
+        for path in (ROOT / "shared" / package).rglob("*.py")
+        if _uses_table_classes(path)
     }
-    assert users == GRAPH_READERS
+    assert users == READERS
 
 
-WITHOUT_TABLES = (
-    *(ROOT / "shared/billing").rglob("*.py"),
-    *(ROOT / "shared/runtime").rglob("*.py"),
-    ROOT / "shared/llm/paid_calls.py",
-    ROOT / "shared/workflow/leases.py",
-)
-
-
-def test_what_pays_and_claims_writes_its_sql_out() -> None:
-    """It imports no classes of tables."""
-    assert {path for path in WITHOUT_TABLES if TABLE_CLASSES.search(path.read_text())} == set()
+def test_what_reads_with_table_classes_writes_nothing() -> None:
+    for reader in READERS:
+        path = ROOT / reader
+        assert not [
+            name
+            for module, name in _imported(path)
+            if module.startswith("sqlalchemy") and name in WRITING
+        ]
+        calls = [
+            node.func
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.Call)
+        ]
+        assert not [
+            call.attr
+            for call in calls
+            if isinstance(call, ast.Attribute)
+            and call.attr in WRITING
+            and ast.unparse(call.value).endswith(("session", "transaction"))
+        ]
 
 
 def graph_of(*imports: tuple[str, str]) -> grimp.ImportGraph:

@@ -182,14 +182,15 @@ async def retry_message(access: OwnedAgent, message_id: UUID) -> MessageResponse
             f"This {answer.kind} is {answer.status}: only failed answers can be retried.",
         )
     session, step_id = access.session, step_id_of_turn(access.agent.id, answer.turn)
-    dead_letter = await session.scalar(select(DeadLetter).where(DeadLetter.step_id == step_id))
+    letter_of_step = select(DeadLetter.id, DeadLetter.code).where(DeadLetter.step_id == step_id)
+    dead_letter = (await session.execute(letter_of_step)).first()
     if dead_letter is not None and dead_letter.code in MODEL_RESPONSE_CODES:
         raise ConflictError(
             "not-retried",
             "The stored response of the model would fail again. Rephrase the question, then send it.",
         )
     if dead_letter is not None:
-        await dead_letters.request_retry(session, dead_letter)
+        await dead_letters.request_retries(session, [dead_letter.id])
     elif not await _request_step_retry(session, step_id):
         raise ConflictError(
             "not-retried", "The work on this answer was deleted. Ask the question again."

@@ -25,7 +25,6 @@ from services.api.resources.operate.diagnostics import SERVICES
 from services.api.resources.operate.outages import read_outages
 from services.api.streaming.event_hub import EventHub
 from shared.database.engine import Database
-from shared.database.tables import DeadLetter
 from shared.enums import AccessScope
 from shared.errors import TransientError
 from shared.events.stream_admin import Queue
@@ -95,9 +94,7 @@ async def retry_dead_letter(
     """
     if dead_letter.refusal is not None:
         raise ConflictError("not-retried", f"Not retried: {dead_letter.refusal}.")
-    await dead_letter_store.request_retry(
-        access.session, await _dead_letter_row(access, dead_letter)
-    )
+    await dead_letter_store.request_retries(access.session, [dead_letter.id])
     return await _find_dead_letter(access, str(dead_letter.id))
 
 
@@ -109,7 +106,7 @@ async def retry_dead_letter(
 )
 async def discard_dead_letter(access: OwnedAccess, dead_letter: DeadLetterFromPath) -> None:
     """Deletes a dead letter permanently, with a retry that has not started. A failed step stays failed."""
-    await dead_letter_store.discard(access.session, await _dead_letter_row(access, dead_letter))
+    await dead_letter_store.discard(access.session, [dead_letter.id])
 
 
 async def _find_dead_letter(access: Access, reference: str) -> DeadLetterDetails:
@@ -122,10 +119,6 @@ async def _find_dead_letter(access: Access, reference: str) -> DeadLetterDetails
             f"Several dead letters begin with {reference!r}: enter more characters of the id.",
         )
     return dead_letters[0]
-
-
-async def _dead_letter_row(access: Access, dead_letter: DeadLetterDetails) -> DeadLetter:
-    return await access.session.get_one(DeadLetter, dead_letter.id)
 
 
 _PLAIN_TEXT: Final[dict[int | str, dict[str, Any]]] = {

@@ -21,7 +21,7 @@ from shared.database.transaction import Transaction
 from shared.enums import IterationStatus, StepKind, StepStatus
 from shared.schemas.base import Page, PageRequest
 from shared.schemas.operations import DeadLetterDetails, DeadLetterStep
-from shared.workflow.dead_letters import FailedStep, is_retry_requested, retry_refusal
+from shared.workflow.dead_letters import FailedStep, retry_refusal
 
 _NEWEST: Final = Keyset("dead letters", (DeadLetter.stored_at, DeadLetter.id))
 _STEP: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] = {
@@ -40,7 +40,10 @@ _LETTER: Final = (
     *columns_of(
         DeadLetter,
         DeadLetterDetails,
-        retry_requested_at=case((is_retry_requested(), DeadLetter.retry_requested_at)),
+        # Only of a message that has not failed again since.
+        retry_requested_at=case(
+            (DeadLetter.retry_requested_at > DeadLetter.stored_at, DeadLetter.retry_requested_at)
+        ),
     ),
     *(column.label(f"step_{name}") for name, column in _STEP.items()),
 )

@@ -33,7 +33,6 @@ from services.api.streaming.event_hub import EventHub
 from services.api.web.forms import Form
 from services.api.web.rendering import Assets, PageResponse
 from shared.database.engine import Database
-from shared.database.tables import DeadLetter
 from shared.errors import TransientError
 from shared.events.stream_admin import Queue
 from shared.events.stream_reader import StreamState
@@ -99,18 +98,14 @@ async def retry_dead_letters(access: OperatorAccess, form: DeadLettersFromForm) 
     """Requests a retry of each that can be retried."""
     letters = await model.get_dead_letters(access, form.letter)
     retryable = [letter for letter in letters if letter.refusal is None]
-    for letter in retryable:
-        row = await access.session.get_one(DeadLetter, letter.id)
-        await dead_letter_store.request_retry(access.session, row)
+    await dead_letter_store.request_retries(access.session, [letter.id for letter in retryable])
     return _to_list(retried=len(retryable), refused=len(letters) - len(retryable))
 
 
 @router.post("/operate/dead-letters/discard")
 async def discard_dead_letters(access: OperatorAccess, form: DeadLettersFromForm) -> Response:
     letters = await model.get_dead_letters(access, form.letter)
-    for letter in letters:
-        row = await access.session.get_one(DeadLetter, letter.id)
-        await dead_letter_store.discard(access.session, row)
+    await dead_letter_store.discard(access.session, [letter.id for letter in letters])
     return _to_list(discarded=len(letters))
 
 
