@@ -166,7 +166,7 @@ cli-reference: $(VENV)/.installed-dev  ## write docs/reference/cli.md from the c
 	@$(BIN)/python -m cli.reference docs/reference/cli.md
 
 quirks: $(VENV)/.installed-dev  ## write the table of quirks of model servers in docs/models.md
-	@$(BIN)/python -m shared.llm.conformance docs/models.md
+	@$(BIN)/python -m tests.support.providers.quirks docs/models.md
 
 lock: $(VENV)/.installed-dev  ## update the lock files
 	@$(BIN)/uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

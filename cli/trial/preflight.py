@@ -16,8 +16,8 @@ from pydantic import Field
 
 from cli.client.reasons import reason
 from cli.errors import BadInputError
+from cli.trial.conformance import REQUESTS, Conversation, converse, request_of, unrecorded_call
 from shared.errors import VigilError
-from shared.llm.conformance import REQUESTS, Conversation, converse, request_of, unrecorded_call
 from shared.llm.model_server import Limits, ModelServer, Stream
 from shared.llm.provider import ChatProvider
 from shared.runtime.providers import NO_KEY

@@ -206,12 +206,10 @@ class PaidCalls:
         reservation = self._reservations.get(call.id)
         self._unit.on_commit(partial(_count_answer, call, answer, reservation))
         if reservation is not None:
-            closing = (
-                reservations.released(reservation.attempt)
-                if reservation.is_unsent
-                else reservations.settled(reservation.attempt, answer.cost_usd, answer.assumed_usd)
+            paid = call_ledger.paid_answer(
+                reservation.attempt, answer, is_billed=not reservation.is_unsent
             )
-            self._unit.defer_query(reservations.closing_query(closing))
+            self._unit.defer_query(reservations.closing_query(paid.closing))
 
     async def record_failure(self, call: CallRecord, epoch: int, failure: Failure) -> None:
         """Records that the last attempt of `call` failed, books its cost, and commits."""

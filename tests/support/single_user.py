@@ -15,7 +15,6 @@ STAY: Final[Mapping[str, str]] = {
     "shared.events.store_probe": "only `shared` may import the NATS client",
     "shared.graph.transfer.file_reader": "reads what the exporter beside it writes",
     "shared.graph.transfer.importer": "reads what the exporter beside it writes",
-    "shared.llm.conformance": "reads the quirks beside it, which the tests run against the client",
     "shared.runtime.identity": "names of roles and files that the services' credentials beside it use",
     "shared.runtime.provision": "makes what the connections beside it need",
 }

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from shared.llm.conformance import WORD, Quirk
+from cli.trial.conformance import WORD
 from tests.support.model_server import Connection, events
+from tests.support.providers.quirks import Quirk
 
 Json = dict[str, Any]
 MISSING: Final = object()

@@ -21,11 +21,11 @@ from cli.trial.preflight import (
     hold_conversations,
     preflight,
 )
-from shared.llm.conformance import Quirk, quirks
 from shared.runtime.settings import Settings
 from tests.support.case_files import read_cases
 from tests.support.model_server import model_server
 from tests.support.providers.quirk_server import QuirkServer
+from tests.support.providers.quirks import Quirk, quirks
 from tests.support.scripted_server import (
     Answer,
     Reply,

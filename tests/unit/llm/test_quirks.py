@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from cli.trial.conformance import converse, request_of
 from shared.errors import VigilError
-from shared.llm.conformance import Quirk, converse, quirks, request_of, with_table
 from shared.llm.model_server import Stream
 from tests.support.model_server import make_resumable_call, model_server, provider_for
 from tests.support.providers.quirk_server import QuirkServer
+from tests.support.providers.quirks import Quirk, quirks, with_table
 
 STREAMS: tuple[Stream, ...] = ("auto", "never")
 

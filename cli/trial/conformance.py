@@ -1,13 +1,9 @@
-"""Quirks of model servers as data, and the conversation over two turns of tools that shows whether Vigil copes with them."""
+"""The conversation over two turns of tools that shows whether Vigil copes with a model server."""
 
 import json
-import sys
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache
-from pathlib import Path
 from typing import Any, Final
 
 from shared.billing.resumable_call import ResumableCall
@@ -15,7 +11,6 @@ from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, Message, messag
 from shared.llm.provider import Provider
 from shared.llm.tool_calls import normalize_tool_calls
 
-QUIRKS: Final = Path(__file__).with_name("quirks")
 MAX_ROUNDS: Final = 6
 TOOL: Final[Mapping[str, Any]] = {
     "type": "function",
@@ -55,37 +50,7 @@ REQUESTS: Final[Mapping[str, str]] = {
     "structured": "A structured answer",
     "text": "Text",
 }
-"""The kinds of requests of the quirks."""
-
-
-@dataclass(frozen=True)
-class Quirk:
-    """One deviation of a server from OpenAI's chat completions."""
-
-    name: str
-    servers: str
-    """Where it was seen."""
-    does: str
-    """Behaviour of the server, in words."""
-    expected: str
-    """Behaviour of Vigil, in words."""
-    request: str = "tools"
-    """A key of REQUESTS."""
-    refuse: Sequence[Mapping[str, Any]] = ()
-    """Conditions on the request with the status and body of the refusal."""
-    answer: Mapping[str, Any] = field(default_factory=dict)
-    """How the answer differs."""
-    expect: Mapping[str, Any] = field(default_factory=dict)
-    """Expected outcome; by default, the conversation is completed."""
-
-
-@cache
-def quirks() -> Sequence[Quirk]:
-    """All quirks, by name. Raises TypeError if a file has an unknown field."""
-    return [
-        Quirk(path.stem, **tomllib.loads(path.read_text("utf-8")))
-        for path in sorted(QUIRKS.glob("*.toml"))
-    ]
+"""The kinds of requests."""
 
 
 @dataclass
@@ -153,31 +118,3 @@ async def _not_recorded(reference: str) -> None:
 def unrecorded_call() -> ResumableCall:
     """A call that is not in the ledger."""
     return ResumableCall("conversation", None, _not_recorded, nullcontext)
-
-
-BEGIN: Final = "<!-- quirks: written by `make quirks` -->"
-END: Final = "<!-- end of quirks -->"
-
-
-def table() -> str:
-    """The quirks as a table in Markdown."""
-    head = ["| quirk | seen with | the server | Vigil |", "|---|---|---|---|"]
-    rows = [
-        f"| `{quirk.name}` | {quirk.servers} | {quirk.does} | {quirk.expected} |".replace("\n", " ")
-        for quirk in quirks()
-    ]
-    return "\n".join((*head, *rows))
-
-
-def with_table(page: str) -> str:
-    """`page` with the table between its marks. Raises ValueError if it has none."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not mark or not end:
-        raise ValueError(f"the page has no {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{table()}\n{END}{after}"
-
-
-if __name__ == "__main__":
-    page = Path(sys.argv[1])
-    page.write_text(with_table(page.read_text("utf-8")), "utf-8")
