@@ -57,6 +57,8 @@ NO_TEXT: Final = {
     "shared.graph.provenance.page_reading.remember_reading": "what another process has read",
     "shared.graph.provenance.sources.remember_pages": "rows",
     "shared.graph.provenance.sources.pages_query": "addresses",
+    "shared.graph.provenance.sources.known_pages": "addresses",
+    "shared.graph.provenance.sources.page_storing": "what its look-ups have found",
     "shared.graph.provenance.sources.page_reading": "rows",
     "shared.fetch.addresses.refusal": "an address that was parsed",
 }
