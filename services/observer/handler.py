@@ -4,13 +4,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Final
+from typing import Any, Final
 
 from services.observer.history import PlanHistory, ask_history
 from services.observer.outlook import Outlook, Watch, ask_outlook
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
+    LOOK_UP_RULE,
     MAX_LOOK_UP_ROUNDS,
     RULES,
     FoldedPlan,
@@ -133,7 +134,6 @@ class Observe:
             # A plan whose queries cannot search is not paid for.
             raise used_up.value
         agent = loaded_agent.value
-        is_folded = context.FOLDED in survey.value
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories.value), scope.budget_bytes(MAX_MEMORIES_TOKENS)
         )
@@ -144,12 +144,12 @@ class Observe:
             memory_lines,
             outlook.lines,
             owner_feedback=feedback.format_lines(owner_feedback.value),
-            is_folded=is_folded,
+            is_folded=context.FOLDED in survey.value,
         )
         run = PhaseRun(
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
         )
-        plan = await self._plan(run, scope, past, agent.mission, is_folded=is_folded)
+        plan = await self._plan(run, scope, past, agent.mission)
         news_writes = await outlook.complete(self.model.database, plan, agent.mission)
         run.complete()
         waiting = outlook.count_waiting(plan) + past.waiting_requests if plan.is_empty else 0
@@ -170,13 +170,7 @@ class Observe:
         )
 
     async def _plan(
-        self,
-        run: PhaseRun,
-        scope: GraphScope,
-        past: PlanHistory,
-        mission: str,
-        *,
-        is_folded: bool,
+        self, run: PhaseRun, scope: GraphScope, past: PlanHistory, mission: str
     ) -> ResolvedPlan:
         """The plan, after at most one request to replace repeats and one to fill an empty plan.
 
@@ -186,8 +180,9 @@ class Observe:
         query. The run is completed in the transaction that ends the step, because until then another request may
         follow.
         """
-        shape = FoldedPlan if is_folded else ObserverPlan
-        request = await run.begin(response_format=response_format(shape, PLAN))
+        request = await run.begin(response_format=_plan_format)
+        # As in the message that the run began with: the graph may have changed since.
+        is_folded = LOOK_UP_RULE in run.first_message
         try:
             plan, request = await self._request_plan(run, request, scope, past, is_folded=is_folded)
             if plan.repeats:
@@ -243,6 +238,11 @@ class Observe:
     ) -> ResolvedPlan:
         async with self.model.database.connection() as connection:
             return await resolve_plan(connection, scope, past, plan)
+
+
+def _plan_format(message: str) -> dict[str, Any]:
+    shape = FoldedPlan if LOOK_UP_RULE in message else ObserverPlan
+    return response_format(shape, PLAN)
 
 
 def _follow_up(request: ChatRequest, message: str) -> ChatRequest:

@@ -303,8 +303,8 @@ def pay(
     locked only then, and when the step stops running, by the trigger `settle_step`.
 
     Of a later answer to the same call, only new events are added, and an attempt that was closed before has no effect. A
-    call that was opened before is loaded. Only the worker that holds the step's lease may call this, because no one else
-    writes calls of the step.
+    call that was opened before is loaded, by further statements (`pay_separately`), as after a crash. Only the worker
+    that holds the step's lease may call this, because no one else writes calls of the step.
     """
 
     holding = holding or Holding()

@@ -286,7 +286,7 @@ select id, case when :strict then forbid_commit() end as is_undone from held
 _WRITE_OFF_CALL: Final = _write_off_statement("id")
 _WRITE_OFF_STEPS: Final = _write_off_statement("step_id")
 
-# The trigger `settle_step` changes the budgets.
+# The trigger `settle_step` of migration 0031 changes the budgets.
 _RELEASE_HOLD: Final = CompiledStatement(
     "update steps set reserved_on = null where id = :of_step and reserved_on is not null"
 )

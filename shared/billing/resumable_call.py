@@ -29,7 +29,7 @@ class ResumableCall:
     """The ledger record of a call, as far as it is needed to send the call or to resume it after a crash."""
 
     key: str
-    """Idempotency key. It is the same for all attempts, for servers that charge a key once."""
+    """Idempotency key, for servers that charge a key once. It is the same for all attempts until one has an answer."""
     reference: str | None
     """The provider's reference from an earlier attempt, if any."""
     store_reference: Callable[[str], Awaitable[None]]

@@ -1,8 +1,8 @@
 """Compiled statements, and several of them in one round trip.
 
-SQLAlchemy takes about 0.4 ms of CPU to run what PostgreSQL answers in a tenth of that. The statements here are written
-with SQLAlchemy, but they are compiled once, and neither they nor their rows pass through SQLAlchemy again. They run in
-the transaction of a session, or on a connection of psycopg.
+SQLAlchemy takes about 0.4 ms of CPU to run what PostgreSQL answers in a tenth of that. The statements here are SQL, or
+expressions of SQLAlchemy that are compiled once; neither they nor their rows pass through SQLAlchemy again. They run in a
+`Transaction`, or on a connection of psycopg.
 """
 
 import json

@@ -76,7 +76,9 @@ class UnitOfWork:
     async def transaction(self, batch: Batch | None = None) -> AsyncIterator[Transaction]:
         """The open transaction, or a new one, in which `batch` was executed. A new one begins in the round trip of `batch`.
 
-        Raises what the fence raises, and TransientError.
+        The end of the block commits nothing, unless everything is committed at once: `commit` does. It is called before
+        a paid call is sent (`PaidCalls.get_call`, `CallSender.send`) and at the step's end (`StepRunner`). Raises what
+        the fence raises, and TransientError.
         """
         async with self._lock:
             try:

@@ -55,10 +55,11 @@ async def add_node(
 ) -> UpsertResult:
     """Create or update the node, and write the evidence that supports it.
 
-    A node of this type that is known by this name, in whatever spelling, is updated and keeps its name. For each
-    property the value with the latest `as_of` wins, whatever the order of writing. Raises ToolRefusalError, and
-    writes nothing, if a quote cannot be verified or the resulting properties violate the type's schema. For
-    `aliases`, `distinct_from` and `duplicate_threshold`, see `entity_resolution.aliases`.
+    What is new is inserted with the next commit; see `upsert.Element.insert`. A node of this type that is known by this
+    name, in whatever spelling, is updated and keeps its name. For each property the value with the latest `as_of` wins,
+    whatever the order of writing. Raises ToolRefusalError, and writes nothing, if a quote cannot be verified or the
+    resulting properties violate the type's schema. For `aliases`, `distinct_from` and `duplicate_threshold`, see
+    `entity_resolution.aliases`.
     """
     if type_name in RESERVED_TYPES:
         raise ToolRefusalError(
@@ -100,7 +101,7 @@ async def _verify_evidence(
     properties: Json,
     evidence: Sequence[EvidenceInput],
 ) -> tuple[list[VerifiedQuote], Json]:
-    """The verified quotes and the type's schema. Also takes the shared write lock."""
+    """The verified quotes and the type's schema. Takes the shared write lock, unless the calls' batch has taken it."""
     try:
         quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
     except ToolRefusalError:
@@ -155,7 +156,7 @@ async def add_edge(
     properties: Json,
     evidence: Sequence[EvidenceInput],
 ) -> UpsertResult:
-    """Create or update the edge, and write the evidence that supports it; see `nodes.add_node`.
+    """Create or update the edge, and write the evidence that supports it; see `add_node`.
 
     Raises ToolRefusalError unless both ends are different nodes of this agent, of types that the edge type allows,
     and neither is a conclusion.

@@ -247,7 +247,7 @@ def element_buffer(session: Executor) -> ElementBuffer | None:
 async def buffering(session: Transaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
     """The buffer of the transaction. If it has none: a new one, which is written when the block ends.
 
-    Raises RetrySoonError like `ElementBuffer.ask`; the caller must then roll back.
+    Raises RetrySoonError like `ElementBuffer.add_to`; the caller must then roll back.
     """
     if (buffer := element_buffer(session)) is not None:
         yield buffer
@@ -312,7 +312,10 @@ class Element:
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
     async def insert(self, session: Transaction, change: PropertyChange, evidence: Rows) -> None:
-        """Insert the row, its names and its evidence."""
+        """Insert the row, its names and its evidence.
+
+        They wait in the transaction's buffer, if it has one: `UnitOfWork.commit` writes the buffer by `_WRITE_FACTS`.
+        """
         async with buffering(session, self.scope) as buffer:
             add = buffer.add_node if self.kind is NODES else buffer.add_edge
             add(self.columns(change), evidence)
@@ -394,8 +397,9 @@ async def upsert_element(
 ) -> UpsertResult:
     """Insert the element if it does not exist, and write its evidence. Writes nothing if `check` raises.
 
-    Existing evidence is not changed. `is_there` is the result of an earlier lookup; if another transaction has inserted
-    the element since, or reserved one of its names, RetrySoonError is raised when the buffer is written.
+    What is new is written with the next commit; see `Element.insert`. Existing evidence is not changed. `is_there` is
+    the result of an earlier lookup; if another transaction has inserted the element since, or reserved one of its names,
+    RetrySoonError is raised when the buffer is written.
     """
     locked = await element.lock_row(session) if is_there else None
     properties: Json = {}

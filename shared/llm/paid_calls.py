@@ -2,6 +2,10 @@
 
 `CallSender.send` sends calls of every kind: to models, search services and servers of embeddings. `PaidCalls` opens,
 reserves, books and records them. What they write, `RunJournal` commits.
+
+The first commit stands before the call is sent: its record and its reservation. The answer is written with the next one:
+of the next call, or of the step's end. If a worker is killed between them, the next one books the attempt at its maximum
+cost and sends the call again, or collects the answer where the provider has returned a reference.
 """
 
 import asyncio
@@ -243,6 +247,11 @@ class PaidCalls:
             del self._reservations[call.id]
 
     async def _reserve(self, call_id: UUID, *, is_needed: bool) -> _Reservation:
+        """Reserves the maximum cost of the call's next attempt.
+
+        Books an open attempt of an earlier worker at its maximum cost: it may have been billed. Raises BudgetUsedUpError;
+        for a call that is not needed, TransientError if the budget does not suffice.
+        """
         max_cost_usd = self._max_costs_usd[call_id]
         reserved: Sequence[Attempt] | None = None
         async with self._unit.transaction() as transaction:
@@ -406,7 +415,10 @@ class RunJournal:
         is_last: bool,
         following: Sequence[CallRequest],
     ) -> None:
-        """Records the answer of a model, and opens the paid calls that follow from it, in one commit."""
+        """Records the answer of a model, and opens the paid calls that follow from it, with the next commit.
+
+        A worker that is killed before that pays for the answer again.
+        """
 
         def write() -> None:
             self.add_answer(call, answer, {"type": "answer", "call_id": str(call.id)})

@@ -1,6 +1,6 @@
 """One run of a phase: its interaction, its prompts and its requests. It can be resumed at any point."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from shared.agents import agents
@@ -79,7 +79,7 @@ class PhaseRun(RunJournal):
     async def begin(
         self,
         tools: Sequence[dict[str, Any]] = (),
-        response_format: dict[str, Any] | None = None,
+        response_format: dict[str, Any] | Callable[[str], dict[str, Any]] | None = None,
         *,
         must_act: bool = False,
         opens_call: bool = True,
@@ -87,7 +87,8 @@ class PhaseRun(RunJournal):
         """Creates or resumes the run and returns its first request, whose call it opens unless `opens_call` is False.
 
         A resumed run sends the request as it was first sent, even if the prompts or the graph changed since. With
-        `must_act` the model must call a tool, if the settings allow to demand that.
+        `must_act` the model must call a tool, if the settings allow to demand that. If the `response_format` depends on the
+        first message, it is a function of it.
         """
         demanded = must_act and self._settings.requires_tools
         tool_choice = {"tool_choice": "required"} if demanded else {}
@@ -117,7 +118,9 @@ class PhaseRun(RunJournal):
         request = self._request(
             *started["messages"],
             tools=tuple(tools),
-            response_format=response_format,
+            response_format=response_format(self.first_message)
+            if callable(response_format)
+            else response_format,
             tool_choice=started.get("tool_choice"),
         )
         if opens_call:

@@ -290,7 +290,11 @@ class StateTools:
 
     @asynccontextmanager
     async def execute(self, uses: Sequence[ToolUse]) -> AsyncIterator[Transaction | None]:
-        """Effects and results are committed together with what the block writes, such as the record of the next call."""
+        """Executes the calls in the transaction of the step's unit of work, which the block continues.
+
+        The next commit writes their effects and results together with what the block writes: that of the next paid call,
+        or of the step's end.
+        """
         if not uses:
             yield None
             return

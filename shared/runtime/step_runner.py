@@ -68,7 +68,7 @@ class StepResult:
 
     result: dict[str, Any]
     queries: Sequence[BoundQuery[Any]] = ()
-    """Their results are not needed. They run before all else that the transaction writes."""
+    """Their results are not needed. They run before `write` and the step's end, after what tools have written."""
     plan: BoundQuery[list[StepRow]] | None = None
     """Inserts the steps that follow. It runs before the queries."""
     write: Callable[[Transaction], Awaitable[None]] | None = None

@@ -179,7 +179,8 @@ class GraphJournal(Base):
     """The changes of a transaction in a graph: one row for each transaction, in the order of their commits.
 
     Written by triggers when the transaction is committed, so that no writer can leave it out and none needs the right to
-    write it. An entry that is visible is preceded by all with a smaller `seq`, without a gap.
+    write it: `note_…` and `write_graph_journal` in `shared/database/migrations/versions/0021_release.sql`. An entry that
+    is visible is preceded by all with a smaller `seq`, without a gap.
 
     The hash of a row, a leaf, is the number of its table and 31 bytes of SHA-256 (`graph_leaf`). What was added less what
     was removed is what the tables hold; `shared.graph.verification.journal` compares them. Only Vigil's own connections,

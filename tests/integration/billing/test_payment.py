@@ -147,6 +147,15 @@ async def test_a_resumed_first_call_keeps_its_request_though_the_graph_has_grown
     assert await phase.run("The graph has 3 nodes.").begin() == request
 
 
+async def test_a_resumed_first_call_keeps_the_form_that_fits_its_message(phase: PhaseMaker) -> None:
+    def form_of(message: str) -> dict[str, Any]:
+        return {"type": "json_schema", "json_schema": {"name": message.split()[-1]}}
+
+    request = await phase.run("The graph is small").begin(response_format=form_of)
+    resumed = await phase.run("The graph is large").begin(response_format=form_of)
+    assert resumed.call.hash == request.call.hash
+
+
 async def test_a_retried_step_uses_the_current_prompt_and_graph(
     phase: PhaseMaker, database: Database
 ) -> None:
