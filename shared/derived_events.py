@@ -32,13 +32,13 @@ class IterationTotals(NamedTuple):
     """The newest hash of the graph's journal when it ended; None if the graph was never written."""
 
 
-async def step_requested_event(session: Executor, step: StepRow) -> Event:
+async def step_requested_event(transaction: Executor, step: StepRow) -> Event:
     """Returns the event that requests `step`, of any kind, from a worker."""
     if step.iteration_id is None:
         return agent_task_event(step)
     if step.kind != StepKind.OBSERVE:
         return later_step_event(step)
-    return iteration_step_event(await step_store.iteration_query(step).execute(session), step)
+    return iteration_step_event(await step_store.iteration_query(step).execute(transaction), step)
 
 
 def agent_task_event(step: StepRow) -> Event:
@@ -79,13 +79,15 @@ def later_step_event(step: StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} does not follow another one")
 
 
-async def events_after_step(session: Transaction, step: StepRow) -> Sequence[Event]:
+async def events_after_step(transaction: Transaction, step: StepRow) -> Sequence[Event]:
     """Returns the events that follow from the end of `step`."""
     if step.iteration_id is None:
-        return [_events_after_agent_task(step), *await _next_answer_request(session, step)]
+        return [_events_after_agent_task(step), *await _next_answer_request(transaction, step)]
     if step.kind != StepKind.OBSERVE or step.status == StepStatus.FAILED:
         return events_after_iteration_step(step, ())
-    return events_after_iteration_step(step, await step_store.list_plan(session, step.iteration_id))
+    return events_after_iteration_step(
+        step, await step_store.list_plan(transaction, step.iteration_id)
+    )
 
 
 def events_after_iteration_step(step: StepRow, plan: Sequence[StepRow]) -> Sequence[Event]:
@@ -136,20 +138,20 @@ def _events_after_agent_task(step: StepRow) -> Event:
             raise AssertionError(f"a step of kind {kind} belongs to an iteration")
 
 
-async def _next_answer_request(session: Transaction, step: StepRow) -> Sequence[Event]:
+async def _next_answer_request(transaction: Transaction, step: StepRow) -> Sequence[Event]:
     """The answers of a conversation are generated one at a time. The end of one requests the next."""
     if step.kind != StepKind.CONVERSE:
         return []
-    next_step = await conversations.find_requested_answer(session, step)
+    next_step = await conversations.find_requested_answer(transaction, step)
     return [] if next_step is None else [agent_task_event(next_step)]
 
 
 async def iteration_ended_event(
-    session: Executor, iteration: IterationRow, steps: Sequence[StepRow]
+    transaction: Executor, iteration: IterationRow, steps: Sequence[StepRow]
 ) -> Event:
     """Returns the event of `iteration`'s end, with the counts of its `steps` and the known cost of its calls."""
     return iteration_ended_with(
-        iteration, steps, await iteration_totals(iteration.id).execute(session)
+        iteration, steps, await iteration_totals(iteration.id).execute(transaction)
     )
 
 

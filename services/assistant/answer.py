@@ -68,7 +68,7 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
     node can inject a memory.
     """
 
-    async def run(session: Transaction, arguments: Remember) -> Json:
+    async def run(transaction: Transaction, arguments: Remember) -> Json:
         if _folded(arguments.quote) not in _folded(question):
             raise ToolRefusalError(
                 "quote: these words are not in the owner's message. Remember only what the owner says there, and "
@@ -78,7 +78,7 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
         refuse_unstorable(content, "content")
         try:
             memory_id = await memories.remember(
-                session, agent_id, MemoryKind(arguments.kind), content, message_id=question_id
+                transaction, agent_id, MemoryKind(arguments.kind), content, message_id=question_id
             )
         except TooManyMemoriesError as error:
             raise ToolRefusalError(
@@ -109,15 +109,15 @@ _PLURALS = {
 _MAX_ERRORS = 3
 
 
-async def describe_state(session: Transaction, agent: Agent) -> str:
+async def describe_state(transaction: Transaction, agent: Agent) -> str:
     """Describes the time, the running iteration with its plan, the last one that ended, and when the next is due."""
-    newest = await session.scalars(
+    newest = await transaction.scalars(
         select(Iteration)
         .where(Iteration.agent_id == agent.id)
         .order_by(Iteration.number.desc())
         .limit(2)
     )
-    clock = await agent_clock(agent.id).execute(session)
+    clock = await agent_clock(agent.id).execute(transaction)
     lines = [
         now_line(clock.now),
         *_describe_archive(clock),
@@ -126,9 +126,9 @@ async def describe_state(session: Transaction, agent: Agent) -> str:
     for iteration in newest:
         running = iteration.status == IterationStatus.RUNNING
         lines += await (
-            _describe_running(session, iteration)
+            _describe_running(transaction, iteration)
             if running
-            else _describe_ended(session, iteration)
+            else _describe_ended(transaction, iteration)
         )
         if not running:
             break
@@ -145,8 +145,8 @@ def _describe_archive(clock: AgentClock) -> list[str]:
     ]
 
 
-async def _describe_running(session: Transaction, iteration: Iteration) -> list[str]:
-    work = await steps.list_steps(session, iteration.id)
+async def _describe_running(transaction: Transaction, iteration: Iteration) -> list[str]:
+    work = await steps.list_steps(transaction, iteration.id)
     return [
         f"Iteration {iteration.number} runs since {format_utc(iteration.started_at)}"
         f" and is {iteration.stage}: {_describe_progress(work)}.",
@@ -154,9 +154,9 @@ async def _describe_running(session: Transaction, iteration: Iteration) -> list[
     ]
 
 
-async def _describe_ended(session: Transaction, iteration: Iteration) -> list[str]:
+async def _describe_ended(transaction: Transaction, iteration: Iteration) -> list[str]:
     assert iteration.ended_at is not None
-    work = await steps.list_steps(session, iteration.id)
+    work = await steps.list_steps(transaction, iteration.id)
     results = [step.result or {} for step in work]
     analyses = sum(len(result.get("analyses", [])) for result in results)
     advice = sum(len(result.get("advice", [])) for result in results)
@@ -227,7 +227,7 @@ class AnswerContext:
 
 
 async def load_context(
-    session: Transaction,
+    transaction: Transaction,
     lease: Lease,
     step: StepRow,
     *,
@@ -238,21 +238,21 @@ async def load_context(
 
     Raises TransientError where the agent was deleted meanwhile.
     """
-    agent = await agents.get_agent(session, lease.agent_id)
+    agent = await agents.get_agent(transaction, lease.agent_id)
     scope = GraphScope.of(lease)
-    question = await session.get_one(Message, UUID(step.input["question_id"]))
-    conversation = await conversations.get_conversation(session, agent.id)
+    question = await transaction.get_one(Message, UUID(step.input["question_id"]))
+    conversation = await conversations.get_conversation(transaction, agent.id)
     turns = await conversations.list_turns(
-        session, agent.id, after=conversation.summarized_turns, before=step.index
+        transaction, agent.id, after=conversation.summarized_turns, before=step.index
     )
-    memory_rows = await memories.list_active(agent.id).execute(session)
+    memory_rows = await memories.list_active(agent.id).execute(transaction)
     sections = PromptSections(
         mission=agent.mission,
-        current_state=await describe_state(session, agent),
+        current_state=await describe_state(transaction, agent),
         graph_context=await context.build_survey(
-            session, scope, StepKind.CONVERSE, token_budget=context_tokens
+            transaction, scope, StepKind.CONVERSE, token_budget=context_tokens
         ),
-        recent_advice=await _recent_advice(session, scope),
+        recent_advice=await _recent_advice(transaction, scope),
         memories=truncate_to_budget(
             memories.format_lines(memory_rows), scope.budget_bytes(MEMORIES_TOKENS)
         ),
@@ -261,7 +261,7 @@ async def load_context(
     )
     short_ids = ShortIds(scope)
     message = user_message(sections, question.content)
-    await short_ids.number(session, [message])
+    await short_ids.number(transaction, [message])
     return AnswerContext(
         agent=agent,
         scope=scope,
@@ -275,9 +275,9 @@ async def load_context(
     )
 
 
-async def _recent_advice(session: Transaction, scope: GraphScope) -> str:
+async def _recent_advice(transaction: Transaction, scope: GraphScope) -> str:
     advice = (
-        await queries.list_conclusions(session, scope, ADVICE_TYPE, PageRequest(RECENT_ADVICE))
+        await queries.list_conclusions(transaction, scope, ADVICE_TYPE, PageRequest(RECENT_ADVICE))
     ).items
     lines = [
         node_line(
@@ -310,9 +310,9 @@ class AnswerHandler:
 
         The answer is complete and visible before the summary starts.
         """
-        async with self.model.database.transaction() as session:
+        async with self.model.database.transaction() as transaction:
             situation = await load_context(
-                session,
+                transaction,
                 lease,
                 step,
                 context_tokens=self.context_tokens,
@@ -354,23 +354,23 @@ class AnswerHandler:
             await writer.on_message(f"{text}{BROKE_OFF}", ())
         message_citations = await self._cited(situation, text)
 
-        async def write(session: Transaction) -> None:
+        async def write(transaction: Transaction) -> None:
             draft = writer.draft
             await conversations.store_partial_answer(
-                session,
+                transaction,
                 situation.answer_id,
                 draft=draft.number,
                 content=draft.content,
                 tool_uses=draft.tool_uses,
             )
-            await conversations.complete_answer(session, situation.answer_id, message_citations)
+            await conversations.complete_answer(transaction, situation.answer_id, message_citations)
 
-        await run.record_in_session(write)
+        await run.record_in_transaction(write)
         return loop
 
     async def _writer(self, lease: Lease, situation: AnswerContext) -> AnswerWriter:
-        async with self.model.database.transaction() as session:
-            message = await session.get_one(Message, situation.answer_id)
+        async with self.model.database.transaction() as transaction:
+            message = await transaction.get_one(Message, situation.answer_id)
         draft = Draft(message.draft, message.content, tuple(message.tool_uses))
         return AnswerWriter(
             self.model.database,
@@ -399,8 +399,8 @@ class AnswerHandler:
         Clients tell by this list which of the text's citations are valid.
         """
         cited = citations.parse_citations(text).citations
-        async with self.model.database.transaction() as session:
-            names = await citation_index.load_cited_labels(session, situation.scope, cited)
+        async with self.model.database.transaction() as transaction:
+            names = await citation_index.load_cited_labels(transaction, situation.scope, cited)
         return [
             {
                 "kind": row.kind.value,
@@ -412,14 +412,16 @@ class AnswerHandler:
         ]
 
 
-async def _finish_turn(step: StepRow, compacted: NewSummary | None, session: Transaction) -> None:
+async def _finish_turn(
+    step: StepRow, compacted: NewSummary | None, transaction: Transaction
+) -> None:
     if compacted is not None:
         await conversations.store_summary(
-            session, compacted.conversation, compacted.summary, compacted.through
+            transaction, compacted.conversation, compacted.summary, compacted.through
         )
-    await conversations.request_next_answer(session, step)
+    await conversations.request_next_answer(transaction, step)
 
 
-async def start_next_answer(session: Transaction, step: StepRow, _: str) -> None:
+async def start_next_answer(transaction: Transaction, step: StepRow, _: str) -> None:
     """Starts the next answer after one that failed permanently."""
-    await conversations.request_next_answer(session, step)
+    await conversations.request_next_answer(transaction, step)

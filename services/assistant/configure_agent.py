@@ -75,11 +75,11 @@ class ConfigureHandler:
         An agent that is ready keeps its prompts and types, which are better than the defaults.
         """
         request = ConfigurationInput.model_validate(step.input)
-        async with self.model.database.transaction() as session:
-            agent = await agents.get_agent(session, lease.agent_id)
+        async with self.model.database.transaction() as transaction:
+            agent = await agents.get_agent(transaction, lease.agent_id)
             if step.id != configuration.newest_step_id(agent):
                 return StepResult(SUPERSEDED)
-            message = await _message(session, agent, request)
+            message = await _message(transaction, agent, request)
         prompt = system_prompt(agent.interval_seconds)
         run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=prompt)
         new = await _request_configuration(run, request, is_ready=agent.status == AgentStatus.READY)
@@ -92,22 +92,22 @@ class ConfigureHandler:
         if new.built_in:
             result["built_in"] = list(new.built_in)
 
-        async def write(session: Transaction) -> None:
+        async def write(transaction: Transaction) -> None:
             run.complete()
-            locked_agent = await agents.lock_agent(session, lease.agent_id)
+            locked_agent = await agents.lock_agent(transaction, lease.agent_id)
             if step.id == configuration.newest_step_id(locked_agent):
-                await _write_configuration(session, locked_agent, new)
+                await _write_configuration(transaction, locked_agent, new)
             else:
                 result.update(SUPERSEDED)
 
         return StepResult(result, write=write)
 
 
-async def _message(session: Transaction, agent: Agent, request: ConfigurationInput) -> str:
+async def _message(transaction: Transaction, agent: Agent, request: ConfigurationInput) -> str:
     scope = GraphScope(agent.owner_id, agent.id)
     existing_types: list[types.NodeType | types.EdgeType] = [
-        *await types.list_node_types(session, scope),
-        *await types.list_edge_types(session, scope),
+        *await types.list_node_types(transaction, scope),
+        *await types.list_edge_types(transaction, scope),
     ]
     existing = [
         f"{item.name}: {item.description}"
@@ -122,7 +122,7 @@ async def _message(session: Transaction, agent: Agent, request: ConfigurationInp
         existing=existing,
         corpus=agent.corpus,
     )
-    return f"{message}\n\n{now_line((await agent_clock(agent.id).execute(session)).now)}"
+    return f"{message}\n\n{now_line((await agent_clock(agent.id).execute(transaction)).now)}"
 
 
 async def _request_configuration(
@@ -186,22 +186,24 @@ def _fault_message(unusable: Mapping[str, UnusableAnswerError], *, is_ready: boo
 
 
 async def _write_configuration(
-    session: Transaction, agent: Agent, configuration_result: NewAgentConfiguration
+    transaction: Transaction, agent: Agent, configuration_result: NewAgentConfiguration
 ) -> None:
     request = configuration_result.request
     name = agent.name
     if name == request.provisional_name:
-        name = await _set_name(session, agent, configuration_result.configuration.name)
+        name = await _set_name(transaction, agent, configuration_result.configuration.name)
     new = with_preface(configuration_result.configuration.prompts, name=name)
     stay = {
         *request.keep,
-        *await configuration.phases_edited_since(session, agent, request.prompts_version),
+        *await configuration.phases_edited_since(transaction, agent, request.prompts_version),
     }
     changed_prompts = {phase: prompt for phase, prompt in new.items() if phase not in stay}
-    await configuration.store_prompts(session, agent, changed_prompts, PromptMaker.CONFIGURATION)
+    await configuration.store_prompts(
+        transaction, agent, changed_prompts, PromptMaker.CONFIGURATION
+    )
     if configuration_result.types is not None:
-        await _write_types(session, agent, configuration_result.types)
-    await session.update(
+        await _write_types(transaction, agent, configuration_result.types)
+    await transaction.update(
         Agent,
         agent.id,
         mission=request.mission,
@@ -209,15 +211,15 @@ async def _write_configuration(
         fault=configuration_result.fault,
         updated_at=func.clock_timestamp(),
     )
-    await agents.end_backoff(agent.id).execute(session)
+    await agents.end_backoff(agent.id).execute(transaction)
 
 
-async def _set_name(session: Transaction, agent: Agent, preferred: str) -> str:
+async def _set_name(transaction: Transaction, agent: Agent, preferred: str) -> str:
     """Gives the agent the name `preferred`, or the first free one derived from it."""
-    name = await agents.find_free_name(session, agent.owner_id, preferred, excluded_id=agent.id)
+    name = await agents.find_free_name(transaction, agent.owner_id, preferred, excluded_id=agent.id)
     try:
-        async with session.savepoint():
-            await session.execute(update(Agent).where(Agent.id == agent.id).values(name=name))
+        async with transaction.savepoint():
+            await transaction.execute(update(Agent).where(Agent.id == agent.id).values(name=name))
     except IntegrityError as error:
         # Nothing is paid again: the retry takes the responses from the ledger, and sees that the
         # name is taken.
@@ -227,7 +229,7 @@ async def _set_name(session: Transaction, agent: Agent, preferred: str) -> str:
     return name
 
 
-async def _write_types(session: Transaction, agent: Agent, new_types: AgentTypes) -> None:
+async def _write_types(transaction: Transaction, agent: Agent, new_types: AgentTypes) -> None:
     """Writes the types. Existing ones, whatever their case, stay as they are, because the graph
     uses them.
 
@@ -239,11 +241,11 @@ async def _write_types(session: Transaction, agent: Agent, new_types: AgentTypes
         Phase.CONFIGURATION,
     )
     stored_names: dict[str, str] = {}
-    await system_types.ensure_system_types(session, agent.id)
+    await system_types.ensure_system_types(transaction, agent.id)
     try:
         for node in new_types.node_types:
             stored_type, _ = await types.create_node_type(
-                session,
+                transaction,
                 scope,
                 validators,
                 name=node.name,
@@ -255,7 +257,7 @@ async def _write_types(session: Transaction, agent: Agent, new_types: AgentTypes
             stored_names[node.name] = stored_type.name
         for edge in new_types.edge_types:
             await types.create_edge_type(
-                session,
+                transaction,
                 scope,
                 name=edge.name,
                 description=edge.description,

@@ -108,18 +108,18 @@ class ConversationSummarizer:
 
     async def __call__(self, agent_id: UUID, turn: int) -> NewSummary | None:
         """Returns None while the unsummarized turns up to `turn` fit the budget."""
-        async with self.database.transaction() as session:
-            conversation = await conversations.get_conversation(session, agent_id)
+        async with self.database.transaction() as transaction:
+            conversation = await conversations.get_conversation(transaction, agent_id)
             turns = await conversations.list_turns(
-                session, agent_id, after=conversation.summarized_turns, before=turn + 1
+                transaction, agent_id, after=conversation.summarized_turns, before=turn + 1
             )
         fold = select_turns_to_summarize(turns, self.budget_bytes)
         if fold is None:
             return None
         older = "\n\n".join(format_turn(item) for item in fold.turns)
         message = summary_message(conversation.summary, older)
-        async with self.database.transaction() as session:
-            await self.short_ids.number(session, [message])
+        async with self.database.transaction() as transaction:
+            await self.short_ids.number(transaction, [message])
         summary = await self._summary(self.short_ids.shorten(message))
         return NewSummary(conversation, self.short_ids.expand(summary), fold.through)
 

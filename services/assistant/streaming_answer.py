@@ -108,9 +108,9 @@ class AnswerWriter:
     async def _write(self) -> None:
         draft = self._draft
         try:
-            async with leased_transaction(self._database, self._lease) as session:
+            async with leased_transaction(self._database, self._lease) as transaction:
                 await conversations.store_partial_answer(
-                    session,
+                    transaction,
                     self._answer_id,
                     draft=draft.number,
                     content=draft.content,

@@ -94,15 +94,15 @@ class Deliver:
         failpoint(Failpoint.DELIVERY_RECORDED)
 
     async def _attempt(self, lease: DeliveryLease, lapses_at: float) -> Verdict:
-        async with self.database.transaction() as session:
-            destination = await session.get(Destination, lease.destination_id)
+        async with self.database.transaction() as transaction:
+            destination = await transaction.get(Destination, lease.destination_id)
             if destination is None:
                 raise DeliveryLostError(lease)
             if not destination.active:
                 return PermanentFailure(
                     "the destination is not active: activate it, then retry this delivery"
                 )
-            parcel = await pack(session, lease, destination, self.public_url)
+            parcel = await pack(transaction, lease, destination, self.public_url)
         if parcel is None:
             raise DeliveryLostError(lease)
         sender = self.senders[DestinationKind(destination.kind)]
@@ -123,8 +123,8 @@ class Deliver:
         """Retries while the lease lasts, since PostgreSQL may be unavailable for a moment."""
         while True:
             try:
-                async with self.database.transaction() as session:
-                    outcome = await self._write_result(session, lease, verdict)
+                async with self.database.transaction() as transaction:
+                    outcome = await self._write_result(transaction, lease, verdict)
                 metrics.DELIVERIES.labels(outcome).inc()
                 return
             except DeliveryLostError:
@@ -135,12 +135,12 @@ class Deliver:
             await asyncio.sleep(RECORD_RETRY_SECONDS)
 
     async def _write_result(
-        self, session: Transaction, lease: DeliveryLease, verdict: Verdict
+        self, transaction: Transaction, lease: DeliveryLease, verdict: Verdict
     ) -> str:
         """Returns the outcome for metrics."""
         match verdict:
             case Accepted(status_code):
-                await deliveries.record_delivered(session, lease, status_code)
+                await deliveries.record_delivered(transaction, lease, status_code)
                 _log_result(lease, "delivered")
                 return "delivered"
             case TemporaryFailure(why, status_code, min_delay_seconds, details):
@@ -148,14 +148,14 @@ class Deliver:
                     lease.attempts + 1, min_delay_seconds=min_delay_seconds, jitter=random.random()
                 )
                 status = await deliveries.record_failed_attempt(
-                    session, lease, why, status_code, delay_seconds=delay
+                    transaction, lease, why, status_code, delay_seconds=delay
                 )
                 _log_result(lease, f"not delivered, and now {status}", details or why)
                 return "failed" if status == DeliveryStatus.FAILED else "retried"
             case PermanentFailure(why, status_code, stops, details):
-                await deliveries.record_failed(session, lease, why, status_code)
+                await deliveries.record_failed(transaction, lease, why, status_code)
                 if stops:
-                    await destinations.stop(session, lease.destination_id, why)
+                    await destinations.stop(transaction, lease.destination_id, why)
                 _log_result(lease, "cannot be delivered", details or why)
                 return "failed"
             case _:

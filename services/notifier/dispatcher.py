@@ -75,9 +75,9 @@ class DeliveryLoop:
     async def _dispatch(self) -> None:
         items = ITEMS_PER_BATCH
         while items == ITEMS_PER_BATCH:
-            async with self._database.transaction() as session:
-                await deliveries.reset_retried(session)
-                items = await deliveries.dispatch(session, ITEMS_PER_BATCH)
+            async with self._database.transaction() as transaction:
+                await deliveries.reset_retried(transaction)
+                items = await deliveries.dispatch(transaction, ITEMS_PER_BATCH)
                 if items:
                     failpoint(Failpoint.STATE_WRITTEN)
             if items:
@@ -88,9 +88,9 @@ class DeliveryLoop:
         """Claims until the slots are full or nothing is due: the backlog of one destination must not hide others."""
         while (free := self._concurrency - len(self._running)) > 0:
             claimed_at = time.monotonic()
-            async with self._database.transaction() as session:
+            async with self._database.transaction() as transaction:
                 leases = await deliveries.claim(
-                    session,
+                    transaction,
                     self._worker,
                     seconds=self._deliver.lease_seconds,
                     limit=free,
@@ -120,8 +120,8 @@ class DeliveryLoop:
             raise
 
     async def _release(self, lease: DeliveryLease) -> None:
-        async with self._database.transaction() as session:
-            if not await deliveries.release(session, lease):
+        async with self._database.transaction() as transaction:
+            if not await deliveries.release(transaction, lease):
                 log.info(
                     "the delivery was recorded before the notifier stopped",
                     delivery=str(lease.delivery_id),

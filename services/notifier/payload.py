@@ -68,31 +68,31 @@ class Parcel:
 
 
 async def pack(
-    session: Transaction, lease: DeliveryLease, destination: Destination, public_url: str | None
+    transaction: Transaction, lease: DeliveryLease, destination: Destination, public_url: str | None
 ) -> Parcel | None:
     """Loads the content of a delivery; None if the inbox item is gone."""
     iteration_id = None
     if lease.inbox_item_id is None:
-        now, data = await database_time(session), TrialData(destination_id=destination.id)
+        now, data = await database_time(transaction), TrialData(destination_id=destination.id)
         message = Message(type="destination.test", timestamp=now, data=data)
     else:
-        row = await _load_item(session, lease.inbox_item_id)
+        row = await _load_item(transaction, lease.inbox_item_id)
         if row is None:
             return None
         item, agent_name, advice = row
-        names = await _names_of_cited(session, item, advice)
+        names = await _names_of_cited(transaction, item, advice)
         message = build_message(item, agent_name, advice, names, public_url)
         iteration_id = None if advice is None else advice.iteration_id
-    secrets = await destinations.secrets(session, destination.id)
+    secrets = await destinations.secrets(transaction, destination.id)
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
 
 
 async def _load_item(
-    session: Transaction, item_id: UUID
+    transaction: Transaction, item_id: UUID
 ) -> tuple[InboxItem, str, GraphNode | None] | None:
     """The inbox item, the name of its agent, and its advice, if it is one; None if it is gone."""
     row = (
-        await session.execute(
+        await transaction.execute(
             select(InboxItem, Agent.name, GraphNode)
             .join(Agent, Agent.id == InboxItem.agent_id)
             .outerjoin(GraphNode, GraphNode.id == InboxItem.node_id)
@@ -103,14 +103,14 @@ async def _load_item(
 
 
 async def _names_of_cited(
-    session: Transaction, item: InboxItem, advice: GraphNode | None
+    transaction: Transaction, item: InboxItem, advice: GraphNode | None
 ) -> Mapping[UUID, labels.Label]:
     """Labels of what the texts of the item cite, by id."""
     texts = [item.title, item.summary, *({} if advice is None else advice.properties).values()]
     cited = parse_citations(*(text for text in texts if isinstance(text, str))).ids()
     if not cited:
         return {}
-    return await labels.load_labels(session, GraphScope(item.owner_id, item.agent_id), cited)
+    return await labels.load_labels(transaction, GraphScope(item.owner_id, item.agent_id), cited)
 
 
 def build_message(

@@ -135,7 +135,7 @@ class ResolvedPlan:
 
 
 async def resolve_plan(
-    session: Executor,
+    transaction: Executor,
     scope: GraphScope,
     past: PlanHistory,
     plan: ObserverPlan,
@@ -151,10 +151,10 @@ async def resolve_plan(
     resolve = context.ask_references(
         batch, scope, [insight.relevant_node_ids for insight in plan.insights]
     )
-    await batch.execute(session)
+    await batch.execute(transaction)
     for query in plan.queries:
         _add_query(plan_inputs, past, query, fresh.value if fresh else ())
-    for insight, (node_ids, unknown) in zip(plan.insights, await resolve(session), strict=True):
+    for insight, (node_ids, unknown) in zip(plan.insights, await resolve(transaction), strict=True):
         # A query of this plan may add what has no node yet.
         names = [each for each in unknown if each.strip() and not context.is_id(each)]
         plan_inputs.dropped_references += [each for each in unknown if each not in names]

@@ -193,8 +193,8 @@ async def embed_nodes(
     """
     if embedding_search is None or embeddings is None:
         return
-    async with embeddings.run.unit.transaction() as session:
-        batches = await plan_step_batches(session, scope, embedding_search, node_ids)
+    async with embeddings.run.unit.transaction() as transaction:
+        batches = await plan_step_batches(transaction, scope, embedding_search, node_ids)
     await _embed(embeddings, batches, EmbeddingBatch.store)
     if sweeps:
         await _sweep(embeddings, scope, embedding_search)
@@ -203,12 +203,12 @@ async def embed_nodes(
 async def _sweep(
     embeddings: Embeddings, scope: GraphScope, embedding_search: EmbeddingSearch
 ) -> None:
-    async with embeddings.run.unit.transaction() as session:
-        sweep_result = await plan_sweep(session, scope, embedding_search)
+    async with embeddings.run.unit.transaction() as transaction:
+        sweep_result = await plan_sweep(transaction, scope, embedding_search)
     if sweep_result is not None and await _embed(
         embeddings, sweep_result.batches, sweep_result.store
     ):
-        await embeddings.run.record_in_session(sweep_result.end)
+        await embeddings.run.record_in_transaction(sweep_result.end)
 
 
 async def _embed(

@@ -79,9 +79,9 @@ class Pruner:
         """Make the passes that are due."""
         for kind in RetentionKind:
             params = {"kind": kind, "every": self.every_seconds}
-            async with self.database.transaction() as session:
-                await session.execute(sql.REGISTER, self._setting(kind))
-                is_due = await session.scalar(sql.CLAIM, params) is not None
+            async with self.database.transaction() as transaction:
+                await transaction.execute(sql.REGISTER, self._setting(kind))
+                is_due = await transaction.scalar(sql.CLAIM, params) is not None
             if is_due:
                 await self.prune(kind)
 
@@ -112,12 +112,16 @@ class Pruner:
         age, most = self.policy.ages.get(kind), self.policy.max_bytes.get(kind)
         has_answers = kind in (RetentionKind.TRANSCRIPTS, RetentionKind.ITERATIONS)
         least = max(DAY * min_days(kind), self.search_ttl if has_answers else timedelta())
-        async with self.database.transaction() as session:
-            now = now or (await session.execute(sql.NOW)).scalar_one()
+        async with self.database.transaction() as transaction:
+            now = now or (await transaction.execute(sql.NOW)).scalar_one()
             limits = [] if age is None else [now - max(age, least)]
-            size = await session.scalar(sql.MEASURE, {"kind": kind}) if most is not None else None
+            size = (
+                await transaction.scalar(sql.MEASURE, {"kind": kind}) if most is not None else None
+            )
             if most is not None and size and size > most:
-                of_share = await session.scalar(sql.OLDEST_SHARE[kind], {"share": 1 - most / size})
+                of_share = await transaction.scalar(
+                    sql.OLDEST_SHARE[kind], {"share": 1 - most / size}
+                )
                 limits += [min(of_share, now - least)] if of_share else []
         return max(limits, default=None)
 
@@ -134,17 +138,17 @@ class Pruner:
         }
 
     async def _note(self, kind: RetentionKind, pruned: int, *, is_whole: bool) -> None:
-        async with self.database.transaction() as session:
-            await session.execute(sql.REGISTER, self._setting(kind))
+        async with self.database.transaction() as transaction:
+            await transaction.execute(sql.REGISTER, self._setting(kind))
             is_limited = kind in self.policy.max_bytes
-            await session.execute(
+            await transaction.execute(
                 sql.NOTE_PASS,
                 {
                     "kind": kind,
                     "rows": pruned,
                     "is_whole": is_whole,
-                    "oldest_at": await session.scalar(sql.OLDEST[kind]),
-                    "bytes": await session.scalar(sql.MEASURE, {"kind": kind})
+                    "oldest_at": await transaction.scalar(sql.OLDEST[kind]),
+                    "bytes": await transaction.scalar(sql.MEASURE, {"kind": kind})
                     if is_limited
                     else None,
                 },
@@ -157,8 +161,8 @@ class Pruner:
             async for batch in self._delete_rows(kind, before):
                 yield batch
             return
-        async with self.database.transaction() as session:
-            agents = list(await session.scalars(sql.AGENTS[kind], self._limits(before)))
+        async with self.database.transaction() as transaction:
+            agents = list(await transaction.scalars(sql.AGENTS[kind], self._limits(before)))
         for agent_id in agents:
             try:
                 async for batch in self._batches_of_agent(kind, agent_id, before):
@@ -192,25 +196,27 @@ class Pruner:
     ) -> AsyncGenerator[int, None]:
         after: int | None = 0
         while after is not None:
-            async with self.database.transaction() as session:
-                await _require_lock(session)
-                if await session.scalar(sql.SHARE_AGENT, {"agent": agent_id}) is None:
+            async with self.database.transaction() as transaction:
+                await _require_lock(transaction)
+                if await transaction.scalar(sql.SHARE_AGENT, {"agent": agent_id}) is None:
                     return
                 params = {"agent": agent_id, "after": after, **self._limits(before)}
-                locked = await _lock_iterations(session, kind, params)
+                locked = await _lock_iterations(transaction, kind, params)
                 after = locked.last
                 if not locked.ids:
                     continue
                 if kind is RetentionKind.TRANSCRIPTS:
-                    pruned = await _delete(session, sql.DELETE_TEXTS, locked.ids)
+                    pruned = await _delete(transaction, sql.DELETE_TEXTS, locked.ids)
                     calls = 0
                 else:
-                    calls = await _delete(session, sql.DELETE_CALLS, locked.ids)
-                    await session.execute(sql.KEEP_INSIGHTS, {"ids": locked.ids})
-                    await session.execute(sql.DELETE_ITERATIONS, {"ids": locked.ids})
-                    await session.execute(sql.DELETE_NEWS, {"agent": agent_id, "before": before})
+                    calls = await _delete(transaction, sql.DELETE_CALLS, locked.ids)
+                    await transaction.execute(sql.KEEP_INSIGHTS, {"ids": locked.ids})
+                    await transaction.execute(sql.DELETE_ITERATIONS, {"ids": locked.ids})
+                    await transaction.execute(
+                        sql.DELETE_NEWS, {"agent": agent_id, "before": before}
+                    )
                     pruned = len(locked.ids)
-                await session.execute(
+                await transaction.execute(
                     sql.NOTE_ITERATIONS,
                     {
                         "agent": agent_id,
@@ -223,27 +229,27 @@ class Pruner:
 
     async def _delete_lone_runs(self, agent_id: UUID, before: datetime) -> int:
         """Phase runs of steps without an iteration. The steps stay: they have the status of an answer."""
-        async with self.database.transaction() as session:
-            await _require_lock(session)
-            if await session.scalar(sql.SHARE_AGENT, {"agent": agent_id}) is None:
+        async with self.database.transaction() as transaction:
+            await _require_lock(transaction)
+            if await transaction.scalar(sql.SHARE_AGENT, {"agent": agent_id}) is None:
                 return 0
             params = {"agent": agent_id, "before": before, "most": ITERATIONS_PER_BATCH}
-            ids = list(await session.scalars(sql.LOCK_LONE_STEPS, params))
+            ids = list(await transaction.scalars(sql.LOCK_LONE_STEPS, params))
             if not ids:
                 return 0
-            calls = await _delete(session, sql.DELETE_LONE_CALLS, ids)
-            await session.execute(
+            calls = await _delete(transaction, sql.DELETE_LONE_CALLS, ids)
+            await transaction.execute(
                 sql.NOTE_ITERATIONS,
                 {"agent": agent_id, "numbers": [], "is_deleted": False, "calls": calls},
             )
-            return await _delete(session, sql.DELETE_LONE_RUNS, ids)
+            return await _delete(transaction, sql.DELETE_LONE_RUNS, ids)
 
     async def _prune_contexts(self, agent_id: UUID, before: datetime) -> AsyncGenerator[int, None]:
         params = {"agent": agent_id, "before": before, "most": CONTEXTS_PER_SEARCH}
         while True:
-            async with self.database.transaction() as session:
-                since = (await session.execute(sql.NOW)).scalar_one() - LONGEST_TRANSACTION
-                found = list(await session.scalars(sql.UNNEEDED_CONTEXTS, params))
+            async with self.database.transaction() as transaction:
+                since = (await transaction.execute(sql.NOW)).scalar_one() - LONGEST_TRANSACTION
+                found = list(await transaction.scalars(sql.UNNEEDED_CONTEXTS, params))
             for first in range(0, len(found), ROWS_PER_BATCH):
                 batch = found[first : first + ROWS_PER_BATCH]
                 if not (
@@ -259,11 +265,11 @@ class Pruner:
     async def _delete_contexts(self, params: Mapping[str, Any]) -> int:
         """Deletes a batch of unneeded ones, without those that became needed since. Writers wait meanwhile."""
         try:
-            async with self.database.transaction() as session:
-                await _require_lock(session)
-                await session.execute(sql.LOCK_TIMEOUT)
-                await session.execute(sql.LOCK_CONTEXTS)
-                return int((await session.execute(sql.DELETE_CONTEXTS, params)).scalar_one())
+            async with self.database.transaction() as transaction:
+                await _require_lock(transaction)
+                await transaction.execute(sql.LOCK_TIMEOUT)
+                await transaction.execute(sql.LOCK_CONTEXTS)
+                return int((await transaction.execute(sql.DELETE_CONTEXTS, params)).scalar_one())
         except TransientError as error:
             # Another transaction writes for longer than others may wait behind this lock.
             log.info(
@@ -273,27 +279,27 @@ class Pruner:
 
     async def _delete_pages(self, agent_id: UUID, before: datetime) -> int:
         params = {"agent": agent_id, "before": before, "most": ROWS_PER_BATCH}
-        async with self.database.transaction() as session:
-            await _require_lock(session)
-            await session.execute(sql.LOCK_TIMEOUT)
+        async with self.database.transaction() as transaction:
+            await _require_lock(transaction)
+            await transaction.execute(sql.LOCK_TIMEOUT)
             if (
-                await session.scalar(sql.STOP_AGENT, params) is None
-                or not await session.scalar(sql.LOCK_GRAPH, params)
-                or await session.scalar(sql.IS_AT_WORK, params)
+                await transaction.scalar(sql.STOP_AGENT, params) is None
+                or not await transaction.scalar(sql.LOCK_GRAPH, params)
+                or await transaction.scalar(sql.IS_AT_WORK, params)
             ):
                 return 0
-            return int((await session.execute(sql.DELETE_PAGES, params)).scalar_one())
+            return int((await transaction.execute(sql.DELETE_PAGES, params)).scalar_one())
 
     async def _delete_rows(
         self, kind: RetentionKind, before: datetime
     ) -> AsyncGenerator[int, None]:
         while True:
             try:
-                async with self.database.transaction() as session:
-                    await _require_lock(session)
-                    await session.execute(sql.LOCK_TIMEOUT)
+                async with self.database.transaction() as transaction:
+                    await _require_lock(transaction)
+                    await transaction.execute(sql.LOCK_TIMEOUT)
                     params = {"before": before, "most": ROWS_PER_BATCH}
-                    pruned = (await session.execute(sql.DELETE_ROWS[kind], params)).scalar_one()
+                    pruned = (await transaction.execute(sql.DELETE_ROWS[kind], params)).scalar_one()
             except TransientError as error:
                 # Another transaction writes some of the rows. Waiting longer could end in a deadlock with it.
                 log.info("left rows for the next pass", kind=kind, reason=str(error))
@@ -303,32 +309,32 @@ class Pruner:
             yield pruned
 
 
-async def _require_lock(session: Transaction) -> None:
+async def _require_lock(transaction: Transaction) -> None:
     """Raises _OtherSchedulerError."""
-    if not await session.scalar(sql.TRY_LOCK):
+    if not await transaction.scalar(sql.TRY_LOCK):
         raise _OtherSchedulerError
 
 
 async def _lock_iterations(
-    session: Transaction, kind: RetentionKind, params: Mapping[str, Any]
+    transaction: Transaction, kind: RetentionKind, params: Mapping[str, Any]
 ) -> _Locked:
     """Locks the next old iterations and their steps, without those that something still needs."""
-    rows = (await session.execute(sql.LOCK_ITERATIONS[kind], params)).all()
+    rows = (await transaction.execute(sql.LOCK_ITERATIONS[kind], params)).all()
     if not rows:
         return _Locked((), (), None)
     ids = {"ids": [row.id for row in rows]}
     closed: dict[UUID, int] = {}
     of_steps = {**ids, "before": params["before"]}
-    for iteration_id, is_open in await session.execute(sql.LOCK_STEPS, of_steps):
+    for iteration_id, is_open in await transaction.execute(sql.LOCK_STEPS, of_steps):
         closed[iteration_id] = closed.get(iteration_id, 0) + (not is_open)
     needed = {
         row.iteration_id
-        for row in await session.execute(sql.COUNT_STEPS, ids)
+        for row in await transaction.execute(sql.COUNT_STEPS, ids)
         if row.is_needed or closed.get(row.iteration_id) != row.steps
     }
     free = [row for row in rows if row.id not in needed]
     return _Locked([row.id for row in free], [row.number for row in free], rows[-1].number)
 
 
-async def _delete(session: Transaction, statement: Any, ids: Sequence[UUID]) -> int:
-    return int((await session.execute(statement, {"ids": ids})).scalar_one())
+async def _delete(transaction: Transaction, statement: Any, ids: Sequence[UUID]) -> int:
+    return int((await transaction.execute(statement, {"ids": ids})).scalar_one())

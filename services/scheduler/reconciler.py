@@ -120,8 +120,8 @@ class Reconciler:
 
     async def events(self, missed: MissedEvent) -> Sequence[Event]:
         """The events to republish. Raises any error that a broken row causes."""
-        async with self.database.transaction() as session:
-            return await missed.load_events(session)
+        async with self.database.transaction() as transaction:
+            return await missed.load_events(transaction)
 
     async def count(self, missed: MissedEvent) -> None:
         """Records that it was republished or cannot be: the delay before the next time grows."""
@@ -138,8 +138,8 @@ class Reconciler:
 def _missed_request(row: Row) -> MissedEvent:
     step = StepRow(*row[:-1])
 
-    async def load(session: Transaction) -> Sequence[Event]:
-        return [await derived_events.step_requested_event(session, step)]
+    async def load(transaction: Transaction) -> Sequence[Event]:
+        return [await derived_events.step_requested_event(transaction, step)]
 
     return MissedEvent(step.id, step.iteration_id, row.republish_count + 1, load, _COUNT_STEP)
 
@@ -153,8 +153,8 @@ def _missed_step_end(row: Row) -> MissedEvent:
 def _missed_end(row: Row) -> MissedEvent:
     iteration = IterationRow(*row[:-1])
 
-    async def load(session: Transaction) -> Sequence[Event]:
-        its_steps = await steps.list_steps(session, iteration.id)
-        return [await derived_events.iteration_ended_event(session, iteration, its_steps)]
+    async def load(transaction: Transaction) -> Sequence[Event]:
+        its_steps = await steps.list_steps(transaction, iteration.id)
+        return [await derived_events.iteration_ended_event(transaction, iteration, its_steps)]
 
     return MissedEvent(iteration.id, iteration.id, row.end_republish_count + 1, load, _COUNT_END)

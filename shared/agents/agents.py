@@ -103,16 +103,16 @@ class WorkerAgent(Protocol):
     def archive_date(self) -> date | None: ...
 
 
-async def ensure_user(session: Transaction, name: str) -> UUID:
+async def ensure_user(transaction: Transaction, name: str) -> UUID:
     """Returns the id of the user with this name. Creates the user if there is none."""
-    await session.execute(
+    await transaction.execute(
         insert(User).values(id=uuid4(), name=name).on_conflict_do_nothing(index_elements=["name"])
     )
-    return (await session.scalars(select(User.id).where(User.name == name))).one()
+    return (await transaction.scalars(select(User.id).where(User.name == name))).one()
 
 
 async def create_agent(
-    session: Transaction,
+    transaction: Transaction,
     owner_id: UUID,
     *,
     name: str,
@@ -124,7 +124,7 @@ async def create_agent(
 
     `settings` are other columns of it. Raises UniqueViolation if the owner has another agent of that name.
     """
-    return await session.insert(
+    return await transaction.insert(
         Agent,
         id=uuid4(),
         owner_id=owner_id,
@@ -137,9 +137,9 @@ async def create_agent(
     )
 
 
-async def lock_agent(session: Transaction, agent_id: UUID) -> Agent:
+async def lock_agent(transaction: Transaction, agent_id: UUID) -> Agent:
     """Returns the agent and locks its row until the transaction ends. Raises DeletedError if it was deleted."""
-    agent = await session.scalar(
+    agent = await transaction.scalar(
         select(Agent)
         .where(Agent.id == agent_id)
         # Not the key: transactions that write rows referring to the agent hold a lock on it.
@@ -163,7 +163,7 @@ def end_backoff(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_END_BACKOFF, {"of_agent": agent_id}, lambda _: None)
 
 
-async def delete_agent(session: Transaction, agent_id: UUID) -> None:
+async def delete_agent(transaction: Transaction, agent_id: UUID) -> None:
     """Deletes the agent and all its data, even in the middle of an iteration.
 
     First locks the rows in the order in which workers lock them. A cascade alone would use another order and could
@@ -181,15 +181,15 @@ async def delete_agent(session: Transaction, agent_id: UUID) -> None:
         .where(Step.agent_id == agent_id, open_steps)
         .order_by(Step.status == StepStatus.PLANNED, Step.id),
     ):
-        await session.execute(rows.with_for_update(key_share=True))
-    reserved = await reservations.load_reserved(session, agent_id)
-    await session.execute(sql_delete(Agent).where(Agent.id == agent_id))
-    await reservations.forget_agent(session, agent_id, reserved)
+        await transaction.execute(rows.with_for_update(key_share=True))
+    reserved = await reservations.load_reserved(transaction, agent_id)
+    await transaction.execute(sql_delete(Agent).where(Agent.id == agent_id))
+    await reservations.forget_agent(transaction, agent_id, reserved)
 
 
-async def get_agent(session: Transaction, agent_id: UUID) -> Agent:
+async def get_agent(transaction: Transaction, agent_id: UUID) -> Agent:
     """Raises DeletedError if the agent was deleted."""
-    return _existing(await session.get(Agent, agent_id), agent_id)
+    return _existing(await transaction.get(Agent, agent_id), agent_id)
 
 
 def agent_query(agent_id: UUID) -> BoundQuery[AgentRow]:
@@ -245,7 +245,7 @@ def validate_name(text: str) -> str:
 
 
 async def find_free_name(
-    session: Transaction, owner_id: UUID, preferred: str, *, excluded_id: UUID | None = None
+    transaction: Transaction, owner_id: UUID, preferred: str, *, excluded_id: UUID | None = None
 ) -> str:
     """Returns the first of `names_after(preferred)` that no agent of the owner has, except agent `excluded_id`.
 
@@ -254,7 +254,7 @@ async def find_free_name(
     names = select(func.lower(Agent.name)).where(Agent.owner_id == owner_id)
     if excluded_id is not None:
         names = names.where(Agent.id != excluded_id)
-    used_names = set(await session.scalars(names))
+    used_names = set(await transaction.scalars(names))
     return next(name for name in names_after(preferred) if name.lower() not in used_names)
 
 

@@ -33,15 +33,15 @@ class ConfigurationInput(BaseModel):
 
 
 async def request_configuration(
-    session: Transaction, agent: Agent, step_input: ConfigurationInput
+    transaction: Transaction, agent: Agent, step_input: ConfigurationInput
 ) -> StepRow:
     """Creates and requests the step that configures `agent`. It replaces earlier requests that have not ended.
 
     The caller holds the agent's row lock. An agent that is ready keeps its prompts until the step ends.
     """
-    now = await iterations.database_time(session)
+    now = await iterations.database_time(transaction)
     is_ready = agent.status == AgentStatus.READY
-    await session.update(
+    await transaction.update(
         Agent,
         agent.id,
         configurations_ordered=agent.configurations_ordered + 1,
@@ -49,7 +49,7 @@ async def request_configuration(
         fault=None,
     )
     return await steps.insert_agent_task(
-        session,
+        transaction,
         agent.id,
         StepKind.CONFIGURE,
         agent.configurations_ordered,
@@ -58,12 +58,12 @@ async def request_configuration(
     )
 
 
-async def provisional_name(session: Transaction, agent: Agent) -> str | None:
+async def provisional_name(transaction: Transaction, agent: Agent) -> str | None:
     """Returns the generated name of an agent that was never ready; None if the name is final."""
     last = newest_step_id(agent)
     if last is None or agent.status == AgentStatus.READY:
         return None
-    step = await steps.get_step(session, last)
+    step = await steps.get_step(transaction, last)
     return ConfigurationInput.model_validate(step.input).provisional_name
 
 
@@ -74,9 +74,9 @@ def newest_step_id(agent: Agent) -> UUID | None:
     return ids.step_id(agent.id, StepKind.CONFIGURE, agent.configurations_ordered - 1)
 
 
-async def record_failure(session: Transaction, step: StepRow, error: str) -> None:
+async def record_failure(transaction: Transaction, step: StepRow, error: str) -> None:
     """Records that the configuration failed permanently, unless a newer one was requested."""
-    agent = await agents.lock_agent(session, step.agent_id)
+    agent = await agents.lock_agent(transaction, step.agent_id)
     if step.id != newest_step_id(agent):
         return
     if agent.status == AgentStatus.READY:
@@ -86,7 +86,7 @@ async def record_failure(session: Transaction, step: StepRow, error: str) -> Non
         status = AgentStatus.FAILED
         message = f"The agent could not be configured from its mission: {error}."
     fault = error_text(f"{message} After fixing the cause, run: vigil agent configure")
-    await session.update(Agent, agent.id, status=status, fault=fault)
+    await transaction.update(Agent, agent.id, status=status, fault=fault)
 
 
 MAX_PROMPT_CHARS: Final = 20_000
@@ -109,9 +109,9 @@ def prompts_by_phase(agent: Agent) -> dict[Phase, str]:
     return {phase: prompt for phase, prompt in prompts.items() if prompt}
 
 
-async def phases_edited_since(session: Transaction, agent: Agent, version: int) -> set[Phase]:
+async def phases_edited_since(transaction: Transaction, agent: Agent, version: int) -> set[Phase]:
     """Returns the phases whose prompts the owner edited after `version`."""
-    phases = await session.scalars(
+    phases = await transaction.scalars(
         select(PromptVersion.phase).where(
             PromptVersion.agent_id == agent.id,
             PromptVersion.version > version,
@@ -122,7 +122,7 @@ async def phases_edited_since(session: Transaction, agent: Agent, version: int) 
 
 
 async def store_prompts(
-    session: Transaction, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
+    transaction: Transaction, agent: Agent, prompts: Mapping[Phase, str], made_by: PromptMaker
 ) -> None:
     """Stores `prompts` as the agent's, with a new version of those that changed.
 
@@ -136,15 +136,15 @@ async def store_prompts(
     if current and version == 0:
         # These prompts are older than the version history, so they become its first version.
         version += 1
-        await _insert_version(session, agent, version, current, PromptMaker.CONFIGURATION)
+        await _insert_version(transaction, agent, version, current, PromptMaker.CONFIGURATION)
     version += 1
     columns = {f"{phase}_system_prompt": prompt for phase, prompt in changes.items()}
-    await session.update(Agent, agent.id, prompts_version=version, **columns)
-    await _insert_version(session, agent, version, changes, made_by)
+    await transaction.update(Agent, agent.id, prompts_version=version, **columns)
+    await _insert_version(transaction, agent, version, changes, made_by)
 
 
 async def _insert_version(
-    session: Transaction,
+    transaction: Transaction,
     agent: Agent,
     version: int,
     prompts: Mapping[Phase, str],
@@ -160,4 +160,4 @@ async def _insert_version(
         }
         for phase, prompt in prompts.items()
     ]
-    await session.execute(insert(PromptVersion).values(rows))
+    await transaction.execute(insert(PromptVersion).values(rows))

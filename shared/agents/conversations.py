@@ -37,7 +37,7 @@ class TooManyOpenTurns:
 
 
 async def add_question(
-    session: Transaction, agent_id: UUID, content: str
+    transaction: Transaction, agent_id: UUID, content: str
 ) -> StepRow | TooManyOpenTurns | None:
     """Stores a question, an empty answer, and the step that generates the answer. None if the agent was deleted.
 
@@ -47,13 +47,13 @@ async def add_question(
     agent_lock = (
         select(Agent.id).where(Agent.id == agent_id).with_for_update(read=True, key_share=True)
     )
-    if await session.scalar(agent_lock) is None:
+    if await transaction.scalar(agent_lock) is None:
         return None
-    conversation_id, turn = await _next_turn(session, agent_id)
-    open_turns = await _count_answer_steps(session, agent_id, StepStatus.PLANNED, *_UNDER_WAY)
+    conversation_id, turn = await _next_turn(transaction, agent_id)
+    open_turns = await _count_answer_steps(transaction, agent_id, StepStatus.PLANNED, *_UNDER_WAY)
     if open_turns >= MAX_OPEN_TURNS:
         return TooManyOpenTurns()
-    now = await iterations.database_time(session)
+    now = await iterations.database_time(transaction)
     question_id, answer_id = ids.question_id(agent_id, turn), ids.answer_id(agent_id, turn)
     position = {"conversation_id": conversation_id, "turn": turn}
     question = {"id": question_id, "role": Role.USER, "content": content, "created_at": now}
@@ -64,10 +64,10 @@ async def add_question(
         # Lists are in order of time, and an answer comes after its question.
         "created_at": now + timedelta(microseconds=1),
     }
-    await session.insert_all(Message, [question | position, answer | position])
+    await transaction.insert_all(Message, [question | position, answer | position])
     step_input = {"question_id": str(question_id), "answer_id": str(answer_id)}
     return await steps.insert_agent_task(
-        session,
+        transaction,
         agent_id,
         StepKind.CONVERSE,
         turn,
@@ -99,31 +99,31 @@ order by index limit 1
 """)
 
 
-async def request_next_answer(session: Transaction, step: StepRow) -> None:
+async def request_next_answer(transaction: Transaction, step: StepRow) -> None:
     """Requests the answer to the next question. Call it in the transaction that ends the previous answer's step."""
     params = {"of_agent": step.agent_id, "of_step": step.id}
     batch = Batch()
     # Serialized with `add_question`, which could otherwise plan a step behind one that ends at the same time.
     batch.add(BoundQuery(_LOCK_CONVERSATION, {"of_agent": step.agent_id}, lambda _: None))
     batch.add(BoundQuery(_REQUEST_NEXT_ANSWER, params, lambda _: None))
-    await batch.execute(session)
+    await batch.execute(transaction)
 
 
-async def find_requested_answer(session: Transaction, step: StepRow) -> StepRow | None:
+async def find_requested_answer(transaction: Transaction, step: StepRow) -> StepRow | None:
     """Returns the step that `request_next_answer` requested, if any."""
     params = {"of_agent": step.agent_id, "of_step": step.id}
-    row = await _REQUESTED_ANSWER.row(session, params)
+    row = await _REQUESTED_ANSWER.row(transaction, params)
     return None if row is None else StepRow(*row)
 
 
-async def get_conversation(session: Transaction, agent_id: UUID) -> Conversation:
+async def get_conversation(transaction: Transaction, agent_id: UUID) -> Conversation:
     """Returns the agent's conversation, which must exist."""
     query = select(Conversation).where(Conversation.agent_id == agent_id)
-    return (await session.scalars(query)).one()
+    return (await transaction.scalars(query)).one()
 
 
 async def list_turns(
-    session: Transaction, agent_id: UUID, *, after: int, before: int, limit: int = 200
+    transaction: Transaction, agent_id: UUID, *, after: int, before: int, limit: int = 200
 ) -> list[Turn]:
     """Returns the turns between two numbers, both excluded, in order. At most `limit`, the last ones."""
     numbers = range(max(after + 1, before - limit), before)
@@ -132,13 +132,13 @@ async def list_turns(
         for number in numbers
         for message_id in (ids.question_id, ids.answer_id)
     ]
-    messages = await session.scalars(select(Message).where(Message.id.in_(message_ids)))
+    messages = await transaction.scalars(select(Message).where(Message.id.in_(message_ids)))
     by_id = {message.id: message for message in messages}
     return [_turn(by_id, agent_id, number) for number in numbers]
 
 
 async def store_partial_answer(
-    session: Transaction,
+    transaction: Transaction,
     answer_id: UUID,
     *,
     draft: int,
@@ -147,24 +147,24 @@ async def store_partial_answer(
 ) -> None:
     """Stores the partial answer."""
     values = {"draft": draft, "content": content, "tool_uses": list(tool_uses)}
-    await session.execute(_update_message(answer_id, values))
+    await transaction.execute(_update_message(answer_id, values))
 
 
 async def complete_answer(
-    session: Transaction, answer_id: UUID, citations: Sequence[dict[str, Any]]
+    transaction: Transaction, answer_id: UUID, citations: Sequence[dict[str, Any]]
 ) -> None:
     """Marks the answer as complete and stores its citations. A repeated call keeps the first completion time."""
     at = func.coalesce(Message.completed_at, func.clock_timestamp())
-    await session.execute(
+    await transaction.execute(
         _update_message(answer_id, {"citations": list(citations), "completed_at": at})
     )
 
 
 async def store_summary(
-    session: Transaction, conversation: Conversation, summary: str, through: int
+    transaction: Transaction, conversation: Conversation, summary: str, through: int
 ) -> None:
     """Replaces the summary that `conversation` was loaded with, unless a newer one was stored meanwhile."""
-    await session.execute(
+    await transaction.execute(
         update(Conversation)
         .where(
             Conversation.id == conversation.id,
@@ -174,14 +174,14 @@ async def store_summary(
     )
 
 
-async def _next_turn(session: Transaction, agent_id: UUID) -> tuple[UUID, int]:
+async def _next_turn(transaction: Transaction, agent_id: UUID) -> tuple[UUID, int]:
     """Locks the conversation and adds a turn. Returns the conversation's id and the number of the turn."""
-    await session.execute(
+    await transaction.execute(
         insert(Conversation)
         .values(id=ids.conversation_id(agent_id), agent_id=agent_id)
         .on_conflict_do_nothing()
     )
-    updated = await session.execute(
+    updated = await transaction.execute(
         update(Conversation)
         .where(Conversation.agent_id == agent_id)
         .values(turns=Conversation.turns + 1)
@@ -191,11 +191,13 @@ async def _next_turn(session: Transaction, agent_id: UUID) -> tuple[UUID, int]:
     return conversation_id, turn
 
 
-async def _count_answer_steps(session: Transaction, agent_id: UUID, *statuses: StepStatus) -> int:
+async def _count_answer_steps(
+    transaction: Transaction, agent_id: UUID, *statuses: StepStatus
+) -> int:
     query = select(func.count()).where(
         Step.agent_id == agent_id, Step.kind == StepKind.CONVERSE, Step.status.in_(statuses)
     )
-    return await session.scalar(query) or 0
+    return await transaction.scalar(query) or 0
 
 
 def _update_message(message_id: UUID, values: dict[str, Any]) -> Any:

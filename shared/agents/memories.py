@@ -48,7 +48,7 @@ class TooManyMemoriesError(VigilError):
 
 
 async def remember(
-    session: Executor,
+    transaction: Executor,
     agent_id: UUID,
     kind: MemoryKind,
     content: str,
@@ -60,7 +60,7 @@ async def remember(
     Raises TooManyMemoriesError.
     """
     memory_id = ids.memory_id(agent_id, kind, content.casefold())
-    found = await _COUNT.row(session, {"of_agent": agent_id, "of_memory": memory_id})
+    found = await _COUNT.row(transaction, {"of_agent": agent_id, "of_memory": memory_id})
     if found.is_active:
         return memory_id
     if found.count >= MAX_ACTIVE:
@@ -72,13 +72,13 @@ async def remember(
         "content": content,
         "message_id": message_id,
     }
-    await _REMEMBER.run(session, values)
+    await _REMEMBER.run(transaction, values)
     return memory_id
 
 
-async def forget(session: Transaction, agent_id: UUID, memory_id: UUID) -> bool:
+async def forget(transaction: Transaction, agent_id: UUID, memory_id: UUID) -> bool:
     """Deactivates a memory and returns whether the agent has it. The row stays, with the first time of forgetting."""
-    forgotten_id = await session.scalar(
+    forgotten_id = await transaction.scalar(
         update(Memory)
         .where(Memory.id == memory_id, Memory.agent_id == agent_id)
         .values(forgotten_at=func.coalesce(Memory.forgotten_at, func.clock_timestamp()))

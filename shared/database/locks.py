@@ -42,9 +42,9 @@ def write_locks(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_TOOLS_AND_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def shared_write_lock(session: Transaction, agent_id: UUID) -> None:
+async def shared_write_lock(transaction: Transaction, agent_id: UUID) -> None:
     """Takes the shared write lock until the transaction ends. Required before writing nodes, edges or evidence."""
-    await shared_write_lock_query(agent_id).execute(session)
+    await shared_write_lock_query(agent_id).execute(transaction)
 
 
 def shared_write_lock_query(agent_id: UUID) -> BoundQuery[None]:
@@ -52,9 +52,9 @@ def shared_write_lock_query(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_SHARED_GRAPH_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def exclusive_write_lock(session: Transaction, agent_id: UUID) -> None:
+async def exclusive_write_lock(transaction: Transaction, agent_id: UUID) -> None:
     """Takes the exclusive write lock until the transaction ends."""
-    await exclusive_lock(session, agent_id, "graph")
+    await exclusive_lock(transaction, agent_id, "graph")
 
 
 _EXCLUSIVE_LOCK: Final = CompiledStatement(
@@ -62,6 +62,6 @@ _EXCLUSIVE_LOCK: Final = CompiledStatement(
 )
 
 
-async def exclusive_lock(session: Transaction, agent_id: UUID, name: str) -> None:
+async def exclusive_lock(transaction: Transaction, agent_id: UUID, name: str) -> None:
     """Takes the exclusive lock `name` of the agent until the transaction ends."""
-    await _EXCLUSIVE_LOCK.run(session, {"name": f"{name} {agent_id}"})
+    await _EXCLUSIVE_LOCK.run(transaction, {"name": f"{name} {agent_id}"})

@@ -140,15 +140,15 @@ class PageSlice(Generic[*Row]):
 
 
 async def paginate(
-    session: Transaction, statement: Select[*Row], order: Keyset, page_request: PageRequest
+    transaction: Transaction, statement: Select[*Row], order: Keyset, page_request: PageRequest
 ) -> PageSlice[*Row]:
     """One page of `statement`, which must not be ordered. Raises InvalidCursorError."""
     limit = max(1, min(page_request.limit, LARGEST_PAGE))
-    return await fetch_slice(session, statement, order, limit, page_request.cursor)
+    return await fetch_slice(transaction, statement, order, limit, page_request.cursor)
 
 
 async def fetch_slice(
-    session: Transaction,
+    transaction: Transaction,
     statement: Select[*Row],
     order: Keyset,
     limit: int,
@@ -158,7 +158,9 @@ async def fetch_slice(
     if cursor is not None:
         statement = statement.where(order.after(cursor))
     fetched_rows = (
-        await session.execute(order.ordered(statement).add_columns(*order.columns).limit(limit + 1))
+        await transaction.execute(
+            order.ordered(statement).add_columns(*order.columns).limit(limit + 1)
+        )
     ).all()
     keys = len(order.columns)
     rows = [cast("tuple[*Row]", tuple(row)[:-keys]) for row in fetched_rows[:limit]]
@@ -168,12 +170,12 @@ async def fetch_slice(
 
 
 async def iterate_batches(
-    session: Transaction, statement: Select[*Row], order: Keyset, limit: int
+    transaction: Transaction, statement: Select[*Row], order: Keyset, limit: int
 ) -> AsyncIterator[list[tuple[*Row]]]:
     """All rows of `statement`, in batches of `limit`."""
     cursor: str | None = None
     while True:
-        page = await fetch_slice(session, statement, order, limit, cursor)
+        page = await fetch_slice(transaction, statement, order, limit, cursor)
         yield page.rows
         cursor = page.next
         if cursor is None:

@@ -41,9 +41,9 @@ _INDEX_IS_VALID: Final = text(
 _IS_INSTALLED_COMPILED: Final = CompiledStatement(IS_INSTALLED_SQL)
 
 
-async def is_installed(session: Executor) -> bool:
+async def is_installed(transaction: Executor) -> bool:
     """Whether pgvector is available in this database."""
-    return bool(await _IS_INSTALLED_COMPILED.value(session))
+    return bool(await _IS_INSTALLED_COMPILED.value(transaction))
 
 
 def provide(connection: Connection) -> str | None:

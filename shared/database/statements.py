@@ -51,32 +51,34 @@ class CompiledStatement:
         self._statement = text(statement) if isinstance(statement, str) else statement
         self._columns = list(columns) or None
 
-    async def rows(self, session: Executor, params: Mapping[str, Any] | None = None) -> list[Row]:
+    async def rows(
+        self, transaction: Executor, params: Mapping[str, Any] | None = None
+    ) -> list[Row]:
         """All rows; an empty list if the statement returns none."""
-        return (await self._run(session, params)).rows()
+        return (await self._run(transaction, params)).rows()
 
     async def tuples(
-        self, session: Executor, params: Mapping[str, Any] | None = None
+        self, transaction: Executor, params: Mapping[str, Any] | None = None
     ) -> list[tuple[Any, ...]]:
         """Runs the statement and returns all rows as plain tuples, which are built several times as fast as `rows`."""
-        return (await self._run(session, params)).tuples()
+        return (await self._run(transaction, params)).tuples()
 
-    async def row(self, session: Executor, params: Mapping[str, Any] | None = None) -> Row:
+    async def row(self, transaction: Executor, params: Mapping[str, Any] | None = None) -> Row:
         """The first row, or None."""
-        rows = await self.rows(session, params)
+        rows = await self.rows(transaction, params)
         return rows[0] if rows else None
 
-    async def value(self, session: Executor, params: Mapping[str, Any] | None = None) -> Any:
+    async def value(self, transaction: Executor, params: Mapping[str, Any] | None = None) -> Any:
         """The first column of the first row, or None."""
-        row = await self.row(session, params)
+        row = await self.row(transaction, params)
         return None if row is None else row[0]
 
-    async def run(self, session: Executor, params: Mapping[str, Any] | None = None) -> int:
+    async def run(self, transaction: Executor, params: Mapping[str, Any] | None = None) -> int:
         """Runs the statement; returns the number of rows that it changed."""
-        return (await self._run(session, params)).row_count
+        return (await self._run(transaction, params)).row_count
 
-    async def _run(self, session: Executor, params: Mapping[str, Any] | None) -> Result:
-        (result,) = await session.run_together([self.bind(params or {})])
+    async def _run(self, transaction: Executor, params: Mapping[str, Any] | None) -> Result:
+        (result,) = await transaction.run_together([self.bind(params or {})])
         return result
 
     def bind(self, params: Mapping[str, Any]) -> BoundStatement:
@@ -133,9 +135,9 @@ class BoundQuery(Generic[T]):
     params: Mapping[str, Any]
     read: Callable[[list[Row]], T]
 
-    async def execute(self, session: Executor) -> T:
+    async def execute(self, transaction: Executor) -> T:
         """Runs the statement alone and parses its rows."""
-        return self.read(await self.statement.rows(session, self.params))
+        return self.read(await self.statement.rows(transaction, self.params))
 
 
 class PendingResult(Generic[T]):
@@ -199,7 +201,7 @@ class Batch:
         return result
 
     async def execute(
-        self, session: Executor, *, begins: bool = False, commits: bool = False
+        self, transaction: Executor, *, begins: bool = False, commits: bool = False
     ) -> None:
         """Runs the statements in the order in which they were added. Raises the psycopg error of the first that fails,
         and what the `read` of a query raises.
@@ -214,29 +216,37 @@ class Batch:
             if commits or statement.fallback is None:
                 waiting.append(statement)
                 continue
-            await _execute(session, waiting, begins=begins)
+            await _execute(transaction, waiting, begins=begins)
             waiting, begins = [], False
-            rows = await attempt(session, statement.query)
+            rows = await attempt(transaction, statement.query)
             statement.receive(
-                await statement.fallback(session) if rows is None else statement.query.read(rows)
+                await statement.fallback(transaction)
+                if rows is None
+                else statement.query.read(rows)
             )
-        await _execute(session, waiting, begins=begins, commits=commits)
+        await _execute(transaction, waiting, begins=begins, commits=commits)
         for compute, result in self._computations:
             result.value = compute()
 
 
-async def attempt(session: Executor, query: BoundQuery[Any]) -> list[Row] | None:
+async def attempt(transaction: Executor, query: BoundQuery[Any]) -> list[Row] | None:
     """The rows of a statement in an open transaction; None if its column `is_undone` is true, and it alone is undone."""
-    _, result = await session.run_together([_BEFORE_ATTEMPT, query.statement.bind(query.params)])
+    _, result = await transaction.run_together(
+        [_BEFORE_ATTEMPT, query.statement.bind(query.params)]
+    )
     rows = result.rows()
     if any(row.is_undone for row in rows):
-        await session.run_together([_UNDO_ATTEMPT])
+        await transaction.run_together([_UNDO_ATTEMPT])
         return None
     return rows
 
 
 async def _execute(
-    session: Executor, added: Sequence[_Statement], *, begins: bool = False, commits: bool = False
+    transaction: Executor,
+    added: Sequence[_Statement],
+    *,
+    begins: bool = False,
+    commits: bool = False,
 ) -> None:
     """Runs the statements in one round trip, if there are any, and hands over their results."""
     if not (added or begins or commits):
@@ -249,13 +259,13 @@ async def _execute(
     ]
     before = [_BEGIN] if begins else [_SAVEPOINT] if commits else []
     if commits:
-        assert isinstance(session, PipelinedConnection)
-        committed = await session.commit_together([*before, *statements])
+        assert isinstance(transaction, PipelinedConnection)
+        committed = await transaction.commit_together([*before, *statements])
         if committed is None:
             raise UndoneError
         results = committed
     else:
-        results = await session.run_together([*before, *statements])
+        results = await transaction.run_together([*before, *statements])
     own = results[len(before) : len(before) + len(statements)]
     for (query, receive, _), result in zip(added, own, strict=True):
         receive(query.read(result.rows()))

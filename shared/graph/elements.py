@@ -41,7 +41,7 @@ def existing_ids(scope: GraphScope, node_ids: Iterable[UUID]) -> BoundQuery[set[
 
 
 async def add_node(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -67,20 +67,22 @@ async def add_node(
         )
     name = normalize_name(name)
     refuse_unstorable(properties, "properties")
-    quotes, schema = await _verify_evidence(session, scope, type_name, properties, evidence)
+    quotes, schema = await _verify_evidence(transaction, scope, type_name, properties, evidence)
     request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
-    resolution = await resolve_name(session, scope, request)
+    resolution = await resolve_name(transaction, scope, request)
     resolved = resolution.node
     spellings = _spellings(aliases, resolved.name, type_name)
     known = [name, resolved.name, *spellings]
-    quotes = await ground(session, scope, quotes, [(resolved.node_id, known, resolved.is_there)])
+    quotes = await ground(
+        transaction, scope, quotes, [(resolved.node_id, known, resolved.is_there)]
+    )
     new_names = {row["name"] for row in resolution.missing_rows}
     new_aliases = [alias for alias in aliases if alias in new_names and alias not in spellings]
     refuse_unquoted_aliases(quotes, new_aliases, [name, resolved.name])
     identity = {"type": type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
     check = partial(validators.check, schema, type_name=type_name)
-    return await upsert_element(session, node, quotes, check, is_there=resolved.is_there)
+    return await upsert_element(transaction, node, quotes, check, is_there=resolved.is_there)
 
 
 def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
@@ -95,7 +97,7 @@ def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
 
 
 async def _verify_evidence(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     type_name: str,
     properties: Json,
@@ -103,12 +105,12 @@ async def _verify_evidence(
 ) -> tuple[list[VerifiedQuote], Json]:
     """The verified quotes and the type's schema. Takes the shared write lock, unless the calls' batch has taken it."""
     try:
-        quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
+        quotes = await evidence_rules.verify_quotes(transaction, scope, properties, evidence)
     except ToolRefusalError:
         # An unknown type is reported before bad evidence.
-        await types.get_node_schema(session, scope, type_name)
+        await types.get_node_schema(transaction, scope, type_name)
         raise
-    return quotes, await types.get_node_schema(session, scope, type_name)
+    return quotes, await types.get_node_schema(transaction, scope, type_name)
 
 
 def new_columns(
@@ -146,7 +148,7 @@ _LOOK_UP_ENDS: Final = CompiledStatement(f"""
 
 
 async def add_edge(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -163,23 +165,23 @@ async def add_edge(
     """
     refuse_unstorable(properties, "properties")
     try:
-        quotes = await evidence_rules.verify_quotes(session, scope, properties, evidence)
+        quotes = await evidence_rules.verify_quotes(transaction, scope, properties, evidence)
     except ToolRefusalError:
         # A wrong type or wrong ends are reported before bad evidence.
-        await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
+        await _resolve_fact_ends(transaction, scope, type_name, source_id, target_id)
         raise
-    rules, ends = await _resolve_fact_ends(session, scope, type_name, source_id, target_id)
+    rules, ends = await _resolve_fact_ends(transaction, scope, type_name, source_id, target_id)
     nodes = zip((ends.source_id, ends.target_id), ends.names, strict=True)
     quotes = await ground(
-        session, scope, quotes, [(node_id, [name], True) for node_id, name in nodes]
+        transaction, scope, quotes, [(node_id, [name], True) for node_id, name in nodes]
     )
     edge = _element(scope, type_name, ends)
     check = partial(validators.check, rules.schema, type_name=type_name)
-    return await upsert_element(session, edge, quotes, check, is_there=ends.are_joined)
+    return await upsert_element(transaction, edge, quotes, check, is_there=ends.are_joined)
 
 
 async def link_analysis(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -192,8 +194,8 @@ async def link_analysis(
 
     Such an edge has no evidence. The properties of an existing edge are merged with the given ones.
     """
-    rules = await types.get_edge_rules(session, scope, type_name)
-    ends = await _resolve_ends(session, scope, rules, source_id, target_id)
+    rules = await types.get_edge_rules(transaction, scope, type_name)
+    ends = await _resolve_ends(transaction, scope, rules, source_id, target_id)
     if ANALYSIS_TYPE not in ends.types:
         raise ToolRefusalError(
             f"Neither end is an {ANALYSIS_TYPE}: only edges of analyses can be added here; facts are connected where "
@@ -201,26 +203,26 @@ async def link_analysis(
         )
     refuse_unstorable(properties, "properties")
     edge = _element(scope, type_name, ends)
-    locked = await edge.lock_row(session) if ends.are_joined else None
+    locked = await edge.lock_row(transaction) if ends.are_joined else None
     if locked is not None:
         edge = locked.as_sealed(PropertyChange(locked.properties))
         properties = locked.properties | properties
     validators.check(rules.schema, properties, type_name)
     change = PropertyChange(properties)
     if locked is None:
-        await edge.insert(session, change, ())
+        await edge.insert(transaction, change, ())
     else:
         columns = edge.columns(change)
-        await _UPDATE_LINK.run(session, {**columns, "properties": json_text(properties)})
+        await _UPDATE_LINK.run(transaction, {**columns, "properties": json_text(properties)})
     return edge.id, locked is None
 
 
 async def _resolve_fact_ends(
-    session: Transaction, scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
+    transaction: Transaction, scope: GraphScope, type_name: str, source_id: UUID, target_id: UUID
 ) -> "tuple[EdgeRules, _Ends]":
     """The type's rules and both ends, which must be facts. Also takes the shared write lock."""
-    rules = await types.get_edge_rules(session, scope, type_name)
-    ends = await _resolve_ends(session, scope, rules, source_id, target_id)
+    rules = await types.get_edge_rules(transaction, scope, type_name)
+    ends = await _resolve_ends(transaction, scope, rules, source_id, target_id)
     if conclusions := RESERVED_TYPES & set(ends.types):
         raise ToolRefusalError(
             f"An end is an {' or an '.join(sorted(conclusions))}: pages do not support edges of conclusions; "
@@ -241,15 +243,15 @@ class _Ends:
 
 
 async def _resolve_ends(
-    session: Transaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
+    transaction: Transaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
 ) -> _Ends:
     """Look up both ends, following merges. Raises ToolRefusalError if they cannot be ends of such an edge."""
-    nodes = await _look_up_ends(session, scope, rules, source_id, target_id)
+    nodes = await _look_up_ends(transaction, scope, rules, source_id, target_id)
     if len(nodes) < 2:
         source_id, target_id = await redirects.resolve_redirects(
-            session, scope, (source_id, target_id)
+            transaction, scope, (source_id, target_id)
         )
-        nodes = await _look_up_ends(session, scope, rules, source_id, target_id)
+        nodes = await _look_up_ends(transaction, scope, rules, source_id, target_id)
     if source_id == target_id:
         raise ToolRefusalError(
             f"sourceId and targetId are both {source_id}; an edge joins two different nodes."
@@ -297,10 +299,10 @@ def ends_query(
 
 
 async def _look_up_ends(
-    session: Transaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
+    transaction: Transaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
 ) -> dict[UUID, _End]:
     edge = (rules.type_name, source_id, target_id)
-    buffer = upsert.element_buffer(session)
+    buffer = upsert.element_buffer(transaction)
     node_ids = {source_id, target_id}
     if buffer is not None and edge not in buffer.lookups:
         # A new node has no edges yet.
@@ -311,7 +313,7 @@ async def _look_up_ends(
                 for node_id in node_ids - buffer.written_nodes.keys()
             ]
     if buffer is None or edge not in buffer.lookups:
-        answer = await ends_query(scope, [edge]).execute(session)
+        answer = await ends_query(scope, [edge]).execute(transaction)
         return {end.id: end for end in answer[edge]}
     ends: dict[UUID, _End] = {end.id: end for end in buffer.lookups[edge]}
     for node_id in node_ids & buffer.written_nodes.keys():

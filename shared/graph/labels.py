@@ -32,41 +32,41 @@ class Label:
 
 
 async def load_labels(
-    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Load the labels of the agent's nodes and edges by id; unknown ids are left out."""
     id_set = set(ids)
-    nodes = await load_node_labels(session, scope, id_set)
-    return nodes | await load_edge_labels(session, scope, id_set - nodes.keys())
+    nodes = await load_node_labels(transaction, scope, id_set)
+    return nodes | await load_edge_labels(transaction, scope, id_set - nodes.keys())
 
 
 async def load_node_labels(
-    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Load the labels of nodes by id. The id of a merged node gives the label of the node it was merged into."""
-    return await _load_with_redirects(session, scope, _NODE_LABELS, set(ids))
+    return await _load_with_redirects(transaction, scope, _NODE_LABELS, set(ids))
 
 
 async def load_edge_labels(
-    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
     """Like `load_node_labels`, for edges."""
-    return await _load_with_redirects(session, scope, _EDGE_LABELS, set(ids))
+    return await _load_with_redirects(transaction, scope, _EDGE_LABELS, set(ids))
 
 
 async def _load_with_redirects(
-    session: Transaction, scope: GraphScope, statement: CompiledStatement, ids: set[UUID]
+    transaction: Transaction, scope: GraphScope, statement: CompiledStatement, ids: set[UUID]
 ) -> dict[UUID, Label]:
-    labels = await _load(session, scope, statement, ids)
-    new_ids = await current_ids(session, scope, ids - labels.keys())
-    new_labels = await _load(session, scope, statement, new_ids.values()) if new_ids else {}
+    labels = await _load(transaction, scope, statement, ids)
+    new_ids = await current_ids(transaction, scope, ids - labels.keys())
+    new_labels = await _load(transaction, scope, statement, new_ids.values()) if new_ids else {}
     return labels | {
         old_id: new_labels[new_id] for old_id, new_id in new_ids.items() if new_id in new_labels
     }
 
 
 async def _load(
-    session: Transaction, scope: GraphScope, statement: CompiledStatement, ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, statement: CompiledStatement, ids: Iterable[UUID]
 ) -> dict[UUID, Label]:
-    rows = await statement.rows(session, {**scope.sql_params, "ids": uuid_array(ids)})
+    rows = await statement.rows(transaction, {**scope.sql_params, "ids": uuid_array(ids)})
     return {row.id: Label(row.type, row.name) for row in rows}

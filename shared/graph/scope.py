@@ -105,6 +105,6 @@ def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
     return BoundQuery(_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
-async def take_exclusive_retraction_lock(session: Transaction, agent_id: UUID) -> None:
+async def take_exclusive_retraction_lock(transaction: Transaction, agent_id: UUID) -> None:
     """Wait for all holders of the shared lock and keep new ones out until the transaction ends."""
-    await _EXCLUSIVE_LOCK.run(session, {"of_agent": agent_id})
+    await _EXCLUSIVE_LOCK.run(transaction, {"of_agent": agent_id})

@@ -77,13 +77,13 @@ class ShortIds:
     _short: dict[UUID, str] = field(default_factory=dict)
     _elements: dict[str, UUID] = field(default_factory=dict)
 
-    async def number(self, session: Executor, texts: Iterable[str]) -> None:
+    async def number(self, transaction: Executor, texts: Iterable[str]) -> None:
         """Numbers the nodes and edges whose UUIDs are in `texts`. Other UUIDs are left alone."""
         unknown = self._without_number(_ids_in(texts))
         for _ in range(_MAX_ATTEMPTS):
             if not unknown:
                 return
-            unknown = await self._numbering(unknown).execute(session)
+            unknown = await self._numbering(unknown).execute(transaction)
 
     def number_with(self, batch: Batch, texts: Iterable[str], ids: Iterable[UUID]) -> None:
         """Numbers with `batch` what is in `texts`, and then the elements `ids`. What another run numbers at the same moment
@@ -104,11 +104,11 @@ class ShortIds:
     def _without_number(self, ids: Iterable[UUID]) -> list[UUID]:
         return [each for each in dict.fromkeys(ids) if each not in self._short]
 
-    async def load(self, session: Executor, texts: Iterable[str]) -> None:
+    async def load(self, transaction: Executor, texts: Iterable[str]) -> None:
         """Looks up the short ids in `texts`, which were shown before."""
         numbers = {int(match[2]) for text in texts for match in _ONE.finditer(text)}
         values = {**self.scope.sql_params, "numbers": sorted(numbers)}
-        self._add(await _ELEMENTS.rows(session, values))
+        self._add(await _ELEMENTS.rows(transaction, values))
 
     def shorten(self, text: str) -> str:
         """`text` with short ids in place of the UUIDs that are numbered: `[n17]` for `[node:UUID]`, `n17` for a bare one."""

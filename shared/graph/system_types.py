@@ -121,9 +121,9 @@ _PARAMS: Final = {
 }
 
 
-async def ensure_system_types(session: Executor, agent_id: UUID) -> None:
+async def ensure_system_types(transaction: Executor, agent_id: UUID) -> None:
     """Create the agent's system types, and bring the properties schema of existing ones up to date."""
-    await ensure_query(agent_id).execute(session)
+    await ensure_query(agent_id).execute(transaction)
 
 
 def ensure_query(agent_id: UUID) -> BoundQuery[None]:

@@ -137,9 +137,9 @@ class UnknownTypeError(ToolRefusalError):
         self.suggestion = suggestion
 
 
-async def list_node_types(session: Executor, scope: GraphScope) -> list[NodeType]:
+async def list_node_types(transaction: Executor, scope: GraphScope) -> list[NodeType]:
     """List the agent's node types by name."""
-    return await node_types_query(scope).execute(session)
+    return await node_types_query(scope).execute(transaction)
 
 
 def node_types_query(scope: GraphScope) -> BoundQuery[list[NodeType]]:
@@ -147,23 +147,23 @@ def node_types_query(scope: GraphScope) -> BoundQuery[list[NodeType]]:
     return BoundQuery(_NODE_TYPES, scope.sql_params, lambda rows: [NodeType(*row) for row in rows])
 
 
-async def list_edge_types(session: Executor, scope: GraphScope) -> list[EdgeType]:
+async def list_edge_types(transaction: Executor, scope: GraphScope) -> list[EdgeType]:
     """List the agent's edge types by name."""
-    rows = await _EDGE_TYPES.rows(session, scope.sql_params)
+    rows = await _EDGE_TYPES.rows(transaction, scope.sql_params)
     ends = ("source_types", "target_types")
     return [
         EdgeType(**row._asdict() | {end: tuple(getattr(row, end)) for end in ends}) for row in rows
     ]
 
 
-async def get_node_type(session: Transaction, scope: GraphScope, name: str) -> NodeType:
+async def get_node_type(transaction: Transaction, scope: GraphScope, name: str) -> NodeType:
     """Load a node type by name. Raises UnknownTypeError, which lists the types that exist."""
-    return _find("node type", name, await list_node_types(session, scope))
+    return _find("node type", name, await list_node_types(transaction, scope))
 
 
-async def get_edge_type(session: Transaction, scope: GraphScope, name: str) -> EdgeType:
+async def get_edge_type(transaction: Transaction, scope: GraphScope, name: str) -> EdgeType:
     """Load an edge type by name. Raises UnknownTypeError, which lists the types that exist."""
-    return _find("edge type", name, await list_edge_types(session, scope))
+    return _find("edge type", name, await list_edge_types(transaction, scope))
 
 
 def _find(kind: str, name: str, types: Sequence[_Type]) -> _Type:
@@ -176,7 +176,7 @@ def _find(kind: str, name: str, types: Sequence[_Type]) -> _Type:
 
 
 async def create_node_type(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     validators: Validators,
     *,
@@ -194,7 +194,7 @@ async def create_node_type(
     refuse_node_type_name(name)
     refuse_bad_properties(validators, name, properties_schema, example_properties)
     return await _create(
-        session,
+        transaction,
         scope,
         "node type",
         list_node_types,
@@ -209,7 +209,7 @@ async def create_node_type(
 
 
 async def create_edge_type(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     *,
     name: str,
@@ -228,12 +228,12 @@ async def create_edge_type(
     properties.
     """
     refuse_edge_type_name(name)
-    node_types = [node_type.name for node_type in await list_node_types(session, scope)]
+    node_types = [node_type.name for node_type in await list_node_types(transaction, scope)]
     for type_name in (*source_types, *target_types):
         if type_name not in node_types:
             raise ToolRefusalError(_unknown_type_message("node type", type_name, node_types))
     return await _create(
-        session,
+        transaction,
         scope,
         "edge type",
         list_edge_types,
@@ -250,7 +250,7 @@ async def create_edge_type(
 
 
 async def _create(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     kind: str,
     list_types: Callable[[Transaction, GraphScope], Awaitable[list[_Type]]],
@@ -263,8 +263,8 @@ async def _create(
     **columns: Json | Sequence[str],
 ) -> tuple[_Type, bool]:
     # Serialized, so that two transactions cannot create Country and COUNTRY.
-    await exclusive_lock(session, scope.agent_id, f"{kind}s")
-    types_of_agent = await list_types(session, scope)
+    await exclusive_lock(transaction, scope.agent_id, f"{kind}s")
+    types_of_agent = await list_types(transaction, scope)
     if existing := _same_type(name, types_of_agent):
         return existing, False
     if len(types_of_agent) >= MAX_TYPES:
@@ -278,8 +278,8 @@ async def _create(
         "created_by": created_by,
         "justification": normalize_justification(justification),
     }
-    await insert_statement.run(session, {**scope.sql_params, **values})
-    return _find(kind, name, await list_types(session, scope)), True
+    await insert_statement.run(transaction, {**scope.sql_params, **values})
+    return _find(kind, name, await list_types(transaction, scope)), True
 
 
 def refuse_bad_properties(validators: Validators, name: str, schema: Json, example: Json) -> None:
@@ -381,45 +381,45 @@ def edge_rules_query(scope: GraphScope, names: Iterable[str]) -> BoundQuery[dict
 
 
 def remember_types(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     schemas: Mapping[str, Json],
     rules: Mapping[str, EdgeRules],
 ) -> None:
     """Saves `get_node_schema` and `get_edge_rules` the answers of the queries above."""
-    cache = session.cache
+    cache = transaction.cache
     for query, found in ((node_schemas_query, schemas), (edge_rules_query, rules)):
         cache |= {(query, scope.agent_id, name): value for name, value in found.items()}
 
 
-async def get_node_schema(session: Transaction, scope: GraphScope, type_name: str) -> Json:
+async def get_node_schema(transaction: Transaction, scope: GraphScope, type_name: str) -> Json:
     """JSON Schema of the type's node properties. Raises UnknownTypeError.
 
     Also takes the shared write lock of the agent (see `shared.database.locks`). Cached for the transaction, since
     types never change.
     """
-    return await _cached(session, scope, type_name, node_schemas_query, get_node_type)
+    return await _cached(transaction, scope, type_name, node_schemas_query, get_node_type)
 
 
-async def get_edge_rules(session: Transaction, scope: GraphScope, type_name: str) -> EdgeRules:
+async def get_edge_rules(transaction: Transaction, scope: GraphScope, type_name: str) -> EdgeRules:
     """Properties schema and allowed end types of an edge type; see `get_node_schema`."""
-    return await _cached(session, scope, type_name, edge_rules_query, get_edge_type)
+    return await _cached(transaction, scope, type_name, edge_rules_query, get_edge_type)
 
 
 async def _cached(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     type_name: str,
     query: Callable[[GraphScope, Iterable[str]], BoundQuery[dict[str, _T]]],
     get_type: Callable[[Transaction, GraphScope, str], Awaitable[object]],
 ) -> _T:
-    cache = session.cache
+    cache = transaction.cache
     while (key := (query, scope.agent_id, type_name)) not in cache:
-        found = await query(scope, [type_name]).execute(session)
+        found = await query(scope, [type_name]).execute(transaction)
         if type_name in found:
             cache[key] = found[type_name]
         else:
             # Raises, unless the type was created just now.
-            await get_type(session, scope, type_name)
+            await get_type(transaction, scope, type_name)
     value: _T = cache[key]
     return value

@@ -237,26 +237,26 @@ def _refuse_retracted(is_retracted: bool) -> None:
         raise RetrySoonError("a page was retracted while it was being quoted")
 
 
-def element_buffer(session: Executor) -> ElementBuffer | None:
+def element_buffer(transaction: Executor) -> ElementBuffer | None:
     """The buffer of the transaction, if it has one."""
-    buffer = session.buffer if isinstance(session, Transaction) else None
+    buffer = transaction.buffer if isinstance(transaction, Transaction) else None
     return buffer if isinstance(buffer, ElementBuffer) else None
 
 
 @asynccontextmanager
-async def buffering(session: Transaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
+async def buffering(transaction: Transaction, scope: GraphScope) -> AsyncIterator[ElementBuffer]:
     """The buffer of the transaction. If it has none: a new one, which is written when the block ends.
 
     Raises RetrySoonError like `ElementBuffer.add_to`; the caller must then roll back.
     """
-    if (buffer := element_buffer(session)) is not None:
+    if (buffer := element_buffer(transaction)) is not None:
         yield buffer
         return
     buffer = ElementBuffer(scope)
     yield buffer
     batch = Batch()
     buffer.add_to(batch)
-    await batch.execute(session)
+    await batch.execute(transaction)
 
 
 @dataclass(frozen=True)
@@ -301,34 +301,38 @@ class Element:
             rules=self.rules,
         )
 
-    async def lock_row(self, session: Transaction) -> "LockedElement | None":
+    async def lock_row(self, transaction: Transaction) -> "LockedElement | None":
         """Lock and load the existing row; None if there is none.
 
         Its id can differ from the derived one: a merge can have given an element this identity.
         """
-        row = await _LOCK[self.kind].row(session, {**self.scope.sql_params, **self.identity})
+        row = await _LOCK[self.kind].row(transaction, {**self.scope.sql_params, **self.identity})
         if row is None:
             return None
         return LockedElement(replace(self, id=row.id), row.properties, row.seal)
 
-    async def insert(self, session: Transaction, change: PropertyChange, evidence: Rows) -> None:
+    async def insert(
+        self, transaction: Transaction, change: PropertyChange, evidence: Rows
+    ) -> None:
         """Insert the row, its names and its evidence.
 
         They wait in the transaction's buffer, if it has one: `UnitOfWork.commit` writes the buffer by `_WRITE_FACTS`.
         """
-        async with buffering(session, self.scope) as buffer:
+        async with buffering(transaction, self.scope) as buffer:
             add = buffer.add_node if self.kind is NODES else buffer.add_edge
             add(self.columns(change), evidence)
             if self.names:
                 buffer.add_names(self.names, self.identity["name"])
 
-    async def update(self, session: Transaction, change: PropertyChange, evidence: Rows) -> None:
+    async def update(
+        self, transaction: Transaction, change: PropertyChange, evidence: Rows
+    ) -> None:
         """Update the row, which exists and is locked, and insert its names and the evidence.
 
         Raises RetrySoonError if a quoted source was retracted meanwhile, RuntimeError if the row does not exist.
         """
         if self.names:
-            async with buffering(session, self.scope) as buffer:
+            async with buffering(transaction, self.scope) as buffer:
                 buffer.add_names(self.names, self.identity["name"])
         sources = list({row["source_id"] for row in evidence})
         statement, pages = expand_values(_UPDATE_SQL[self.kind], "page", sources)
@@ -337,7 +341,7 @@ class Element:
             "properties": json_text(change.properties),
             "evidence": json_text(evidence),
         }
-        result = await statement.row(session, {**params, **pages})
+        result = await statement.row(transaction, {**params, **pages})
         _refuse_retracted(result.is_retracted)
         if not result.is_written:
             raise RuntimeError(
@@ -388,7 +392,7 @@ class UpsertResult:
 
 
 async def upsert_element(
-    session: Transaction,
+    transaction: Transaction,
     element: Element,
     quotes: Sequence[VerifiedQuote],
     check: Callable[[Json], None],
@@ -401,12 +405,12 @@ async def upsert_element(
     the result of an earlier lookup; if another transaction has inserted the element since, or reserved one of its names,
     RetrySoonError is raised when the buffer is written.
     """
-    locked = await element.lock_row(session) if is_there else None
+    locked = await element.lock_row(transaction) if is_there else None
     properties: Json = {}
     claims_before: Sequence[Claim] = ()
     if locked is not None:
         # A separate statement, so that it sees what others committed before the lock was granted.
-        claims_by_id = await load_claims(session, element.kind, [locked.element.id])
+        claims_by_id = await load_claims(transaction, element.kind, [locked.element.id])
         claims_before, properties = claims_by_id[locked.element.id].claims, locked.properties
         evidence_before = tuple(claim.evidence_id for claim in claims_before)
         element = locked.as_sealed(PropertyChange(properties, evidence_before))
@@ -419,9 +423,9 @@ async def upsert_element(
     quotes_by_id = {claim.evidence_id: quote for claim, quote in zip(claims, quotes, strict=True)}
     evidence = [_evidence_row(element, *item) for item in quotes_by_id.items()]
     if locked is None:
-        await element.insert(session, change, evidence)
+        await element.insert(transaction, change, evidence)
     else:
-        await element.update(session, change, evidence)
+        await element.update(transaction, change, evidence)
     return UpsertResult(element.id, locked is None, change)
 
 

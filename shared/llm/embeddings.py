@@ -69,11 +69,13 @@ class Embeddings:
         return EmbeddingOutcome.STORED
 
     async def _ensure_in_ledger(self, request: EmbeddingRequest) -> None:
-        async with self.run.unit.transaction() as session:
+        async with self.run.unit.transaction() as transaction:
             # Without pgvector there is no embedding search.
-            if not await pgvector.is_installed(session):
+            if not await pgvector.is_installed(transaction):
                 return
-            vectors = await embedding_cache.find_vectors(session, self.run.lease.agent_id, request)
+            vectors = await embedding_cache.find_vectors(
+                transaction, self.run.lease.agent_id, request
+            )
         if vectors is None:
             await self._pay(request)
 
@@ -99,10 +101,10 @@ class Embeddings:
             answer = CallAnswer(content, embedded.input_tokens, 0, cost_usd)
         vectors = embedding_cache.decode_vectors(answer.content)
 
-        async def write(session: Transaction) -> None:
+        async def write(transaction: Transaction) -> None:
             if store is not None:
-                await store(session, vectors)
+                await store(transaction, vectors)
             if call.answer is None:
-                await run.paid_calls.record_answer_now(session, call, answer)
+                await run.paid_calls.record_answer_now(transaction, call, answer)
 
-        await run.record_in_session(write)
+        await run.record_in_transaction(write)

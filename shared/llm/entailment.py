@@ -158,9 +158,9 @@ def _message(quotation: Quotation) -> str:
 def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
     """The daily cap of the phase."""
 
-    async def allows(session: Transaction, call_id: UUID, max_cost_usd: Decimal) -> bool:
+    async def allows(transaction: Transaction, call_id: UUID, max_cost_usd: Decimal) -> bool:
         return await budgets.allows_in_phase(
-            session,
+            transaction,
             agent_id,
             Phase.ENTAILMENT_CHECK,
             usd_per_day,
@@ -174,8 +174,8 @@ def _limit(agent_id: UUID, usd_per_day: Decimal) -> Limit:
 async def _is_affordable(run: PhaseRun, limit: Limit, request: ChatRequest) -> bool:
     """Whether the cap of the phase allows the call, or it is answered already. Then it is reserved in the same commit."""
     max_cost_usd = run.model.max_cost_usd(request)
-    async with run.unit.transaction() as session:
-        if is_allowed := await limit(session, run.model.call_id(request), max_cost_usd):
+    async with run.unit.transaction() as transaction:
+        if is_allowed := await limit(transaction, run.model.call_id(request), max_cost_usd):
             run.paid_calls.open_call(request.call)
     return is_allowed
 

@@ -287,8 +287,8 @@ class LedgeredModel:
         return requests
 
     async def _find_started(self, *call_ids: UUID) -> UUID | None:
-        async with self._journal.unit.transaction() as session:
-            return await call_ledger.find_started(session, call_ids)
+        async with self._journal.unit.transaction() as transaction:
+            return await call_ledger.find_started(transaction, call_ids)
 
     async def _pass_over(self, call: CallRecord) -> _PassedOver | None:
         """Why the call's model cannot be used now; None if it can. What is reserved for the call is released, if it was not

@@ -429,14 +429,17 @@ class RunJournal:
 
         await self.unit.save(write)
 
-    async def record_in_session(self, write: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Records a paid result that needs a session, even if the worker is cancelled; see `UnitOfWork.commit_durably`."""
+    async def record_in_transaction(self, write: Callable[[Transaction], Awaitable[T]]) -> T:
+        """Records a paid result that needs a transaction, also if the worker is cancelled.
 
-        async def write_all(session: Transaction) -> T:
+        See `UnitOfWork.commit_durably`.
+        """
+
+        async def write_all(transaction: Transaction) -> T:
             self.unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
             if self.lease.is_after_wait and self.has_been_answered:
-                await wait_ending(self.lease).execute(session)
-            return await write(session)
+                await wait_ending(self.lease).execute(transaction)
+            return await write(transaction)
 
         return await self.unit.commit_durably(write_all)
 
@@ -463,8 +466,8 @@ class CallSender:
         journal, database = self._journal, self._model.database
 
         async def store_reference(reference: str) -> None:
-            await journal.record_in_session(
-                lambda session: call_ledger.record_reference(session, call.id, reference)
+            await journal.record_in_transaction(
+                lambda transaction: call_ledger.record_reference(transaction, call.id, reference)
             )
 
         # After an unusable answer the key is a new one, because a server that supports it would repeat that answer.
@@ -573,8 +576,8 @@ class CallSender:
         failures = [failure for failure in call.failures if failure["kind"] == kind]
         if limit is None or len(failures) < limit:
             return
-        async with self._journal.unit.transaction() as session:
-            retried_epoch = await leases.retried_epoch(session, self._journal.lease.step_id)
+        async with self._journal.unit.transaction() as transaction:
+            retried_epoch = await leases.retried_epoch(transaction, self._journal.lease.step_id)
         failures = [failure for failure in failures if failure["epoch"] > retried_epoch]
         if len(failures) < limit:
             return

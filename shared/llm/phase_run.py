@@ -110,8 +110,8 @@ class PhaseRun(RunJournal):
             self._interaction = interaction.record
             self.unit.defer(interaction.write)
         else:
-            async with self.unit.transaction() as session:
-                self._interaction = await interaction.open_or_resume(session)
+            async with self.unit.transaction() as transaction:
+                self._interaction = await interaction.open_or_resume(transaction)
             for event in self._interaction.events:
                 self.model.refused_pages.remember(event)
         started = self.interaction.request

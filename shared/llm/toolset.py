@@ -423,10 +423,10 @@ class PaidTools:
 class ShortNames(Protocol):
     """Short names that the model sees in place of ids."""
 
-    async def number(self, session: Executor, texts: Iterable[str]) -> None:
+    async def number(self, transaction: Executor, texts: Iterable[str]) -> None:
         """Names the ids in `texts`."""
 
-    async def load(self, session: Executor, texts: Iterable[str]) -> None:
+    async def load(self, transaction: Executor, texts: Iterable[str]) -> None:
         """Looks up the names in `texts`, which were shown before."""
 
     def shorten(self, text: str) -> str: ...
@@ -464,9 +464,11 @@ class ShortNamedTools:
 
     async def resume(self, run: PhaseRun) -> None:
         """Looks up the names that an interrupted run has shown."""
-        async with run.unit.transaction() as session:
-            await self._names.load(session, [run.first_message])
-            await self._names.number(session, map(_ENCODER.encode, self._results.by_key.values()))
+        async with run.unit.transaction() as transaction:
+            await self._names.load(transaction, [run.first_message])
+            await self._names.number(
+                transaction, map(_ENCODER.encode, self._results.by_key.values())
+            )
 
 
 def prepare_state_calls(

@@ -58,12 +58,12 @@ def needs_work() -> BoundQuery[bool]:
     return BoundQuery(_NEEDS_WORK, {}, lambda rows: bool(rows[0][0]))
 
 
-async def dispatch(session: Transaction, limit: int) -> int:
+async def dispatch(transaction: Transaction, limit: int) -> int:
     """Creates deliveries of new inbox items, for each active destination that is older than the item.
 
     Returns the number of items, at most `limit`. Safe to run concurrently.
     """
-    item_ids = await session.scalars(
+    item_ids = await transaction.scalars(
         select(InboxItem.id)
         .where(InboxItem.dispatched_at.is_(None))
         .order_by(InboxItem.created_at)
@@ -73,13 +73,13 @@ async def dispatch(session: Transaction, limit: int) -> int:
     items = list(item_ids)
     if not items:
         return 0
-    pairs = await session.execute(
+    pairs = await transaction.execute(
         select(Destination.id, InboxItem.id)
         .join(Destination, _is_for_item())
         .where(InboxItem.id.in_(items))
     )
-    await _insert(session, [(destination, item) for destination, item in pairs])
-    await session.execute(
+    await _insert(transaction, [(destination, item) for destination, item in pairs])
+    await transaction.execute(
         update(InboxItem)
         .where(InboxItem.id.in_(items))
         .values(dispatched_at=func.clock_timestamp())
@@ -96,7 +96,7 @@ def _is_for_item() -> ColumnElement[bool]:
     )
 
 
-async def _insert(session: Transaction, pairs: Sequence[tuple[UUID, UUID]]) -> None:
+async def _insert(transaction: Transaction, pairs: Sequence[tuple[UUID, UUID]]) -> None:
     if not pairs:
         return
     values = [
@@ -108,13 +108,13 @@ async def _insert(session: Transaction, pairs: Sequence[tuple[UUID, UUID]]) -> N
         }
         for destination, item in pairs
     ]
-    await session.execute(insert(Delivery).values(values).on_conflict_do_nothing())
+    await transaction.execute(insert(Delivery).values(values).on_conflict_do_nothing())
 
 
-async def create_test(session: Transaction, destination_id: UUID) -> UUID:
+async def create_test(transaction: Transaction, destination_id: UUID) -> UUID:
     """Creates a delivery without inbox item, which is tried once; returns its id."""
     delivery_id = uuid4()
-    await session.execute(
+    await transaction.execute(
         insert(Delivery).values(
             id=delivery_id, destination_id=destination_id, give_up_at=func.clock_timestamp()
         )
@@ -122,9 +122,9 @@ async def create_test(session: Transaction, destination_id: UUID) -> UUID:
     return delivery_id
 
 
-async def request_retry(session: Transaction, delivery_id: UUID) -> bool:
+async def request_retry(transaction: Transaction, delivery_id: UUID) -> bool:
     """Requests a retry; False if the delivery has not failed. Idempotent."""
-    failed_id = await session.scalar(
+    failed_id = await transaction.scalar(
         update(Delivery)
         .where(Delivery.id == delivery_id, Delivery.status == DeliveryStatus.FAILED)
         .values(retry_requested_at=func.clock_timestamp())
@@ -133,11 +133,11 @@ async def request_retry(session: Transaction, delivery_id: UUID) -> bool:
     return failed_id is not None
 
 
-async def reset_retried(session: Transaction) -> None:
+async def reset_retried(transaction: Transaction) -> None:
     """Makes deliveries with a retry request pending again, and resets them. A test is still tried once."""
     now = func.clock_timestamp()
     retry_period = case((Delivery.inbox_item_id.is_(None), timedelta()), else_=RETRY_PERIOD)
-    await session.execute(
+    await transaction.execute(
         update(Delivery)
         .where(Delivery.retry_requested_at.is_not(None), Delivery.status == DeliveryStatus.FAILED)
         .values(
@@ -152,7 +152,7 @@ async def reset_retried(session: Transaction) -> None:
 
 
 async def claim(
-    session: Transaction,
+    transaction: Transaction,
     worker: str,
     *,
     seconds: float,
@@ -168,14 +168,14 @@ async def claim(
     """
     count_by_destination, selection = Counter(running_by_destination), []
     for delivery_id, destination_id in await _due(
-        session, limit, per_destination, running_by_destination
+        transaction, limit, per_destination, running_by_destination
     ):
         if count_by_destination[destination_id] < per_destination:
             count_by_destination[destination_id] += 1
             selection.append(delivery_id)
     if not selection:
         return []
-    rows = await session.execute(
+    rows = await transaction.execute(
         update(Delivery)
         .where(Delivery.id.in_(selection))
         .values(
@@ -195,7 +195,7 @@ async def claim(
 
 
 async def _due(
-    session: Transaction,
+    transaction: Transaction,
     limit: int,
     per_destination: int,
     running_by_destination: Mapping[UUID, int],
@@ -206,7 +206,7 @@ async def _due(
         for destination, number in running_by_destination.items()
         if number >= per_destination
     ]
-    rows = await session.execute(
+    rows = await transaction.execute(
         select(Delivery.id, Delivery.destination_id)
         .where(
             Delivery.status == DeliveryStatus.PENDING,
@@ -221,11 +221,11 @@ async def _due(
 
 
 async def record_delivered(
-    session: Transaction, lease: DeliveryLease, status_code: int | None
+    transaction: Transaction, lease: DeliveryLease, status_code: int | None
 ) -> None:
     """Records a successful delivery. Raises DeliveryLostError."""
     await _end_attempt(
-        session,
+        transaction,
         lease,
         status=DeliveryStatus.DELIVERED,
         attempts=Delivery.attempts + 1,
@@ -236,11 +236,11 @@ async def record_delivered(
 
 
 async def record_failed(
-    session: Transaction, lease: DeliveryLease, error: str, status_code: int | None
+    transaction: Transaction, lease: DeliveryLease, error: str, status_code: int | None
 ) -> None:
     """Records a permanent failure; only a user can request a retry. Raises DeliveryLostError."""
     await _end_attempt(
-        session,
+        transaction,
         lease,
         status=DeliveryStatus.FAILED,
         attempts=Delivery.attempts + 1,
@@ -251,7 +251,7 @@ async def record_failed(
 
 
 async def record_failed_attempt(
-    session: Transaction,
+    transaction: Transaction,
     lease: DeliveryLease,
     error: str,
     status_code: int | None,
@@ -267,7 +267,7 @@ async def record_failed_attempt(
     is_last = Delivery.give_up_at <= now
     next_attempt_at = now + timedelta(seconds=delay_seconds)
     return await _end_attempt(
-        session,
+        transaction,
         lease,
         status=case((is_last, DeliveryStatus.FAILED), else_=DeliveryStatus.PENDING),
         attempts=Delivery.attempts + 1,
@@ -278,20 +278,26 @@ async def record_failed_attempt(
     )
 
 
-async def release(session: Transaction, lease: DeliveryLease) -> bool:
+async def release(transaction: Transaction, lease: DeliveryLease) -> bool:
     """Releases the delivery as if it had not been claimed; False if this worker has lost it."""
-    return await _update_leased(session, lease, next_attempt_at=func.clock_timestamp()) is not None
+    return (
+        await _update_leased(transaction, lease, next_attempt_at=func.clock_timestamp()) is not None
+    )
 
 
-async def _end_attempt(session: Transaction, lease: DeliveryLease, **values: Any) -> DeliveryStatus:
-    status = await _update_leased(session, lease, **values)
+async def _end_attempt(
+    transaction: Transaction, lease: DeliveryLease, **values: Any
+) -> DeliveryStatus:
+    status = await _update_leased(transaction, lease, **values)
     if status is None:
         raise DeliveryLostError(lease)
     return DeliveryStatus(status)
 
 
-async def _update_leased(session: Transaction, lease: DeliveryLease, **values: Any) -> str | None:
-    status: str | None = await session.scalar(
+async def _update_leased(
+    transaction: Transaction, lease: DeliveryLease, **values: Any
+) -> str | None:
+    status: str | None = await transaction.scalar(
         update(Delivery)
         .where(
             Delivery.id == lease.delivery_id,

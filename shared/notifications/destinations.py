@@ -17,17 +17,17 @@ MAX_DESTINATIONS: Final = 20
 """Maximum per owner: each may use two of the notifier's slots."""
 
 
-async def lock_and_count(session: Transaction, owner_id: UUID) -> int:
+async def lock_and_count(transaction: Transaction, owner_id: UUID) -> int:
     """Number of destinations of the owner; locks out other inserts for the owner until the transaction ends."""
-    await session.execute(
+    await transaction.execute(
         select(func.pg_advisory_xact_lock(func.hashtextextended(f"destinations:{owner_id}", 0)))
     )
     query = select(func.count()).select_from(Destination).where(Destination.owner_id == owner_id)
-    return await session.scalar(query) or 0
+    return await transaction.scalar(query) or 0
 
 
 async def create(
-    session: Transaction,
+    transaction: Transaction,
     owner_id: UUID,
     *,
     kind: DestinationKind,
@@ -35,7 +35,7 @@ async def create(
     agent_id: UUID | None,
 ) -> UUID | None:
     """Returns the id of the new destination; None if the owner has the same one already."""
-    destination_id: UUID | None = await session.scalar(
+    destination_id: UUID | None = await transaction.scalar(
         insert(Destination)
         .values(id=uuid4(), owner_id=owner_id, kind=kind, address=address, agent_id=agent_id)
         .on_conflict_do_nothing()
@@ -44,54 +44,54 @@ async def create(
     return destination_id
 
 
-async def set_active(session: Transaction, destination_id: UUID, *, active: bool) -> None:
+async def set_active(transaction: Transaction, destination_id: UUID, *, active: bool) -> None:
     """Sets whether it is active, on behalf of a user. Clears the reason why it was stopped."""
-    await session.execute(
+    await transaction.execute(
         update(Destination)
         .where(Destination.id == destination_id)
         .values(active=active, stop_reason=None)
     )
 
 
-async def stop(session: Transaction, destination_id: UUID, why: str) -> None:
-    await session.execute(
+async def stop(transaction: Transaction, destination_id: UUID, why: str) -> None:
+    await transaction.execute(
         update(Destination)
         .where(Destination.id == destination_id, Destination.active)
         .values(active=False, stop_reason=why)
     )
 
 
-async def delete(session: Transaction, destination_id: UUID) -> None:
+async def delete(transaction: Transaction, destination_id: UUID) -> None:
     """Deletes it with its deliveries; one that is being sent may still arrive."""
-    await session.execute(sql_delete(Destination).where(Destination.id == destination_id))
+    await transaction.execute(sql_delete(Destination).where(Destination.id == destination_id))
 
 
 async def rotate_secret(
-    session: Transaction, destination_id: UUID, secret: str, *, overlap: timedelta
+    transaction: Transaction, destination_id: UUID, secret: str, *, overlap: timedelta
 ) -> None:
     """Signs with `secret` from now on, and for `overlap` with the previous secrets too."""
     now = func.clock_timestamp()
-    await session.execute(
+    await transaction.execute(
         sql_delete(WebhookSecret).where(
             WebhookSecret.destination_id == destination_id, WebhookSecret.expires_at <= now
         )
     )
-    await session.execute(
+    await transaction.execute(
         update(WebhookSecret)
         .where(WebhookSecret.destination_id == destination_id, WebhookSecret.expires_at.is_(None))
         .values(expires_at=now + overlap)
     )
-    await session.execute(
+    await transaction.execute(
         insert(WebhookSecret).values(id=uuid4(), destination_id=destination_id, secret=secret)
     )
 
 
-async def secrets(session: Transaction, destination_id: UUID) -> Sequence[str]:
+async def secrets(transaction: Transaction, destination_id: UUID) -> Sequence[str]:
     """The current signing secrets, newest first."""
     in_use = or_(
         WebhookSecret.expires_at.is_(None), WebhookSecret.expires_at > func.clock_timestamp()
     )
-    values = await session.scalars(
+    values = await transaction.scalars(
         select(WebhookSecret.secret)
         .where(WebhookSecret.destination_id == destination_id, in_use)
         .order_by(WebhookSecret.created_at.desc())

@@ -58,10 +58,10 @@ async def provision(settings: Settings) -> Provisioned:
     await provision_stream(settings, only_if_missing=upgraded.is_newer)
     database = create_database(settings, MIGRATE, pool_size=1)
     try:
-        async with database.transaction() as session:
-            owner_id = await credentials.ensure_owner(session, settings.owner)
+        async with database.transaction() as transaction:
+            owner_id = await credentials.ensure_owner(transaction, settings.owner)
             if token is not None:
-                await credentials.store_own_token(session, owner_id, token)
+                await credentials.store_own_token(transaction, owner_id, token)
             return Provisioned(owner_id, upgraded.is_newer)
     finally:
         await database.close()

@@ -66,7 +66,7 @@ class Lookups:
 
 
 async def add_analysis(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     *,
     name: str,
@@ -83,13 +83,13 @@ async def add_analysis(
     not follow from what is cited.
     """
     properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
-    lookups = await _look_up(session, scope, ANALYSIS_TYPE, name, properties)
+    lookups = await _look_up(transaction, scope, ANALYSIS_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
-    return await _add_conclusion(session, scope, ANALYSIS_TYPE, name, properties, lookups)
+    return await _add_conclusion(transaction, scope, ANALYSIS_TYPE, name, properties, lookups)
 
 
 async def add_advice(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     *,
     name: str,
@@ -112,17 +112,17 @@ async def add_advice(
     another action for the same subject, or for what may be the same, and is not replaced.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
-    lookups = await _look_up(session, scope, ADVICE_TYPE, name, properties)
+    lookups = await _look_up(transaction, scope, ADVICE_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
     properties["invalidation"] = validate_invalidation(invalidation)
     if replaces is not None:
         properties["replaces"] = str(replaces)
     if subject is not None:
         properties["subject"] = str(subject)
-    replaced = await _refuse_contradiction(session, scope, normalize_name(name), properties)
-    advice_id = await _add_conclusion(session, scope, ADVICE_TYPE, name, properties, lookups)
+    replaced = await _refuse_contradiction(transaction, scope, normalize_name(name), properties)
+    advice_id = await _add_conclusion(transaction, scope, ADVICE_TYPE, name, properties, lookups)
     title = f"{action}: {normalize_name(name)}"
-    await _notify_owner(session, scope, advice_id, title, properties, replaced)
+    await _notify_owner(transaction, scope, advice_id, title, properties, replaced)
     return advice_id
 
 
@@ -134,7 +134,7 @@ def _forecast_terms(confidence: float, horizon: str | None, today: date) -> Json
 
 
 async def _add_conclusion(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     type_name: str,
     name: str,
@@ -147,7 +147,7 @@ async def _add_conclusion(
     if not properties["summary"]:
         raise ToolRefusalError("summary: it is empty; state the conclusion in one sentence.")
     cited_ids = citation_index.cited_ids(properties)
-    basis = await _load_basis(session, scope, cited_ids, lookups)
+    basis = await _load_basis(transaction, scope, cited_ids, lookups)
     min_analyses = 1 if lookups.allows_one_analysis else MIN_ANALYSES
     content, summary = properties["content"], properties["summary"]
     if refusal := (
@@ -171,7 +171,7 @@ async def _add_conclusion(
         scope, type_name=type_name, name=name, properties=properties, rules=accepted_by
     )
     node_id: UUID = node["id"]
-    async with upsert.buffering(session, scope) as buffer:
+    async with upsert.buffering(transaction, scope) as buffer:
         if node_id in lookups.existing or node_id in buffer.written_nodes:
             raise ToolRefusalError(
                 f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
@@ -189,7 +189,7 @@ _ADVICE_OF_RUN: Final = CompiledStatement(f"""
 
 
 async def _refuse_contradiction(
-    session: Transaction, scope: GraphScope, name: str, properties: Json
+    transaction: Transaction, scope: GraphScope, name: str, properties: Json
 ) -> str:
     """The title of the advice that this one replaces; empty if it replaces none.
 
@@ -197,9 +197,9 @@ async def _refuse_contradiction(
     """
     params = {**scope.sql_params, "iteration": scope.iteration_id}
     existing = {
-        row.id: (row.name, row.properties) for row in await _ADVICE_OF_RUN.rows(session, params)
+        row.id: (row.name, row.properties) for row in await _ADVICE_OF_RUN.rows(transaction, params)
     }
-    if (buffer := upsert.element_buffer(session)) is not None:
+    if (buffer := upsert.element_buffer(transaction)) is not None:
         existing |= {
             node_id: (node["name"], node["properties"])
             for node_id, node in buffer.written_nodes.items()
@@ -214,7 +214,7 @@ async def _refuse_contradiction(
     cited = {key: citation_index.cited_ids(each) for key, (_, each) in all_advice.items()}
     basis = await basis_query(
         scope, {each for cited_ids in cited.values() for each in cited_ids}
-    ).execute(session)
+    ).execute(transaction)
     nodes_below = {key: basis.subjects(cited[key]) for key in all_advice}
     names = {node.id: node.names[0] for node in nodes_below[own_id]}
     if "subject" in properties and UUID(properties["subject"]) not in names:
@@ -280,27 +280,27 @@ def ask_lookups(
 
 
 async def _look_up(
-    session: Transaction, scope: GraphScope, type_name: str, name: str, properties: Json
+    transaction: Transaction, scope: GraphScope, type_name: str, name: str, properties: Json
 ) -> Lookups:
     """What was looked up for all conclusions of an answer, or else for this one."""
-    buffer = upsert.element_buffer(session)
+    buffer = upsert.element_buffer(transaction)
     lookups: Lookups | None = None if buffer is None else buffer.lookups.get(Lookups)
     if lookups is not None:
         return lookups
     batch = Batch()
     texts = [(name, properties["summary"], properties["content"])]
     pending = ask_lookups(batch, scope, type_name, texts)
-    await batch.execute(session)
+    await batch.execute(transaction)
     return pending.value
 
 
 async def _load_basis(
-    session: Transaction, scope: GraphScope, cited_ids: Sequence[UUID], lookups: Lookups
+    transaction: Transaction, scope: GraphScope, cited_ids: Sequence[UUID], lookups: Lookups
 ) -> Basis:
-    buffer = upsert.element_buffer(session)
+    buffer = upsert.element_buffer(transaction)
     if buffer is None or buffer.written_nodes.keys().isdisjoint(cited_ids):
         return lookups.basis
-    return await basis_query(scope, cited_ids).execute(session)
+    return await basis_query(scope, cited_ids).execute(transaction)
 
 
 _NOTIFY: Final = CompiledStatement("""
@@ -320,7 +320,7 @@ select :message_id,
 
 
 async def _notify_owner(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     advice_id: UUID,
     title: str,
@@ -342,7 +342,7 @@ async def _notify_owner(
         "role": Role.AGENT,
         "content": f"**{title}**\n\n{summary}\n\n{properties['content']}",
     }
-    await _NOTIFY.run(session, params)
+    await _NOTIFY.run(transaction, params)
 
 
 def forecast_fields(properties: Json | None, day: date) -> dict[str, Any]:

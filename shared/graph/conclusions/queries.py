@@ -42,7 +42,7 @@ EVERY_CONCLUSION: Final = ConclusionFilter()
 
 
 async def list_conclusions(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     type_name: str,
     page_request: PageRequest,
@@ -60,21 +60,23 @@ async def list_conclusions(
         statement = statement.where(is_doubted if only.doubted else ~is_doubted)
     if only.expired is not None:
         # ISO dates are in the order of their texts.
-        today = (await agent_clock(scope.agent_id).execute(session)).today.isoformat()
+        today = (await agent_clock(scope.agent_id).execute(transaction)).today.isoformat()
         horizon = GraphNode.properties["horizon"].astext
         is_expired = func.coalesce(horizon < today, false())
         statement = statement.where(is_expired if only.expired else ~is_expired)
-    page_slice = await paginate(session, statement, _NEWEST, page_request)
+    page_slice = await paginate(transaction, statement, _NEWEST, page_request)
     nodes = [node for (node,) in page_slice.rows]
-    return Page(items=await _views(session, scope, nodes), next=page_slice.next)
+    return Page(items=await _views(transaction, scope, nodes), next=page_slice.next)
 
 
 async def get_conclusion(
-    session: Transaction, scope: GraphScope, type_name: str, node_id: UUID
+    transaction: Transaction, scope: GraphScope, type_name: str, node_id: UUID
 ) -> ConclusionResponse | None:
     """Load one conclusion; None if the agent has none of that id and type."""
-    node = await session.scalar(_select_of_type(scope, type_name).where(GraphNode.id == node_id))
-    return None if node is None else (await _views(session, scope, [node]))[0]
+    node = await transaction.scalar(
+        _select_of_type(scope, type_name).where(GraphNode.id == node_id)
+    )
+    return None if node is None else (await _views(transaction, scope, [node]))[0]
 
 
 def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
@@ -83,7 +85,7 @@ def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
     )
 
 
-async def replaced_by(session: Transaction, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
+async def replaced_by(transaction: Transaction, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
     """The name of the advice that replaces each one; those that none replaces are left out."""
     if not advice_ids:
         return {}
@@ -98,21 +100,21 @@ async def replaced_by(session: Transaction, advice_ids: Sequence[UUID]) -> Mappi
         )
     )
     # The latest one, if several replace it.
-    rows = sorted(await session.execute(statement), key=lambda row: row[0])
+    rows = sorted(await transaction.execute(statement), key=lambda row: row[0])
     return {advice_id: name for _, advice_id, name in rows}
 
 
 async def _views(
-    session: Transaction, scope: GraphScope, nodes: Sequence[GraphNode]
+    transaction: Transaction, scope: GraphScope, nodes: Sequence[GraphNode]
 ) -> list[ConclusionResponse]:
     citations = [parse_citations(node.properties["content"]).citations for node in nodes]
     cited = {citation.id for node_citations in citations for citation in node_citations}
-    names = await labels.load_labels(session, scope, cited)
-    clock = await agent_clock(scope.agent_id).execute(session)
+    names = await labels.load_labels(transaction, scope, cited)
+    clock = await agent_clock(scope.agent_id).execute(transaction)
     node_ids = [node.id for node in nodes]
-    doubted = await doubts.doubted_since(session, node_ids)
+    doubted = await doubts.doubted_since(transaction, node_ids)
     advice_ids = [node.id for node in nodes if node.type == ADVICE_TYPE]
-    replaced = await replaced_by(session, advice_ids)
+    replaced = await replaced_by(transaction, advice_ids)
     return [
         _view(node, node_citations, names, clock.today, doubted.get(node.id), replaced.get(node.id))
         for node, node_citations in zip(nodes, citations, strict=True)

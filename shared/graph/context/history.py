@@ -169,8 +169,8 @@ def ask_references(
     existing = batch.add(existing_ids(scope, ids)) if ids else None
     by_name = batch.add(_nodes_by_name(scope, names)) if names else None
 
-    async def resolve(session: Executor) -> list[tuple[list[UUID], list[str]]]:
-        current = await _follow_merges(session, scope, ids, existing.value) if existing else {}
+    async def resolve(transaction: Executor) -> list[tuple[list[UUID], list[str]]]:
+        current = await _follow_merges(transaction, scope, ids, existing.value) if existing else {}
         named = by_name.value if by_name else {}
         by_id = {
             each: [current[node_id]]
@@ -210,12 +210,12 @@ def _normalize_name(text: str) -> str:
 
 
 async def _follow_merges(
-    session: Executor, scope: GraphScope, ids: Collection[UUID], existing: set[UUID]
+    transaction: Executor, scope: GraphScope, ids: Collection[UUID], existing: set[UUID]
 ) -> dict[UUID, UUID]:
     """The current id of each given id that belongs to a node, following merges."""
-    redirected = await current_ids(session, scope, set(ids) - existing)
+    redirected = await current_ids(transaction, scope, set(ids) - existing)
     targets = (
-        await existing_ids(scope, redirected.values()).execute(session) if redirected else set()
+        await existing_ids(scope, redirected.values()).execute(transaction) if redirected else set()
     )
     return {node_id: node_id for node_id in existing} | {
         old_id: node_id for old_id, node_id in redirected.items() if node_id in targets
@@ -258,16 +258,18 @@ def ask_nodes(
     found = batch.add(recent.nodes_by_ids(scope, ids))
     linked = batch.add(query.incident_query(scope, set(ids), _MAX_EDGES))
 
-    async def describe(session: Executor, texts: Sequence[str]) -> str:
+    async def describe(transaction: Executor, texts: Sequence[str]) -> str:
         nodes, links = _in_order(found.value, ids), linked.value
         if is_moved.value or len(nodes) < len(set(ids)):
-            current = await resolve_redirects(session, scope, ids)
-            nodes = _in_order(await recent.nodes_by_ids(scope, current).execute(session), current)
+            current = await resolve_redirects(transaction, scope, ids)
+            nodes = _in_order(
+                await recent.nodes_by_ids(scope, current).execute(transaction), current
+            )
             node_ids = [node.id for node in nodes]
-            links = await query.incident_edges(session, scope, node_ids, _MAX_EDGES)
+            links = await query.incident_edges(transaction, scope, node_ids, _MAX_EDGES)
         if not nodes:
             return ""
-        return await _describe(session, scope, nodes, links, short_ids, texts)
+        return await _describe(transaction, scope, nodes, links, short_ids, texts)
 
     return describe
 
@@ -277,7 +279,7 @@ async def _no_nodes(_: Executor, __: Sequence[str]) -> str:
 
 
 async def _describe(
-    session: Executor,
+    transaction: Executor,
     scope: GraphScope,
     nodes: Sequence[NodeFacts],
     links: Sequence[query.Link],
@@ -294,7 +296,7 @@ async def _describe(
     if short_ids is not None:
         in_order = [*(node.id for node in nodes), *(link.id for link in links), *shown]
         short_ids.number_with(batch, texts, in_order)
-    await batch.execute(session)
+    await batch.execute(transaction)
     lines = [
         *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
         *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),

@@ -151,7 +151,7 @@ TOKENS_OF_KIND: Final[Mapping[StepKind, int]] = {
 
 
 async def build_survey(
-    session: Executor,
+    transaction: Executor,
     scope: GraphScope,
     kind: StepKind,
     *,
@@ -161,7 +161,7 @@ async def build_survey(
     """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
     batch = Batch()
     survey = ask_survey(batch, scope, kind, token_budget=token_budget, shown=shown)
-    await batch.execute(session)
+    await batch.execute(transaction)
     return survey.value
 
 

@@ -182,14 +182,16 @@ class Resolution:
     missing_rows: Sequence[Row]
 
 
-async def resolve_name(session: Transaction, scope: GraphScope, request: NameRequest) -> Resolution:
+async def resolve_name(
+    transaction: Transaction, scope: GraphScope, request: NameRequest
+) -> Resolution:
     """Resolve a request to its node: the one that owns the name, else one that is yet to be written.
 
     Reserves nothing; the caller holds the write lock. Raises ToolRefusalError if an alias belongs to another node, or the
     entity may be a duplicate.
     """
     keys = request_keys(request)
-    lookup = await _look_up(session, scope, keys)
+    lookup = await _look_up(transaction, scope, keys)
     owners = lookup.owners
     node = owners.get(keys.main)
     exact_match = lookup.exact_matches.get((request.type_name, request.name))
@@ -198,7 +200,7 @@ async def resolve_name(session: Transaction, scope: GraphScope, request: NameReq
         node = ResolvedNode(exact_match, request.name)
     if node is None:
         neighbours = lookup.neighbours.get(keys.main, {})
-        await _refuse_duplicates(session, scope, keys, neighbours, owners)
+        await _refuse_duplicates(transaction, scope, keys, neighbours, owners)
         node_id = ids.node_id(scope.agent_id, request.type_name, request.name)
         node = ResolvedNode(node_id, request.name, is_there=False)
     for alias_key, alias in keys.aliases.items():
@@ -218,18 +220,18 @@ where node_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL} order by created_at
 """)
 
 
-async def list_names(session: Transaction, scope: GraphScope, node_id: UUID) -> list[str]:
+async def list_names(transaction: Transaction, scope: GraphScope, node_id: UUID) -> list[str]:
     """List the names of a node as written, oldest first."""
-    by_key = (await list_names_by_node(session, scope, [node_id])).get(node_id, {})
+    by_key = (await list_names_by_node(transaction, scope, [node_id])).get(node_id, {})
     return list(by_key.values())
 
 
 async def list_names_by_node(
-    session: Transaction, scope: GraphScope, node_ids: Collection[UUID]
+    transaction: Transaction, scope: GraphScope, node_ids: Collection[UUID]
 ) -> dict[UUID, dict[str, str]]:
     """The names of many nodes by key; nodes without names are left out."""
     params = {**scope.sql_params, "ids": uuid_array(node_ids)}
-    rows = await _NAMES_OF_NODES.rows(session, params)
+    rows = await _NAMES_OF_NODES.rows(transaction, params)
     names_by_node: dict[UUID, dict[str, str]] = {}
     for node_id, key, name in rows:
         names_by_node.setdefault(node_id, {})[key] = name
@@ -266,11 +268,11 @@ def request_keys(request: NameRequest) -> RequestKeys:
     return RequestKeys(request, (type_name, normalized.key), implied, aliases)
 
 
-async def _look_up(session: Transaction, scope: GraphScope, keys: RequestKeys) -> NameLookup:
-    buffer = upsert.element_buffer(session)
+async def _look_up(transaction: Transaction, scope: GraphScope, keys: RequestKeys) -> NameLookup:
+    buffer = upsert.element_buffer(transaction)
     lookup: NameLookup | None = None if buffer is None else buffer.lookups.get(NameLookup)
     if buffer is None or lookup is None or keys.lookup_key not in lookup.looked_up:
-        return await names_query(scope, [keys]).execute(session)
+        return await names_query(scope, [keys]).execute(transaction)
     owners, neighbours = dict(lookup.owners), dict(lookup.neighbours.get(keys.main, {}))
     for (type_name, key), (node_id, name) in buffer.written_names.items():
         owners[type_name, key] = ResolvedNode(node_id, name)
@@ -280,7 +282,7 @@ async def _look_up(session: Transaction, scope: GraphScope, keys: RequestKeys) -
 
 
 async def _refuse_duplicates(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     keys: RequestKeys,
     neighbours: Mapping[str, str],
@@ -295,7 +297,7 @@ async def _refuse_duplicates(
     ]
     _, key = keys.main
     similar = await candidates.rank_candidates(
-        session, scope, key, neighbours, request.duplicate_threshold
+        transaction, scope, key, neighbours, request.duplicate_threshold
     )
     duplicates += [
         candidate
@@ -319,7 +321,10 @@ End = tuple[UUID, list[str], bool]
 
 
 async def ground(
-    session: Transaction, scope: GraphScope, quotes: Sequence[VerifiedQuote], ends: Sequence[End]
+    transaction: Transaction,
+    scope: GraphScope,
+    quotes: Sequence[VerifiedQuote],
+    ends: Sequence[End],
 ) -> list[VerifiedQuote]:
     """`ground_quotes` for a node, or for the two ends of an edge. Looks up more names only if those given do not do."""
     is_edge = len(ends) > 1
@@ -329,7 +334,7 @@ async def ground(
         stored = [node_id for node_id, _, is_stored in ends if is_stored]
         if not stored:
             raise
-        more = await _load_names(session, scope, stored)
+        more = await _load_names(transaction, scope, stored)
         if not any(more.values()):
             raise
         return ground_quotes(
@@ -357,10 +362,10 @@ def refuse_unquoted_aliases(
 
 
 async def _load_names(
-    session: Executor, scope: GraphScope, node_ids: Collection[UUID]
+    transaction: Executor, scope: GraphScope, node_ids: Collection[UUID]
 ) -> dict[UUID, list[str]]:
     names: dict[UUID, list[str]] = {}
     params = {**scope.sql_params, "nodes": uuid_array(node_ids)}
-    for node_id, name in await _NAMES.rows(session, params):
+    for node_id, name in await _NAMES.rows(transaction, params):
         names.setdefault(node_id, []).append(name)
     return names

@@ -89,7 +89,7 @@ class DuplicateCandidate:
 
 
 async def rank_candidates(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     key: str,
     owners: Mapping[str, str],
@@ -99,7 +99,7 @@ async def rank_candidates(
     that own them.
     """
     similarities = {UUID(id_): value for id_, value in most_similar(key, owners, threshold).items()}
-    names = await _load_names(session, scope, list(similarities))
+    names = await _load_names(transaction, scope, list(similarities))
     return [
         DuplicateCandidate(node_id, names[node_id], similarities[node_id])
         for node_id in similarities
@@ -138,13 +138,14 @@ def refuse_undecided_duplicates(
 
 
 async def _load_names(
-    session: Transaction, scope: GraphScope, ids: Sequence[UUID]
+    transaction: Transaction, scope: GraphScope, ids: Sequence[UUID]
 ) -> dict[UUID, str]:
     if not ids:
         return {}
     statement, params = expand_values(_NODE_NAMES_SQL, "id", ids)
     return {
-        row.id: row.name for row in await statement.rows(session, {**scope.sql_params, **params})
+        row.id: row.name
+        for row in await statement.rows(transaction, {**scope.sql_params, **params})
     }
 
 

@@ -42,11 +42,11 @@ _EARLIER_IDS: Final = CompiledStatement(f"""
     """)
 
 
-async def earlier_ids(session: Transaction, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
+async def earlier_ids(transaction: Transaction, ids: Collection[UUID]) -> dict[UUID, list[UUID]]:
     """The reverse: the old ids that were merged into each element; elements without any are left out."""
     by_current_id: defaultdict[UUID, list[UUID]] = defaultdict(list)
     if ids:
-        for row in await _EARLIER_IDS.rows(session, {"ids": uuid_array(ids)}):
+        for row in await _EARLIER_IDS.rows(transaction, {"ids": uuid_array(ids)}):
             by_current_id[row.original_id].append(row.merged_id)
     return by_current_id
 
@@ -66,20 +66,20 @@ def has_redirect(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[bool]:
 
 
 async def current_ids(
-    session: Executor, scope: GraphScope, ids: Iterable[UUID]
+    transaction: Executor, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, UUID]:
     """The current id by old id, of those that were merged; other ids are left out."""
     id_set = set(ids)
     # Resolving is slow compared with this check, and most ids were never merged.
-    if not id_set or not await has_redirect(scope, id_set).execute(session):
+    if not id_set or not await has_redirect(scope, id_set).execute(transaction):
         return {}
-    rows = await _CURRENT_IDS.rows(session, {**scope.sql_params, "ids": uuid_array(id_set)})
+    rows = await _CURRENT_IDS.rows(transaction, {**scope.sql_params, "ids": uuid_array(id_set)})
     return {row.original_id: row.kept_id for row in rows}
 
 
 async def resolve_redirects(
-    session: Executor, scope: GraphScope, ids: Sequence[UUID]
+    transaction: Executor, scope: GraphScope, ids: Sequence[UUID]
 ) -> list[UUID]:
     """Resolve ids to their current ids, in the same order."""
-    current = await current_ids(session, scope, ids)
+    current = await current_ids(transaction, scope, ids)
     return [current.get(element_id, element_id) for element_id in ids]

@@ -108,7 +108,7 @@ class VerifiedQuote:
 
 
 async def verify_quotes(
-    session: Transaction, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
+    transaction: Transaction, scope: GraphScope, properties: Json, evidence: Sequence[EvidenceInput]
 ) -> list[VerifiedQuote]:
     """Locate each quote in its page. Raises ToolRefusalError, which says how to correct the input.
 
@@ -117,13 +117,13 @@ async def verify_quotes(
     """
     _refuse_invalid(evidence)
     claims = assign_claims(properties, evidence)
-    pages = await sources.find_pages(session, scope, [entry.source_url for entry in evidence])
+    pages = await sources.find_pages(transaction, scope, [entry.source_url for entry in evidence])
     quotes = []
     for index, (entry, values) in enumerate(zip(evidence, claims, strict=True)):
         where, versions = entry.place or f"evidence[{index}]", pages.get(entry.source_url, [])
         if not versions:
-            raise await _unknown_page_error(session, scope, entry.source_url, where)
-        quotes.append(await _verify_quote(session, entry, values, versions, where))
+            raise await _unknown_page_error(transaction, scope, entry.source_url, where)
+        quotes.append(await _verify_quote(transaction, entry, values, versions, where))
     return quotes
 
 
@@ -151,9 +151,9 @@ def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[J
 
 
 async def _unknown_page_error(
-    session: Transaction, scope: GraphScope, url: str, where: str
+    transaction: Transaction, scope: GraphScope, url: str, where: str
 ) -> ToolRefusalError:
-    urls = await sources.list_recent_urls(session, scope, _MAX_URLS_LISTED)
+    urls = await sources.list_recent_urls(transaction, scope, _MAX_URLS_LISTED)
     listing = "\n".join(urls) or "none: no page has been read yet"
     return ToolRefusalError(
         f"{where}.sourceUrl: no page was read at {url[:_MAX_URL_CHARS]!r}; give the exact address of "
@@ -162,7 +162,7 @@ async def _unknown_page_error(
 
 
 async def _verify_quote(
-    session: Transaction,
+    transaction: Transaction,
     entry: EvidenceInput,
     claims: Json,
     versions: Sequence[Page],
@@ -190,7 +190,7 @@ async def _verify_quote(
         )
     texts = []
     for page in active:
-        text = await sources.load_text(session, page)
+        text = await sources.load_text(transaction, page)
         if (span := _find(text, entry)) is not None:
             words = span.extract(text)
             return VerifiedQuote(

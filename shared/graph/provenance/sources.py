@@ -209,17 +209,17 @@ def _storing(
     return (BoundQuery(_STORE, params, lambda _: None),)
 
 
-async def store_pages(session: Transaction, scope: GraphScope, answer: Json) -> None:
+async def store_pages(transaction: Transaction, scope: GraphScope, answer: Json) -> None:
     """Store the pages of an extract's answer at once; see `page_storing`."""
-    session.cache.pop((_PAGES_AT_SQL, scope), None)
+    transaction.cache.pop((_PAGES_AT_SQL, scope), None)
     pages = [
         page for result in answer.get("results", ()) if (page := _parse_result(result)) is not None
     ]
     batch = Batch()
     storing = page_storing(batch, scope, pages)
-    await batch.execute(session)
+    await batch.execute(transaction)
     for query in storing.value:
-        await query.execute(session)
+        await query.execute(transaction)
 
 
 def known_pages(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[KnownPages]:
@@ -251,26 +251,26 @@ def _spellings(urls: Iterable[str]) -> set[str]:
 
 
 async def find_pages(
-    session: Transaction, scope: GraphScope, urls: Iterable[str]
+    transaction: Transaction, scope: GraphScope, urls: Iterable[str]
 ) -> dict[str, list[Page]]:
     """The versions of each page, newest first, by requested URL; pages that were never read are left out.
 
     URLs are compared exactly first, then without fragment and trailing slash and with the host in lower case.
     """
     unique_urls = list(dict.fromkeys(urls))
-    cache = _page_cache(session, scope)
+    cache = _page_cache(transaction, scope)
     if missing := [url for url in unique_urls if url not in cache]:
-        cache |= await pages_query(scope, missing).execute(session)
+        cache |= await pages_query(scope, missing).execute(transaction)
     if missing := [url for url in unique_urls if url not in cache]:
-        cache |= _as_cached(await _load_pages(session, scope), missing)
+        cache |= _as_cached(await _load_pages(transaction, scope), missing)
     return {url: cache[url].as_of_now() for url in unique_urls if url in cache}
 
 
 def remember_pages(
-    session: Transaction, scope: GraphScope, pages: Mapping[str, CachedVersions]
+    transaction: Transaction, scope: GraphScope, pages: Mapping[str, CachedVersions]
 ) -> None:
     """Saves `find_pages` the answer of `pages_query`."""
-    _page_cache(session, scope).update(pages)
+    _page_cache(transaction, scope).update(pages)
 
 
 def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, CachedVersions]]:
@@ -284,8 +284,8 @@ def pages_query(scope: GraphScope, urls: Iterable[str]) -> BoundQuery[dict[str, 
     )
 
 
-def _page_cache(session: Transaction, scope: GraphScope) -> dict[str, CachedVersions]:
-    cache: dict[str, CachedVersions] = session.cache.setdefault((_PAGES_AT_SQL, scope), {})
+def _page_cache(transaction: Transaction, scope: GraphScope) -> dict[str, CachedVersions]:
+    cache: dict[str, CachedVersions] = transaction.cache.setdefault((_PAGES_AT_SQL, scope), {})
     return cache
 
 
@@ -302,23 +302,23 @@ def _as_cached(pages: Sequence[Page], requested: Sequence[str]) -> dict[str, Cac
     return cached
 
 
-async def list_recent_urls(session: Transaction, scope: GraphScope, limit: int) -> list[str]:
+async def list_recent_urls(transaction: Transaction, scope: GraphScope, limit: int) -> list[str]:
     """URLs of pages that can be quoted: those this step fetched first, then the most recently fetched."""
     recent = [
         page
-        for page in await _load_pages(session, scope)
+        for page in await _load_pages(transaction, scope)
         if page.retracted_at is None and page.barred_domain is None and not page.is_later
     ]
     ours = [page.url for page in recent if page.step_id and page.step_id == scope.step_id]
     return list(dict.fromkeys([*ours, *(page.url for page in recent)]))[:limit]
 
 
-async def load_text(session: Transaction, page: Page) -> str:
+async def load_text(transaction: Transaction, page: Page) -> str:
     if page.newest_text is not None:
         return page.newest_text
-    cache = session.cache
+    cache = transaction.cache
     if (key := (_PAGE_TEXT, page.id)) not in cache:
-        cache[key] = await _PAGE_TEXT.value(session, {"of_source": page.id})
+        cache[key] = await _PAGE_TEXT.value(transaction, {"of_source": page.id})
     text: str | None = cache[key]
     return text or ""
 
@@ -330,9 +330,9 @@ def page_reading(page: Page, text: str) -> PageReading:
     return PageReading.from_json({**page.stored_reading, "sentences": []})
 
 
-async def _load_pages(session: Transaction, scope: GraphScope) -> list[Page]:
+async def _load_pages(transaction: Transaction, scope: GraphScope) -> list[Page]:
     """Versions of any page, the most recently fetched first."""
-    return [Page(*row) for row in await _ALL_PAGES.rows(session, scope.sql_params)]
+    return [Page(*row) for row in await _ALL_PAGES.rows(transaction, scope.sql_params)]
 
 
 def _newest_texts(

@@ -96,13 +96,13 @@ def _term_params(terms: SearchTerms, selective: SelectiveTerms) -> dict[str, Any
 
 
 async def select_terms(
-    session: Transaction, scope: GraphScope, terms: SearchTerms
+    transaction: Transaction, scope: GraphScope, terms: SearchTerms
 ) -> SelectiveTerms:
     """Find the selective words by the planner's row estimates, so that nothing has to be counted."""
     values: dict[str, Any] = {"agent": scope.agent_id}
     for index, word in enumerate(terms.words):
         values |= {f"word{index}": _quote_term(word), f"beginning{index}": _prefix_term(word)}
-    plan = await _plan_statement(len(terms.words)).value(session, values)
+    plan = await _plan_statement(len(terms.words)).value(transaction, values)
     all_rows, agent_rows, *word_rows = (part["Plan Rows"] for part in plan[0]["Plan"]["Plans"])
     is_selective = [nodes <= COMMON_NODES for nodes in word_rows]
     in_names, in_properties, short_prefixes = (
@@ -117,13 +117,15 @@ async def select_terms(
 
 
 async def has_few_similar_names(
-    session: Transaction, scope: GraphScope, terms: SearchTerms
+    transaction: Transaction, scope: GraphScope, terms: SearchTerms
 ) -> bool:
     """Whether the planner estimates few nodes with a name similar to the whole text.
 
     A separate call, because it takes as long as all words together and is rarely needed.
     """
-    plan = await _SIMILAR_NAMES_PLAN.value(session, {"agent": scope.agent_id, "whole": terms.whole})
+    plan = await _SIMILAR_NAMES_PLAN.value(
+        transaction, {"agent": scope.agent_id, "whole": terms.whole}
+    )
     is_few: bool = plan[0]["Plan"]["Plan Rows"] <= COMMON_NODES
     return is_few
 
@@ -243,14 +245,14 @@ class EmbeddingSearch:
         return None if terms is None else EmbeddingRequest(self.model, (terms.whole,))
 
     async def near(
-        self, session: Transaction, scope: GraphScope, text: str | None
+        self, transaction: Transaction, scope: GraphScope, text: str | None
     ) -> VectorQuery | None:
         """The vector query for the text; None if the ledger has no vector for it, or the server has no pgvector."""
         request = self.request(text)
-        if request is None or not await pgvector.is_installed(session):
+        if request is None or not await pgvector.is_installed(transaction):
             return None
         vectors = await embedding_cache.find_vectors(
-            session, scope.agent_id, request, owner_id=scope.owner_id
+            transaction, scope.agent_id, request, owner_id=scope.owner_id
         )
         return None if vectors is None else VectorQuery(vectors[0], self.model, self.min_similarity)
 
@@ -266,7 +268,9 @@ _MAX_NEAREST: Final = 100
 """The nearest nodes, before the filters for types and times."""
 
 
-async def nearest_nodes(session: Transaction, scope: GraphScope, near: VectorQuery) -> list[UUID]:
+async def nearest_nodes(
+    transaction: Transaction, scope: GraphScope, near: VectorQuery
+) -> list[UUID]:
     """Nodes that are similar enough, the most similar first."""
     params = {
         **scope.sql_params,
@@ -275,12 +279,12 @@ async def nearest_nodes(session: Transaction, scope: GraphScope, near: VectorQue
         "farthest": 1 - near.min_similarity,
         "most": MAX_EXACT_VECTORS,
     }
-    is_few = await _HAS_FEW_VECTORS.value(session, params)
+    is_few = await _HAS_FEW_VECTORS.value(transaction, params)
     if not is_few:
         # One index holds the vectors of all agents: the scan continues until enough of this agent's are found. In strict
         # order it would drop late matches, so the results are sorted afterwards.
-        await _SCAN_ON.run(session)
-    rows = await (_NEAREST_EXACT if is_few else _NEAREST_BY_INDEX).rows(session, params)
+        await _SCAN_ON.run(transaction)
+    rows = await (_NEAREST_EXACT if is_few else _NEAREST_BY_INDEX).rows(transaction, params)
     return [row.node_id for row in rows]
 
 
@@ -344,10 +348,10 @@ class SearchResult:
 
 
 async def search_nodes(
-    session: Transaction, scope: GraphScope, criteria: SearchCriteria, limit: int
+    transaction: Transaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Search nodes: at most `limit`, by match quality and then by last update."""
-    find = partial(_candidates, session, scope, criteria)
+    find = partial(_candidates, transaction, scope, criteria)
     terms = parse_terms(criteria.text or "")
     common: Sequence[str] = ()
     if terms is None:
@@ -356,19 +360,19 @@ async def search_nodes(
         patterns = {"patterns": _like_patterns(terms.words)}
         candidates = await find([(MatchStrategy.NEWEST, _GIVEN_THAT_HOLD)], patterns)
     else:
-        selective = await select_terms(session, scope, terms)
+        selective = await select_terms(transaction, scope, terms)
         common = selective.common
         values = _term_params(terms, selective)
         candidates = await find(
             _match_strategies(terms, selective), values, prefers_name=len(terms.words) > 1
         )
         if _may_be_misspelled(candidates, selective) and await has_few_similar_names(
-            session, scope, terms
+            transaction, scope, terms
         ):
             similar = _index_lookup_sql(_SIMILAR_NAME, by_agent=not selective.owns_many)
             candidates += await find([(MatchStrategy.ALIKE, similar)], values)
         if criteria.near is not None:
-            ids = await nearest_nodes(session, scope, criteria.near)
+            ids = await nearest_nodes(transaction, scope, criteria.near)
             nearest = await find([(MatchStrategy.NEAR, _GIVEN)], {"ids": ids})
             candidates += order_by_ids(nearest, ids)
     ranked = rank_candidates(candidates, terms)
@@ -387,7 +391,7 @@ def _may_be_misspelled(candidates: Sequence[Candidate], selective: SelectiveTerm
 
 
 async def _candidates(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     criteria: SearchCriteria,
     strategies: Iterable[tuple[MatchStrategy, str]],
@@ -406,7 +410,7 @@ async def _candidates(
         prefers_name=prefers_name,
     )
     rows = await statement.rows(
-        session,
+        transaction,
         {
             **scope.sql_params,
             "ids": list(criteria.ids),

@@ -36,13 +36,13 @@ class Link(NamedTuple):
 
 
 async def incident_edges(
-    session: Executor, scope: GraphScope, ids: Collection[UUID], limit: int
+    transaction: Executor, scope: GraphScope, ids: Collection[UUID], limit: int
 ) -> list[Link]:
     """At most `limit` edges that start or end at `ids`, the most recently updated first, shared among the nodes."""
     if not ids:
         return []
     query = incident_query(scope, ids, limit)
-    return list(map(Link._make, await query.statement.tuples(session, query.params)))
+    return list(map(Link._make, await query.statement.tuples(transaction, query.params)))
 
 
 def incident_query(scope: GraphScope, ids: Collection[UUID], limit: int) -> BoundQuery[list[Link]]:
@@ -53,7 +53,7 @@ def incident_query(scope: GraphScope, ids: Collection[UUID], limit: int) -> Boun
 
 
 async def edges_between(
-    session: Executor,
+    transaction: Executor,
     scope: GraphScope,
     some: Collection[UUID],
     others: Collection[UUID],
@@ -67,7 +67,7 @@ async def edges_between(
     """
     statement = _EDGES_EITHER_WAY if either_way else _EDGES_BETWEEN
     values = {"some": uuid_array(some), "others": uuid_array(others), "most": limit}
-    rows = await statement.tuples(session, {**scope.sql_params, **values})
+    rows = await statement.tuples(transaction, {**scope.sql_params, **values})
     return list(map(Link._make, rows))
 
 
@@ -137,10 +137,12 @@ class _Frontier:
         self.reached: dict[UUID, tuple[Path, ...]] = {end: (Path((end,), ()),)}
         self._onward: list[Link] | None = None
 
-    async def onward(self, session: Transaction, scope: GraphScope) -> list[Link]:
+    async def onward(self, transaction: Transaction, scope: GraphScope) -> list[Link]:
         """The edges that lead on from the frontier."""
         if self._onward is None:
-            self._onward = await incident_edges(session, scope, self.reached, _MAX_EDGES_FOLLOWED)
+            self._onward = await incident_edges(
+                transaction, scope, self.reached, _MAX_EDGES_FOLLOWED
+            )
         return self._onward
 
     def advance(self, edges: Iterable[Link], visited: set[UUID]) -> None:
@@ -157,7 +159,7 @@ class _Frontier:
 
 
 async def shortest_paths(
-    session: Transaction, scope: GraphScope, start: UUID, goal: UUID
+    transaction: Transaction, scope: GraphScope, start: UUID, goal: UUID
 ) -> list[Path]:
     """At most MAX_PATHS shortest paths of at most MAX_PATH_EDGES edges; empty if there is none.
 
@@ -167,14 +169,19 @@ async def shortest_paths(
     forward, backward, visited = _Frontier(start), _Frontier(goal), {start, goal}
     for length in range(1, MAX_PATH_EDGES + 1):
         links = await edges_between(
-            session, scope, forward.reached, backward.reached, _MAX_MEETING_EDGES, either_way=True
+            transaction,
+            scope,
+            forward.reached,
+            backward.reached,
+            _MAX_MEETING_EDGES,
+            either_way=True,
         )
         paths = _join_paths(forward, backward, links)
         if paths or length == MAX_PATH_EDGES:
             return paths[:MAX_PATHS]
         forward_links, backward_links = (
-            await forward.onward(session, scope),
-            await backward.onward(session, scope),
+            await forward.onward(transaction, scope),
+            await backward.onward(transaction, scope),
         )
         # Advance the side with fewer edges, where all can be followed.
         if len(forward_links) <= len(backward_links):
@@ -202,16 +209,16 @@ def _both_directions(edges: Iterable[Link]) -> Iterator[tuple[Link, UUID, UUID]]
 
 
 async def validate_request(
-    session: Transaction, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
+    transaction: Transaction, scope: GraphScope, ids: Sequence[UUID], types: Sequence[str] = ()
 ) -> list[UUID]:
     """Resolve merged ids to current ones, in their order. Raises ToolRefusalError for an unknown node type."""
     if not ids and not types:
         return []
     values = {**scope.sql_params, "ids": list(ids), "types": list(types)}
-    is_moved, type_names = await _REQUEST_CHECK.row(session, values)
+    is_moved, type_names = await _REQUEST_CHECK.row(transaction, values)
     for type_name in (name for name in types if name not in type_names):
-        await get_node_type(session, scope, type_name)
-    return await resolve_redirects(session, scope, ids) if is_moved else list(ids)
+        await get_node_type(transaction, scope, type_name)
+    return await resolve_redirects(transaction, scope, ids) if is_moved else list(ids)
 
 
 _REQUEST_CHECK: Final = CompiledStatement(
@@ -225,7 +232,7 @@ _VALIDITY_FIELDS: Final = ("asOf", "until")
 
 
 async def load_elements(
-    session: Transaction, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, node_ids: Iterable[UUID], edge_ids: Iterable[UUID]
 ) -> tuple[list[Json], list[Json]]:
     """Load nodes and edges as JSON, in the given order; unknown ids are left out.
 
@@ -233,22 +240,22 @@ async def load_elements(
     validity. Either is omitted if unknown.
     """
     values = {"node_ids": uuid_array(node_ids), "edge_ids": uuid_array(edge_ids)}
-    return await _run_elements(session, _ELEMENTS, {**scope.sql_params, **values})
+    return await _run_elements(transaction, _ELEMENTS, {**scope.sql_params, **values})
 
 
 async def load_with_edges_among(
-    session: Transaction, scope: GraphScope, node_ids: Iterable[UUID], limit: int
+    transaction: Transaction, scope: GraphScope, node_ids: Iterable[UUID], limit: int
 ) -> tuple[list[Json], list[Json]]:
     """Like `load_elements`, with the `limit` most recently updated edges between the nodes."""
     ids = uuid_array(node_ids)
     values = {"node_ids": ids, "some": ids, "others": ids, "most": limit}
-    return await _run_elements(session, _ELEMENTS_AMONG, {**scope.sql_params, **values})
+    return await _run_elements(transaction, _ELEMENTS_AMONG, {**scope.sql_params, **values})
 
 
 async def _run_elements(
-    session: Transaction, statement: CompiledStatement, values: Mapping[str, Any]
+    transaction: Transaction, statement: CompiledStatement, values: Mapping[str, Any]
 ) -> tuple[list[Json], list[Json]]:
-    nodes, edges = await statement.row(session, values)
+    nodes, edges = await statement.row(transaction, values)
     for element in (*nodes, *edges):
         for field in _VALIDITY_FIELDS:
             if element[field] is None:
@@ -402,7 +409,7 @@ _NEIGHBOURS_CUT: Final = (
 
 
 async def query_graph(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     *,
     text: str | None = None,
@@ -423,66 +430,68 @@ async def query_graph(
     ToolRefusalError for an unknown type.
     """
     if between:
-        return await _paths_between(session, scope, await validate_request(session, scope, between))
+        return await _paths_between(
+            transaction, scope, await validate_request(transaction, scope, between)
+        )
     types = list(dict.fromkeys([*([] if type_name is None else [type_name]), *type_names]))
     criteria = SearchCriteria(text, types, ids, updated_since, near)
-    result = await _search(session, scope, criteria, min(limit, MAX_NODES))
+    result = await _search(transaction, scope, criteria, min(limit, MAX_NODES))
     unread = 0
     if neighbours:
         depth = min(neighbours, MAX_DEPTH)
-        node_ids, edge_ids, is_all = await _expand(session, scope, result.ids, depth)
-        nodes, edges, unread = await _load_within_limit(session, scope, node_ids, edge_ids)
+        node_ids, edge_ids, is_all = await _expand(transaction, scope, result.ids, depth)
+        nodes, edges, unread = await _load_within_limit(transaction, scope, node_ids, edge_ids)
     else:
-        nodes, edges = await load_with_edges_among(session, scope, result.ids, MAX_EDGES + 1)
+        nodes, edges = await load_with_edges_among(transaction, scope, result.ids, MAX_EDGES + 1)
         is_all = len(edges) <= MAX_EDGES
     cuts = [*_describe_cuts(result), *([] if is_all else [_NEIGHBOURS_CUT])]
     return truncate_response(nodes, edges[:MAX_EDGES], cuts, unread)
 
 
 async def _search(
-    session: Transaction, scope: GraphScope, criteria: SearchCriteria, limit: int
+    transaction: Transaction, scope: GraphScope, criteria: SearchCriteria, limit: int
 ) -> SearchResult:
     """Like `node_search.search_nodes`, after resolving merged ids."""
     result = None
     if criteria.ids and not criteria.types:
-        result = await node_search.search_nodes(session, scope, criteria, limit)
+        result = await node_search.search_nodes(transaction, scope, criteria, limit)
         if len(result.ids) == len(set(criteria.ids)):
             return result  # an id that is found was not merged
-    ids = await validate_request(session, scope, criteria.ids, criteria.types)
+    ids = await validate_request(transaction, scope, criteria.ids, criteria.types)
     if result is not None and ids == list(criteria.ids):
         return result
-    return await node_search.search_nodes(session, scope, replace(criteria, ids=ids), limit)
+    return await node_search.search_nodes(transaction, scope, replace(criteria, ids=ids), limit)
 
 
 async def _load_within_limit(
-    session: Transaction, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
+    transaction: Transaction, scope: GraphScope, node_ids: Sequence[UUID], edge_ids: Sequence[UUID]
 ) -> tuple[list[Json], list[Json], int]:
     """Nodes and edges, and the number of edges that were not loaded.
 
     With MAX_NODES nodes there is mostly no room for edges, which take two thirds of the loading time.
     """
     if len(node_ids) < MAX_NODES:
-        return *await load_elements(session, scope, node_ids, edge_ids), 0
-    nodes, _ = await load_elements(session, scope, node_ids, ())
+        return *await load_elements(transaction, scope, node_ids, edge_ids), 0
+    nodes, _ = await load_elements(transaction, scope, node_ids, ())
     if not has_room_behind(nodes):
         return nodes, [], len(edge_ids)
-    _, edges = await load_elements(session, scope, (), edge_ids)
+    _, edges = await load_elements(transaction, scope, (), edge_ids)
     return nodes, edges, 0
 
 
 async def _expand(
-    session: Transaction, scope: GraphScope, node_ids: Sequence[UUID], depth: int
+    transaction: Transaction, scope: GraphScope, node_ids: Sequence[UUID], depth: int
 ) -> tuple[list[UUID], list[UUID], bool]:
     """`node_ids` and what is within `depth` edges, nearest first; the edges among all; and whether nothing was cut."""
     visited, edges, is_all = dict.fromkeys(node_ids), dict[UUID, Link](), True
     if len(visited) > 1:
-        among = await edges_between(session, scope, visited, visited, MAX_EDGES + 1)
+        among = await edges_between(transaction, scope, visited, visited, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in among}
     farthest = list(visited)
     for _ in range(depth):
         if len(visited) == MAX_NODES and len(edges) > MAX_EDGES:
             break  # nothing more would be shown
-        incident = await incident_edges(session, scope, farthest, MAX_EDGES + 1)
+        incident = await incident_edges(transaction, scope, farthest, MAX_EDGES + 1)
         edges |= {edge.id: edge for edge in incident}
         ends = dict.fromkeys(end for edge in incident for end in (edge.source_id, edge.target_id))
         new_ids = [end for end in ends if end not in visited]
@@ -492,13 +501,13 @@ async def _expand(
     return list(visited), list(edges)[:MAX_EDGES], is_all and len(edges) <= MAX_EDGES
 
 
-async def _paths_between(session: Transaction, scope: GraphScope, ends: Sequence[UUID]) -> Json:
+async def _paths_between(transaction: Transaction, scope: GraphScope, ends: Sequence[UUID]) -> Json:
     if len(set(ends)) != _ENDS_OF_A_PATH:
         raise ToolRefusalError("between: give the ids of two different nodes.")
-    paths = await shortest_paths(session, scope, *ends)
+    paths = await shortest_paths(transaction, scope, *ends)
     node_ids = dict.fromkeys(node_id for path in paths for node_id in path.nodes) or ends
     edge_ids = dict.fromkeys(edge.id for path in paths for edge in path.edges)
-    nodes, edges = await load_elements(session, scope, node_ids, edge_ids)
+    nodes, edges = await load_elements(transaction, scope, node_ids, edge_ids)
     loaded_ids = {node["id"] for node in nodes}
     for end in ends:
         if str(end) not in loaded_ids:

@@ -58,9 +58,9 @@ def add_agent_analysis_node(
 ) -> StateTool[AddAgentAnalysisNode]:
     """Its texts may cite elements by `short_ids`."""
 
-    async def run(session: Transaction, arguments: AddAgentAnalysisNode) -> Json:
+    async def run(transaction: Transaction, arguments: AddAgentAnalysisNode) -> Json:
         analysis_id = await conclusions.add_analysis(
-            session,
+            transaction,
             scope,
             name=arguments.name,
             kind=arguments.type,
@@ -85,9 +85,9 @@ def add_agent_advice_node(
 ) -> StateTool[AddAgentAdviceNode]:
     """See `add_agent_analysis_node`."""
 
-    async def run(session: Transaction, arguments: AddAgentAdviceNode) -> Json:
+    async def run(transaction: Transaction, arguments: AddAgentAdviceNode) -> Json:
         advice_id = await conclusions.add_advice(
-            session,
+            transaction,
             scope,
             name=arguments.name,
             action=arguments.action,
@@ -172,7 +172,7 @@ def _outcome(request: investigations.Requested) -> Json:
 
 
 def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
-    async def run(session: Transaction, arguments: RequestInvestigation) -> Json:
+    async def run(transaction: Transaction, arguments: RequestInvestigation) -> Json:
         refuse_unstorable(arguments.model_dump(), "the request")
         objective = " ".join(arguments.objective.split())
         min_chars, max_chars = OBJECTIVE_CHARS
@@ -184,7 +184,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         assert scope.iteration_id is not None, "only steps of an iteration analyze"
         assert scope.step_id is not None, "only steps of an iteration analyze"
         if (
-            await investigations.count_requests(scope.step_id).execute(session)
+            await investigations.count_requests(scope.step_id).execute(transaction)
             >= MAX_REQUESTS_PER_STEP
         ):
             raise ToolRefusalError(
@@ -195,7 +195,7 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         )
         stored = await investigations.request(
             scope.agent_id, scope.iteration_id, scope.step_id, request
-        ).execute(session)
+        ).execute(transaction)
         return {"requestId": str(stored.id), "objective": objective, **_outcome(stored)}
 
     return StateTool(

@@ -58,18 +58,22 @@ def query_graph(
 ) -> StateTool[QueryGraph]:
     """With `embedding_search`, the tool also finds nodes similar in meaning."""
 
-    async def run(session: Transaction, arguments: QueryGraph) -> Json:
+    async def run(transaction: Transaction, arguments: QueryGraph) -> Json:
         near = (
-            await embedding_search.near(session, scope, arguments.text)
+            await embedding_search.near(transaction, scope, arguments.text)
             if embedding_search
             else None
         )
         interpretations: list[str] = []
-        ids = await resolve_node_ids(session, scope, arguments.node_ids, "nodeIds", interpretations)
-        ends = await resolve_node_ids(session, scope, arguments.between, "between", interpretations)
+        ids = await resolve_node_ids(
+            transaction, scope, arguments.node_ids, "nodeIds", interpretations
+        )
+        ends = await resolve_node_ids(
+            transaction, scope, arguments.between, "between", interpretations
+        )
         since = parse_moment(parse_period_start, arguments.updated_since, "updatedSince")
         result = await query.query_graph(
-            session,
+            transaction,
             scope,
             text=arguments.text,
             type_name=arguments.node_type,
@@ -100,8 +104,10 @@ def query_graph(
 
 
 def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
-    async def run(session: Transaction, arguments: NoArguments) -> Json:
-        return _describe("nodeTypes", "createNodeType", await types.list_node_types(session, scope))
+    async def run(transaction: Transaction, arguments: NoArguments) -> Json:
+        return _describe(
+            "nodeTypes", "createNodeType", await types.list_node_types(transaction, scope)
+        )
 
     return StateTool(
         "listNodeTypes",
@@ -113,8 +119,10 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
 
 
 def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
-    async def run(session: Transaction, arguments: NoArguments) -> Json:
-        return _describe("edgeTypes", "createEdgeType", await types.list_edge_types(session, scope))
+    async def run(transaction: Transaction, arguments: NoArguments) -> Json:
+        return _describe(
+            "edgeTypes", "createEdgeType", await types.list_edge_types(transaction, scope)
+        )
 
     return StateTool(
         "listEdgeTypes",

@@ -136,7 +136,7 @@ def referenced_id(reference: str) -> UUID | None:
 
 
 async def resolve_node_id(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     reference: str,
     argument: str,
@@ -149,11 +149,11 @@ async def resolve_node_id(
     if (node_id := referenced_id(reference)) is not None:
         return node_id
     if (number := number_in(reference)) is not None:
-        elements = await _elements(session, scope, number)
+        elements = await _elements(transaction, scope, number)
         if (node_id := elements.get(number)) is not None:
             return node_id
     name = _name_in(reference, argument)
-    matches = await _find_by_name(session, scope, name)
+    matches = await _find_by_name(transaction, scope, name)
     if len(matches) == 1:
         [node] = matches
         if node.name != name:
@@ -162,12 +162,12 @@ async def resolve_node_id(
             )
         return UUID(str(node.id))
     raise ToolRefusalError(
-        f"{argument}: {quote_name(name)} is not an id, and {await _describe_candidates(session, scope, name, matches)}"
+        f"{argument}: {quote_name(name)} is not an id, and {await _describe_candidates(transaction, scope, name, matches)}"
     )
 
 
 async def resolve_node_ids(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     references: Sequence[str],
     argument: str,
@@ -175,7 +175,7 @@ async def resolve_node_ids(
 ) -> list[UUID]:
     """Like `resolve_node_id`, for many references."""
     return [
-        await resolve_node_id(session, scope, reference, argument, interpretations)
+        await resolve_node_id(transaction, scope, reference, argument, interpretations)
         for reference in references
     ]
 
@@ -204,12 +204,12 @@ def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
     return {**result, INTERPRETATIONS_KEY: list(interpretations)} if interpretations else result
 
 
-async def _elements(session: Transaction, scope: GraphScope, number: int) -> Mapping[int, UUID]:
-    buffer = session.buffer if isinstance(session, Transaction) else None
+async def _elements(transaction: Transaction, scope: GraphScope, number: int) -> Mapping[int, UUID]:
+    buffer = transaction.buffer if isinstance(transaction, Transaction) else None
     named = buffer.lookups.get(NamedNodes) if isinstance(buffer, ElementBuffer) else None
     if isinstance(named, NamedNodes) and number in named.elements:
         return named.elements
-    return await elements_query(scope, [number]).execute(session)
+    return await elements_query(scope, [number]).execute(transaction)
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,11 @@ class _Match:
     name: str
 
 
-async def _find_by_name(session: Transaction, scope: GraphScope, name: str) -> list[_Match]:
+async def _find_by_name(transaction: Transaction, scope: GraphScope, name: str) -> list[_Match]:
     """The nodes with exactly this name; else those known by it in another spelling, or as an alias."""
-    looked_up, written = _known_before(session, name)
+    looked_up, written = _known_before(transaction, name)
     if looked_up is None and not any(match.name == name for match in written):
-        looked_up = (await _named_query(scope, [name]).execute(session))[name]
+        looked_up = (await _named_query(scope, [name]).execute(transaction))[name]
     rows = looked_up or ()
     matches = {row.id: _Match(row.id, row.type, row.name) for row in rows}
     matches |= {match.id: match for match in written}
@@ -231,9 +231,11 @@ async def _find_by_name(session: Transaction, scope: GraphScope, name: str) -> l
     return exact or list(matches.values())
 
 
-def _known_before(session: Transaction, name: str) -> tuple[Sequence[Row] | None, Sequence[_Match]]:
+def _known_before(
+    transaction: Transaction, name: str
+) -> tuple[Sequence[Row] | None, Sequence[_Match]]:
     """The nodes of that name that were looked up, None if none was looked for, and those that the same answer has added."""
-    buffer = session.buffer if isinstance(session, Transaction) else None
+    buffer = transaction.buffer if isinstance(transaction, Transaction) else None
     if not isinstance(buffer, ElementBuffer):
         return None, ()
     written = [
@@ -247,7 +249,7 @@ def _known_before(session: Transaction, name: str) -> tuple[Sequence[Row] | None
 
 
 async def _describe_candidates(
-    session: Transaction, scope: GraphScope, name: str, matches: Sequence[_Match]
+    transaction: Transaction, scope: GraphScope, name: str, matches: Sequence[_Match]
 ) -> str:
     if matches:
         listing = [f"[node:{node.id}] {node.type} {quote_name(node.name)}" for node in matches]
@@ -255,7 +257,7 @@ async def _describe_candidates(
         return (
             f"{len(matches)} nodes have this name: {joined}. Give the id of the one that you mean."
         )
-    similar = await query.query_graph(session, scope, text=name, limit=_MAX_CANDIDATES)
+    similar = await query.query_graph(transaction, scope, text=name, limit=_MAX_CANDIDATES)
     listing = [
         f"[node:{node['id']}] {node['type']} {quote_name(node['name'])}"
         for node in similar["nodes"]

@@ -327,12 +327,12 @@ class _EdgeArguments(Arguments):
     target_id: NodeReference = Field(description="Node it leads to: id or name.")
 
     async def resolve_ends(
-        self, session: Transaction, scope: GraphScope, interpretations: list[str]
+        self, transaction: Transaction, scope: GraphScope, interpretations: list[str]
     ) -> list[UUID]:
         """The ids of source and target; see `resolve_node_id`."""
         ends = (("sourceId", self.source_id), ("targetId", self.target_id))
         return [
-            await resolve_node_id(session, scope, reference, argument, interpretations)
+            await resolve_node_id(transaction, scope, reference, argument, interpretations)
             for argument, reference in ends
         ]
 
@@ -358,9 +358,9 @@ class LinkAnalysis(_EdgeArguments):
 
 
 def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[CreateNodeType]:
-    async def run(session: Transaction, arguments: CreateNodeType) -> Json:
+    async def run(transaction: Transaction, arguments: CreateNodeType) -> Json:
         node_type, created = await types.create_node_type(
-            session,
+            transaction,
             scope,
             validators,
             name=arguments.name,
@@ -383,12 +383,12 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
 
 def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[CreateEdgeType]:
-    async def run(session: Transaction, arguments: CreateEdgeType) -> Json:
+    async def run(transaction: Transaction, arguments: CreateEdgeType) -> Json:
         types.refuse_bad_edge_properties(
             validators, arguments.name, arguments.properties_schema, arguments.example_properties
         )
         edge_type, created = await types.create_edge_type(
-            session,
+            transaction,
             scope,
             name=arguments.name,
             description=arguments.description,
@@ -429,12 +429,12 @@ def add_graph_node(
     Evidence can cite sentences of `pages` by number.
     """
 
-    async def run(session: Transaction, arguments: AddGraphNode) -> Json:
+    async def run(transaction: Transaction, arguments: AddGraphNode) -> Json:
         async def add(
             type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
         ) -> UpsertResult:
             return await elements.add_node(
-                session,
+                transaction,
                 scope,
                 validators,
                 type_name=type_name,
@@ -463,15 +463,15 @@ def add_graph_edge(
 ) -> StateTool[AddGraphEdge]:
     """See `add_graph_node`."""
 
-    async def run(session: Transaction, arguments: AddGraphEdge) -> Json:
+    async def run(transaction: Transaction, arguments: AddGraphEdge) -> Json:
         interpretations: list[str] = []
-        source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
+        source_id, target_id = await arguments.resolve_ends(transaction, scope, interpretations)
 
         async def add(
             type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
         ) -> UpsertResult:
             return await elements.add_edge(
-                session,
+                transaction,
                 scope,
                 validators,
                 type_name=type_name,
@@ -493,11 +493,11 @@ def add_graph_edge(
 
 
 def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAnalysis]:
-    async def run(session: Transaction, arguments: LinkAnalysis) -> Json:
+    async def run(transaction: Transaction, arguments: LinkAnalysis) -> Json:
         interpretations: list[str] = []
-        source_id, target_id = await arguments.resolve_ends(session, scope, interpretations)
+        source_id, target_id = await arguments.resolve_ends(transaction, scope, interpretations)
         edge_id, created = await elements.link_analysis(
-            session,
+            transaction,
             scope,
             validators,
             type_name=arguments.type,

@@ -177,8 +177,8 @@ class Exported(Generic[L]):
 class GraphContent:
     """The graph of one agent. Use it in a repeatable read transaction, so that all of it is from one moment."""
 
-    def __init__(self, session: Transaction, scope: GraphScope) -> None:
-        self._session = session
+    def __init__(self, transaction: Transaction, scope: GraphScope) -> None:
+        self._session = transaction
         self._scope = scope
         self._pending_doubts: list[tuple[UUID, UUID, UUID, datetime]] | None = None
 

@@ -183,18 +183,18 @@ class Entry:
 
 
 async def load_entries(
-    session: Transaction, scope: GraphScope, after: int, limit: int
+    transaction: Transaction, scope: GraphScope, after: int, limit: int
 ) -> Sequence[Entry]:
     """At most `limit` entries after the position `after`, in order."""
-    rows = await session.execute(
+    rows = await transaction.execute(
         _ENTRIES, {"agent": scope.agent_id, "after": after, "limit": limit}
     )
     return [Entry(**row) for row in rows.mappings()]
 
 
-async def check_head(session: Transaction, scope: GraphScope) -> list[Fault]:
+async def check_head(transaction: Transaction, scope: GraphScope) -> list[Fault]:
     """Whether the newest entry is the one that the graph's head names."""
-    is_right = await session.scalar(_IS_HEAD_RIGHT, {"agent": scope.agent_id})
+    is_right = await transaction.scalar(_IS_HEAD_RIGHT, {"agent": scope.agent_id})
     return [] if is_right else [_fault("the newest entries are missing")]
 
 
@@ -218,17 +218,17 @@ def _fault(description: str) -> Fault:
     return Fault(FaultKind.JOURNAL, description)
 
 
-async def newest_root(session: Transaction, scope: GraphScope) -> bytes | None:
+async def newest_root(transaction: Transaction, scope: GraphScope) -> bytes | None:
     """The hash of the newest entry; None if the graph was never written."""
-    root: bytes | None = await session.scalar(
+    root: bytes | None = await transaction.scalar(
         text("select hash from graph_head where agent_id = :agent"), {"agent": scope.agent_id}
     )
     return root
 
 
-async def find_entry(session: Transaction, scope: GraphScope, entry_hash: bytes) -> int | None:
+async def find_entry(transaction: Transaction, scope: GraphScope, entry_hash: bytes) -> int | None:
     """The position of the entry with this hash."""
-    seq: int | None = await session.scalar(
+    seq: int | None = await transaction.scalar(
         text("select seq from graph_journal where agent_id = :agent and hash = :hash"),
         {"agent": scope.agent_id, "hash": entry_hash},
     )
@@ -236,13 +236,13 @@ async def find_entry(session: Transaction, scope: GraphScope, entry_hash: bytes)
 
 
 async def check_table(
-    session: Transaction, scope: GraphScope, covered: CoveredTable
+    transaction: Transaction, scope: GraphScope, covered: CoveredTable
 ) -> tuple[int, list[ElementFault]]:
     """Compare all rows of a table with the journal: the number of rows, and the faults, at most MAX_FAULTS.
 
     It is one statement, of about 10 µs a row.
     """
-    rows = await session.execute(
+    rows = await transaction.execute(
         _statement(_TABLE_SQL, covered),
         {"agent": scope.agent_id, "kind": covered.kind, "limit": MAX_FAULTS},
     )
@@ -301,13 +301,13 @@ _CHAIN: Final = text(
 
 
 async def check_chain(
-    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> Mapping[UUID, Fault]:
     """Compare the rows of these nodes, edges, sources and evidence, and of what is said about them, with the journal.
 
     Returns the faults by id. What was deleted is found by `check_table` only.
     """
-    rows = await session.execute(_CHAIN, {"agent": scope.agent_id, "ids": list(ids)})
+    rows = await transaction.execute(_CHAIN, {"agent": scope.agent_id, "ids": list(ids)})
     return {
         row.id: Fault(FaultKind.CHANGED, _described(_BY_KIND[row.kind], row.name)) for row in rows
     }
@@ -382,10 +382,10 @@ select coalesce((select sum(spent_usd) from budget_days where scope = :agent), 0
 _NOTHING: Final = "{}"
 
 
-async def check_ledger(session: Transaction, scope: GraphScope) -> list[Fault]:
+async def check_ledger(transaction: Transaction, scope: GraphScope) -> list[Fault]:
     """Whether iterations, texts or calls are missing that Vigil has not deleted."""
     agent = {"agent": scope.agent_id}
-    numbers = (await session.execute(_NUMBERS, agent)).one()
+    numbers = (await transaction.execute(_NUMBERS, agent)).one()
     faults = []
     if numbers.missing != _NOTHING:
         faults.append(
@@ -402,9 +402,9 @@ async def check_ledger(session: Transaction, scope: GraphScope) -> list[Fault]:
         )
     faults += [
         f"the answer of the call {call_id} was deleted by something that is not Vigil"
-        for call_id in await session.scalars(_EMPTIED, agent)
+        for call_id in await transaction.scalars(_EMPTIED, agent)
     ]
-    costs = (await session.execute(_COSTS, agent)).one()
+    costs = (await transaction.execute(_COSTS, agent)).one()
     # The other way round it may be: an answer that came after its reservation was written off.
     if costs.recorded < costs.spent:
         faults.append(

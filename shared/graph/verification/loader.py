@@ -122,13 +122,13 @@ class RowLoader(Generic[R]):
         return build_row(self.model, columns)
 
     async def load(
-        self, session: Transaction, scope: GraphScope, ids: Iterable[UUID]
+        self, transaction: Transaction, scope: GraphScope, ids: Iterable[UUID]
     ) -> dict[UUID, R]:
         """The rows that exist, by id."""
         rows: dict[UUID, R] = {}
         for batch in _batches(ids):
             statement = self.select(scope).where(self.table.id.in_(batch))
-            rows |= {row[0]: self.row(row) for row in await session.execute(statement)}
+            rows |= {row[0]: self.row(row) for row in await transaction.execute(statement)}
         return rows
 
 
@@ -160,7 +160,7 @@ def select_conclusions(scope: GraphScope) -> Select[*tuple[Any, ...]]:
 
 
 async def load_evidence(
-    session: Transaction, scope: GraphScope, kind: Kind, element_ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, kind: Kind, element_ids: Iterable[UUID]
 ) -> dict[UUID, list[QuotedEvidence]]:
     """All evidence of these nodes or edges by their id, with the quoted bytes."""
     by_element: defaultdict[UUID, list[QuotedEvidence]] = defaultdict(list)
@@ -170,9 +170,9 @@ async def load_evidence(
             QuotedEvidence(
                 EvidenceRow.from_columns(columns[:_EVIDENCE_FIELDS]), *columns[_EVIDENCE_FIELDS:]
             )
-            for columns in await _EVIDENCE[kind].tuples(session, params)
+            for columns in await _EVIDENCE[kind].tuples(transaction, params)
         ]
-        passages = await _load_passages(session, scope, evidence)
+        passages = await _load_passages(transaction, scope, evidence)
         for quoted in evidence:
             passage = passages.get(quoted.row.id)
             by_element[quoted.row.element_id].append(quoted._replace(passage=passage))
@@ -180,14 +180,14 @@ async def load_evidence(
 
 
 async def _load_passages(
-    session: Transaction, scope: GraphScope, evidence: Iterable[QuotedEvidence]
+    transaction: Transaction, scope: GraphScope, evidence: Iterable[QuotedEvidence]
 ) -> dict[UUID, Passage]:
     """The passages of what rules have checked, by the id of the evidence."""
     checked = [each for each in evidence if each.row.rules is not None and each.has_source]
     if not checked:
         return {}
     page_ids = {each.row.source_id for each in checked}
-    pages = await _PAGES.tuples(session, {**scope.sql_params, "ids": uuid_array(page_ids)})
+    pages = await _PAGES.tuples(transaction, {**scope.sql_params, "ids": uuid_array(page_ids)})
     known = {
         page_id: (title or "", _parse_reading(reading), years_of_page(published, fetched_at))
         for page_id, title, reading, published, fetched_at in pages
@@ -200,7 +200,7 @@ async def _load_passages(
     spans = [
         (each.row.source_id, headings[each.row.id]) for each in checked if each.row.id in headings
     ]
-    texts = dict(zip(headings, await load_spans(session, spans), strict=True))
+    texts = dict(zip(headings, await load_spans(transaction, spans), strict=True))
     passages = {}
     for each in checked:
         title, reading, years = known[each.row.source_id]
@@ -225,12 +225,12 @@ def _parse_reading(value: Any) -> PageReading | None:
 
 
 async def load_verdicts(
-    session: Transaction, scope: GraphScope, evidence_ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, evidence_ids: Iterable[UUID]
 ) -> dict[UUID, VerdictResponse]:
     """What a model found, by evidence; without evidence that was not checked."""
     verdicts: dict[UUID, VerdictResponse] = {}
     for batch in _batches(evidence_ids):
-        rows = await _VERDICTS.tuples(session, {**scope.sql_params, "ids": uuid_array(batch)})
+        rows = await _VERDICTS.tuples(transaction, {**scope.sql_params, "ids": uuid_array(batch)})
         for evidence_id, verdict, reason, model, call_id, created_at in rows:
             verdicts[evidence_id] = VerdictResponse(
                 verdict=verdict, reason=reason, model=model, call_id=call_id, created_at=created_at
@@ -239,12 +239,12 @@ async def load_verdicts(
 
 
 async def load_spans(
-    session: Transaction, spans: Sequence[tuple[UUID | None, Span]]
+    transaction: Transaction, spans: Sequence[tuple[UUID | None, Span]]
 ) -> list[tuple[bytes, int]]:
     """The bytes of spans of pages, and the length of each page; empty and 0 where there is no page."""
     if not spans:
         return []
-    rows = await session.execute(
+    rows = await transaction.execute(
         _SPANS_SQL,
         {
             "sources": [source_id for source_id, _ in spans],
@@ -256,46 +256,46 @@ async def load_spans(
 
 
 async def load_names(
-    session: Transaction, scope: GraphScope, node_ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, node_ids: Iterable[UUID]
 ) -> dict[UUID, list[str]]:
     """The names by which pages may call each node: those it has, and those of nodes that were merged with it."""
     names: defaultdict[UUID, list[str]] = defaultdict(list)
     for batch in _batches(node_ids):
         params = {**scope.sql_params, "ids": uuid_array(batch)}
-        for node_id, name in await _NAMES.tuples(session, params):
+        for node_id, name in await _NAMES.tuples(transaction, params):
             names[node_id].append(name)
     return names
 
 
 async def load_node_types(
-    session: Transaction, scope: GraphScope, ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, ids: Iterable[UUID]
 ) -> dict[UUID, str]:
     """The type by id, of the nodes that exist."""
     types: dict[UUID, str] = {}
     for batch in _batches(ids):
-        rows = await _TYPES.tuples(session, {**scope.sql_params, "ids": uuid_array(batch)})
+        rows = await _TYPES.tuples(transaction, {**scope.sql_params, "ids": uuid_array(batch)})
         types |= dict(rows)
     return types
 
 
 async def load_current_ids(
-    session: Transaction, scope: GraphScope, cited_ids: Collection[UUID]
+    transaction: Transaction, scope: GraphScope, cited_ids: Collection[UUID]
 ) -> dict[UUID, UUID]:
     """The current id of each cited id: itself, or the element it was merged into."""
-    redirected = await redirects.current_ids(session, scope, cited_ids)
+    redirected = await redirects.current_ids(transaction, scope, cited_ids)
     return {cited_id: redirected.get(cited_id, cited_id) for cited_id in cited_ids}
 
 
 async def load_cited(
-    session: Transaction, scope: GraphScope, conclusions: Iterable[NodeRow]
+    transaction: Transaction, scope: GraphScope, conclusions: Iterable[NodeRow]
 ) -> CitedElements:
     """Load what these conclusions cite, under the ids by which they cite it."""
     cited_ids = {cited_id for row in conclusions for cited_id in cited_by(row).ids()}
-    current = await load_current_ids(session, scope, cited_ids)
+    current = await load_current_ids(transaction, scope, cited_ids)
     current_ids = set(current.values())
-    types = await load_node_types(session, scope, current_ids)
-    edges = await EDGES.load(session, scope, current_ids)
-    retracted = await _load_retracted(session, scope, current_ids)
+    types = await load_node_types(transaction, scope, current_ids)
+    edges = await EDGES.load(transaction, scope, current_ids)
+    retracted = await _load_retracted(transaction, scope, current_ids)
     return CitedElements(
         {cited: types[element_id] for cited, element_id in current.items() if element_id in types},
         {cited for cited, element_id in current.items() if element_id in edges},
@@ -304,14 +304,14 @@ async def load_cited(
 
 
 async def _load_retracted(
-    session: Transaction, scope: GraphScope, element_ids: Iterable[UUID]
+    transaction: Transaction, scope: GraphScope, element_ids: Iterable[UUID]
 ) -> set[UUID]:
     """Those of the elements whose sources are all retracted."""
     retracted = set[UUID]()
     for batch in _batches(element_ids):
         is_about_any = or_(Evidence.node_id.in_(batch), Evidence.edge_id.in_(batch))
         retracted |= set(
-            await session.scalars(
+            await transaction.scalars(
                 select(_ELEMENT_ID)
                 .join(Source, Source.id == Evidence.source_id)
                 .where(Evidence.agent_id == scope.owned_agent_id(), is_about_any)

@@ -69,7 +69,7 @@ R = TypeVar("R", bound=Row)
 
 
 async def check_page(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     *,
     cursor: str | None = None,
@@ -91,18 +91,18 @@ async def check_page(
     match _STAGES[stage]:
         case "journal":
             if after is None and since is not None:
-                await _require_root(session, scope, page, since)
-            key = await _check_journal(session, scope, page, int(after or 0), rows, signer)
+                await _require_root(transaction, scope, page, since)
+            key = await _check_journal(transaction, scope, page, int(after or 0), rows, signer)
         case "tables":
-            key = await _check_table(session, scope, page, int(after or 0))
+            key = await _check_table(transaction, scope, page, int(after or 0))
         case "sources":
-            page.sources, key = await _load_page(session, scope, loader.SOURCES, after, rows)
+            page.sources, key = await _load_page(transaction, scope, loader.SOURCES, after, rows)
         case "nodes":
-            page.nodes, key = await _load_page(session, scope, loader.NODES, after, rows)
+            page.nodes, key = await _load_page(transaction, scope, loader.NODES, after, rows)
         case "edges":
-            page.edges, key = await _load_page(session, scope, loader.EDGES, after, rows)
-    await _load_evidence(session, scope, page)
-    await _check(session, scope, page)
+            page.edges, key = await _load_page(transaction, scope, loader.EDGES, after, rows)
+    await _load_evidence(transaction, scope, page)
+    await _check(transaction, scope, page)
     return VerificationPage(
         checked=page.counts,
         breaks=page.faults,
@@ -114,7 +114,7 @@ async def check_page(
 
 
 async def find_parts(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     *,
     cursor: str | None,
@@ -132,14 +132,14 @@ async def find_parts(
     keys: list[str] = []
     match _STAGES[stage]:
         case "tables":
-            if await _has_more_nodes(session, scope, part_rows):
+            if await _has_more_nodes(transaction, scope, part_rows):
                 keys = [str(index) for index in range(int(after or 0) + 1, len(journal.TABLES))]
         case "sources":
-            keys = await _list_keys(session, scope, loader.SOURCES, after, rows, part_rows)
+            keys = await _list_keys(transaction, scope, loader.SOURCES, after, rows, part_rows)
         case "nodes":
-            keys = await _list_keys(session, scope, loader.NODES, after, rows, part_rows)
+            keys = await _list_keys(transaction, scope, loader.NODES, after, rows, part_rows)
         case "edges":
-            keys = await _list_keys(session, scope, loader.EDGES, after, rows, part_rows)
+            keys = await _list_keys(transaction, scope, loader.EDGES, after, rows, part_rows)
     return [cursor, *(pagination.encode_cursor(_CURSOR, (stage, key)) for key in keys)]
 
 
@@ -157,13 +157,13 @@ def join_parts(parts: Sequence[VerificationPage]) -> VerificationPage:
     )
 
 
-async def _has_more_nodes(session: Transaction, scope: GraphScope, nodes: int) -> bool:
+async def _has_more_nodes(transaction: Transaction, scope: GraphScope, nodes: int) -> bool:
     following = select(GraphNode.id).where(GraphNode.agent_id == scope.agent_id).offset(nodes)
-    return bool(await session.scalar(select(exists(following))))
+    return bool(await transaction.scalar(select(exists(following))))
 
 
 async def _list_keys(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     rows: RowLoader[R],
     after: str | None,
@@ -176,7 +176,7 @@ async def _list_keys(
     if after is not None:
         keys = keys.where(rows.order.after(after))
     numbered = keys.limit(limit).subquery()
-    ends = await session.execute(
+    ends = await transaction.execute(
         select(numbered)
         .where(numbered.c.place % part_rows == 0, numbered.c.place < limit)
         .order_by(numbered.c.place)
@@ -185,9 +185,9 @@ async def _list_keys(
 
 
 async def _require_root(
-    session: Transaction, scope: GraphScope, page: "CheckedRows", root: bytes
+    transaction: Transaction, scope: GraphScope, page: "CheckedRows", root: bytes
 ) -> None:
-    if await journal.find_entry(session, scope, root) is None:
+    if await journal.find_entry(transaction, scope, root) is None:
         fault = Fault(
             FaultKind.JOURNAL,
             f"no entry has the root {root.hex()}: it is that of another graph, or the history was replaced",
@@ -196,7 +196,7 @@ async def _require_root(
 
 
 async def _check_journal(
-    session: Transaction,
+    transaction: Transaction,
     scope: GraphScope,
     page: "CheckedRows",
     after: int,
@@ -204,16 +204,16 @@ async def _check_journal(
     signer: "JournalSigner | None",
 ) -> str | None:
     """Check a page of the journal; returns where it continues."""
-    entries = await journal.load_entries(session, scope, after, limit)
+    entries = await journal.load_entries(transaction, scope, after, limit)
     faults = [fault for entry in entries for fault in entry.faults()]
     if signer is not None:
         faults += journal.check_signatures(scope, entries, signer)
     is_last = len(entries) < limit
     if is_last:
-        missing = await journal.check_ledger(session, scope)
+        missing = await journal.check_ledger(transaction, scope)
         page.faults += _faults_of(scope.agent_id, Link.LEDGER, "ledger", iter(missing))
-        faults += await journal.check_head(session, scope)
-        root = await journal.newest_root(session, scope)
+        faults += await journal.check_head(transaction, scope)
+        root = await journal.newest_root(transaction, scope)
         page.root = None if root is None else root.hex()
     page.entries = len(entries)
     page.signed = sum(entry.signature is not None for entry in entries)
@@ -222,18 +222,18 @@ async def _check_journal(
 
 
 async def _check_table(
-    session: Transaction, scope: GraphScope, page: "CheckedRows", index: int
+    transaction: Transaction, scope: GraphScope, page: "CheckedRows", index: int
 ) -> str | None:
-    page.rows, faults = await journal.check_table(session, scope, journal.TABLES[index])
+    page.rows, faults = await journal.check_table(transaction, scope, journal.TABLES[index])
     page.faults += faults
     return str(index + 1) if index + 1 < len(journal.TABLES) else None
 
 
 async def _load_page(
-    session: Transaction, scope: GraphScope, rows: RowLoader[R], after: str | None, limit: int
+    transaction: Transaction, scope: GraphScope, rows: RowLoader[R], after: str | None, limit: int
 ) -> tuple[dict[UUID, R], str | None]:
     """The rows of a page by id, and where the stage continues."""
-    page_slice = await fetch_slice(session, rows.select(scope), rows.order, limit, after)
+    page_slice = await fetch_slice(transaction, rows.select(scope), rows.order, limit, after)
     return {columns[0]: rows.row(columns) for columns in page_slice.rows}, page_slice.next
 
 
@@ -330,24 +330,24 @@ class CheckedRows:
         return dependencies
 
 
-async def walk_chain(session: Transaction, scope: GraphScope, root: UUID) -> CheckedRows:
+async def walk_chain(transaction: Transaction, scope: GraphScope, root: UUID) -> CheckedRows:
     """Load and check the chain of the conclusion `root`; empty if the agent has no such conclusion.
 
     The rows are in the order of their discovery. Takes a few statements for each level down to the pages, whatever the
     size of the graph. Run it in a repeatable read transaction: otherwise concurrent writes look like faults.
     """
     chain = CheckedRows()
-    await _follow(session, scope, chain, root)
-    await _load_evidence(session, scope, chain)
+    await _follow(transaction, scope, chain, root)
+    await _load_evidence(transaction, scope, chain)
     source_ids = {quoted.row.source_id for quotes in chain.evidence.values() for quoted in quotes}
-    chain.sources = await loader.SOURCES.load(session, scope, source_ids)
-    await _check(session, scope, chain)
-    await _compare_with_journal(session, scope, chain)
+    chain.sources = await loader.SOURCES.load(transaction, scope, source_ids)
+    await _check(transaction, scope, chain)
+    await _compare_with_journal(transaction, scope, chain)
     return chain
 
 
 async def _compare_with_journal(
-    session: Transaction, scope: GraphScope, chain: CheckedRows
+    transaction: Transaction, scope: GraphScope, chain: CheckedRows
 ) -> None:
     links = {row.id: (link_of(row.type), row.name) for row in chain.nodes.values()}
     links |= {row.id: (Link.EDGE, row.type) for row in chain.edges.values()}
@@ -357,24 +357,26 @@ async def _compare_with_journal(
         for quotes in chain.evidence.values()
         for quoted in quotes
     }
-    for row_id, fault in (await journal.check_chain(session, scope, links)).items():
+    for row_id, fault in (await journal.check_chain(transaction, scope, links)).items():
         chain.faults += _faults_of(row_id, *links[row_id], iter([fault]))
     chain.rows = len(links)
 
 
-async def _follow(session: Transaction, scope: GraphScope, chain: CheckedRows, root: UUID) -> None:
+async def _follow(
+    transaction: Transaction, scope: GraphScope, chain: CheckedRows, root: UUID
+) -> None:
     """Load the nodes and edges of the chain."""
     nodes, edges = {root}, set[UUID]()
     while nodes or edges:
-        new_nodes = await loader.NODES.load(session, scope, nodes)
-        new_edges = await loader.EDGES.load(session, scope, edges)
+        new_nodes = await loader.NODES.load(transaction, scope, nodes)
+        new_edges = await loader.EDGES.load(transaction, scope, edges)
         chain.nodes |= new_nodes
         chain.edges |= new_edges
         nodes = {end for edge in new_edges.values() for end in (edge.source_id, edge.target_id)}
         edges = set[UUID]()
         cited = {row.id: cited_by(row) for row in new_nodes.values() if is_conclusion(row)}
         cited_ids = {cited_id for texts in cited.values() for cited_id in texts.ids()}
-        current = await loader.load_current_ids(session, scope, cited_ids)
+        current = await loader.load_current_ids(transaction, scope, cited_ids)
         for conclusion, texts in cited.items():
             chain.cited[conclusion] = list(
                 dict.fromkeys(current[cited_id] for cited_id in texts.ids())
@@ -385,31 +387,31 @@ async def _follow(session: Transaction, scope: GraphScope, chain: CheckedRows, r
         edges -= chain.edges.keys()
 
 
-async def _load_evidence(session: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
-    rows.evidence |= await loader.load_evidence(session, scope, Kind.NODE, rows.nodes)
-    rows.evidence |= await loader.load_evidence(session, scope, Kind.EDGE, rows.edges)
+async def _load_evidence(transaction: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
+    rows.evidence |= await loader.load_evidence(transaction, scope, Kind.NODE, rows.nodes)
+    rows.evidence |= await loader.load_evidence(transaction, scope, Kind.EDGE, rows.edges)
     ids = [quoted.row.id for quotes in rows.evidence.values() for quoted in quotes]
-    rows.verdicts = await loader.load_verdicts(session, scope, ids)
+    rows.verdicts = await loader.load_verdicts(transaction, scope, ids)
 
 
-async def _check(session: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
+async def _check(transaction: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
     """Find the faults and the doubts."""
     conclusions = rows.conclusions
-    existing = await loader.load_cited(session, scope, conclusions)
+    existing = await loader.load_cited(transaction, scope, conclusions)
     ends = {end for edge in rows.edges.values() for end in (edge.source_id, edge.target_id)}
     types = {row.id: row.type for row in rows.nodes.values()}
-    types |= await loader.load_node_types(session, scope, ends - types.keys())
+    types |= await loader.load_node_types(transaction, scope, ends - types.keys())
     facts = [row.id for row in rows.nodes.values() if rows.evidence.get(row.id)]
-    rows.names = await loader.load_names(session, scope, {*facts, *ends})
+    rows.names = await loader.load_names(transaction, scope, {*facts, *ends})
     if conclusions:
-        rows.doubts = await doubts.list_doubts(session, [row.id for row in conclusions])
+        rows.doubts = await doubts.list_doubts(transaction, [row.id for row in conclusions])
     rows.faults += _faults(scope.agent_id, rows, existing, types)
     if conclusions:
-        rows.faults += await _check_values(session, scope, rows)
+        rows.faults += await _check_values(transaction, scope, rows)
 
 
 async def _check_values(
-    session: Transaction, scope: GraphScope, rows: CheckedRows
+    transaction: Transaction, scope: GraphScope, rows: CheckedRows
 ) -> list[ElementFault]:
     """The faults of conclusions that do not follow from what they cite."""
     faults: list[ElementFault] = []
@@ -417,7 +419,7 @@ async def _check_values(
     rows.values.unchecked += len(rows.conclusions) - len(checked)
     for batch in _batches(checked):
         cited_ids = {cited_id for row in batch for cited_id in cited_by(row).ids()}
-        basis = await basis_query(scope, cited_ids).execute(session)
+        basis = await basis_query(scope, cited_ids).execute(transaction)
         for row in batch:
             elements = basis.elements(cited_by(row).ids())
             found = checks.check_values(row, elements, rows.values)
@@ -474,14 +476,14 @@ def _faults_of(row_id: UUID, link: Link, name: str, faults: Faults) -> Iterator[
 
 
 async def verify_conclusion(
-    session: Transaction, owner_id: UUID, conclusion_id: UUID
+    transaction: Transaction, owner_id: UUID, conclusion_id: UUID
 ) -> VerificationResponse | None:
     """Verify a conclusion of the owner; None if there is none of that id.
 
     Run it in a repeatable read transaction.
     """
     agent = (
-        await session.execute(
+        await transaction.execute(
             select(Agent.id, Agent.barred_domains)
             .join(GraphNode, GraphNode.agent_id == Agent.id)
             .where(
@@ -493,7 +495,7 @@ async def verify_conclusion(
     ).one_or_none()
     if agent is None:
         return None
-    chain = await walk_chain(session, GraphScope(owner_id, agent.id), conclusion_id)
+    chain = await walk_chain(transaction, GraphScope(owner_id, agent.id), conclusion_id)
     domains = DomainPreferences(barred=agent.barred_domains)
     return _ReportBuilder(chain).build(agent.id, conclusion_id, domains)
 

@@ -51,9 +51,9 @@ class DeadLetters(ServiceMiddleware):
 
     async def _store(self, message: NatsMessage, error: PermanentError) -> None:
         message_text = error_text(str(error))
-        async with self._database.transaction() as session:
+        async with self._database.transaction() as transaction:
             await dead_letters.store(
-                session,
+                transaction,
                 service=self._service,
                 subject=message.raw_message.subject,
                 payload=message.raw_message.data,
