@@ -25,6 +25,7 @@ from shared.graph.types import RESERVED_TYPES
 from shared.runtime.connections import create_bus, create_database
 from shared.workflow import iterations
 from tests.support.configuring import order_agent, wait_until_configured
+from tests.support.embeddings.embedding_case import EMBEDDER
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.running_services import BUILDERS, ended_iteration, running_services
 from tests.support.second_analysis import add_second_analysis
@@ -37,9 +38,10 @@ CONSUMER_SERVICES = sorted(BUILDERS)
 async def test_the_whole_loop_runs_under_each_services_user_and_role(
     installation: SecuredInstallation, owner_database: Database, sandbox: str
 ) -> None:
-    providers = {"sandbox_url": sandbox, "embedding_model": "any"}
+    embeds = {"embedding_model": EMBEDDER}
     service_settings = {
-        name: installation.settings(name, **providers) for name in CONSUMER_SERVICES
+        name: installation.settings(name, sandbox_url=sandbox).model_copy(update=embeds)
+        for name in CONSUMER_SERVICES
     }
     api = create_database(installation.settings("api"), "api")
     bus = create_bus(installation.settings("api"), "api")
