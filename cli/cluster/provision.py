@@ -23,8 +23,8 @@ T = TypeVar("T")
 async def provisioned(settings: Settings, wait_seconds: float) -> Provisioned:
     """Raises CommandError if PostgreSQL or NATS is not ready in time."""
     deadline = time.monotonic() + wait_seconds
-    await _wait(lambda: _ask_postgres(settings), "check VIGIL_DATABASE_URL", deadline)
-    await _wait(lambda: _ask_nats(settings), "check VIGIL_NATS_URL", deadline)
+    await _wait(lambda: _ping_postgres(settings), "check VIGIL_DATABASE_URL", deadline)
+    await _wait(lambda: _ping_nats(settings), "check VIGIL_NATS_URL", deadline)
     # NATS accepts clients long before its nodes have elected a leader.
     return await _wait(
         lambda: provision(settings), "see the NATS log, or wait longer with --wait", deadline
@@ -45,7 +45,7 @@ async def _wait(ask: Callable[[], Awaitable[T]], advice: str, deadline: float) -
             await asyncio.sleep(LOOK_AGAIN_SECONDS)
 
 
-async def _ask_postgres(settings: Settings) -> None:
+async def _ping_postgres(settings: Settings) -> None:
     database = create_database(settings, MIGRATE, pool_size=1)
     try:
         await database.ping()
@@ -53,6 +53,6 @@ async def _ask_postgres(settings: Settings) -> None:
         await database.close()
 
 
-async def _ask_nats(settings: Settings) -> None:
+async def _ping_nats(settings: Settings) -> None:
     async with connect_reader(settings.nats_url, build_nats_credentials(settings, MIGRATE)):
         return

@@ -44,7 +44,7 @@ class Advise:
         analyses = batch.add(context.analyses_query(scope, analysis_ids))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         owner_memories = batch.add(memories.list_active(lease.agent_id))
-        survey = context.ask_survey(
+        survey = context.prepare_survey(
             batch,
             scope,
             StepKind.ADVISE,

@@ -9,8 +9,8 @@ from services.aggregator.reducer import DeadlinePassed, PlanCompleted, StepEnded
 from services.aggregator.transitions import (
     IterationRows,
     Transition,
-    ask_tick,
     load,
+    prepare_tick,
     step_outcome,
 )
 from shared import derived_events
@@ -72,7 +72,7 @@ class Aggregate:
         was_moved = False
         while (rows := await load(self._database, iteration_id, ended_step)) is not None:
             batch = Batch()
-            transition = ask_tick(batch, rows, tick_of(rows))
+            transition = prepare_tick(batch, rows, tick_of(rows))
             if was_moved and (event is None or transition.is_written is None):
                 # It makes progress. The events are published by the handler that has moved it.
                 return []

@@ -200,7 +200,7 @@ class Transition:
     """
 
 
-def ask_tick(batch: Batch, rows: IterationRows, tick: Tick) -> Transition:
+def prepare_tick(batch: Batch, rows: IterationRows, tick: Tick) -> Transition:
     """Decides, and adds to `batch` what writes the decision."""
     state = build_state(rows)
     next_state, commands = join(state, tick)

@@ -41,7 +41,7 @@ class Analyze:
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         written = batch.add(context.written_lines(scope))
         short_ids = ShortIds(scope)
-        describe_nodes = context.ask_nodes(batch, scope, insight.relevant_node_ids, short_ids)
+        describe_nodes = context.prepare_nodes(batch, scope, insight.relevant_node_ids, short_ids)
         async with self.model.database.connection() as connection:
             survey = await self.surveys.load(
                 self.model.database,

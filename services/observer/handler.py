@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Any, Final
 
-from services.observer.history import PlanHistory, ask_history
-from services.observer.outlook import Outlook, Watch, ask_outlook
+from services.observer.history import PlanHistory, prepare_history
+from services.observer.outlook import Outlook, Watch, prepare_outlook
 from services.observer.planning import ResolvedPlan, resolve_plan
 from services.observer.prompts import (
     EMPTY_PLAN,
@@ -107,14 +107,14 @@ class Observe:
         batch = Batch()
         loaded_iteration = batch.add(steps.iteration_query(step))
         clock = batch.add(agent_clock(lease.agent_id))
-        read_history = ask_history(batch, scope)
-        look = self.watch and ask_outlook(batch, self.model.database, scope, self.watch)
+        read_history = prepare_history(batch, scope)
+        look = self.watch and prepare_outlook(batch, self.model.database, scope, self.watch)
         # What only a plan needs is read for a plan alone: most iterations are quiet.
         needed = batch if self.watch is None else Batch()
         needed.add(system_types.ensure_query(lease.agent_id))
         used_up = needed.add(search_quota())
         loaded_agent = needed.add(agents.agent_query(lease.agent_id))
-        survey = context.ask_survey(
+        survey = context.prepare_survey(
             needed, scope, StepKind.OBSERVE, token_budget=self.context_tokens
         )
         owner_memories = needed.add(memories.list_active(lease.agent_id))

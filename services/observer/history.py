@@ -110,7 +110,7 @@ class PlanHistory:
     asked: Sequence[AskedQuery]
     """Queries that were answered within MAX_AGE, or lacked something within NOT_FOUND_AGE, newest first."""
     analyses: Sequence[Row]
-    """Unexpired analyses; those that still cover what they cite: see `ask_covering`."""
+    """Unexpired analyses; those that still cover what they cite: see `prepare_covering`."""
     open_requests: Mapping[UUID, datetime]
     """Time at which each request was opened, by its id."""
     started_at: datetime
@@ -146,7 +146,7 @@ class PlanHistory:
         ]
 
 
-def ask_history(
+def prepare_history(
     batch: Batch, scope: GraphScope
 ) -> Callable[[IterationRow, AgentClock], PlanHistory]:
     """Loads the history of the scope's iteration with `batch`. The returned function reads what was loaded."""
@@ -183,7 +183,7 @@ def _asked_queries(rows: Sequence[Row]) -> Sequence[AskedQuery]:
     ]
 
 
-def ask_covering(
+def prepare_covering(
     batch: Batch, scope: GraphScope, analyses: Sequence[Row]
 ) -> PendingResult[Sequence[CoveringAnalysis]]:
     """Loads with `batch` those whose cited nodes, including the ends of cited edges, have not changed since."""

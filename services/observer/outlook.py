@@ -146,7 +146,7 @@ class Outlook:
         return self.writes(items)
 
 
-def ask_outlook(
+def prepare_outlook(
     batch: Batch, database: Database, scope: GraphScope, watch: Watch
 ) -> Callable[[PlanHistory], Awaitable[Outlook]]:
     """Adds the needed queries to `batch`. When it was executed, the returned function checks pages and feeds."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from services.observer.deduplication import Repeat, repeated_insight, repeated_query
-from services.observer.history import PlanHistory, ask_covering
+from services.observer.history import PlanHistory, prepare_covering
 from services.observer.prompts import ObserverPlan, PlannedQuery
 from shared.database.statements import Batch, Executor, PendingResult
 from shared.graph import context
@@ -147,8 +147,8 @@ async def resolve_plan(
     if plan.queries and not past.graph_is_empty:
         objectives = ".\n".join(query.objective for query in plan.queries)
         fresh = batch.add(context.fresh_nodes(scope, objectives, past.now - FRESH, past.started_at))
-    covering = ask_covering(batch, scope, past.analyses if plan.insights else ())
-    resolve = context.ask_references(
+    covering = prepare_covering(batch, scope, past.analyses if plan.insights else ())
+    resolve = context.prepare_references(
         batch, scope, [insight.relevant_node_ids for insight in plan.insights]
     )
     await batch.execute(transaction)

@@ -344,5 +344,5 @@ async def _store(
     await database.read(batch)
     for query in storing.value:
         run.unit.defer_query(query)
-    await run.unit.commit_unless_waiting()
+    await run.unit.commit_if_immediate()
     return known_nodes.value

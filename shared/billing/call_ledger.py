@@ -190,16 +190,16 @@ async def open_call(transaction: Executor, row: NewRow) -> CallRecord:
     return CallRecord(*record)
 
 
-_SELECT_BEGUN: Final = CompiledStatement("""
+_SELECT_RESUMABLE: Final = CompiledStatement("""
 select id from calls
 where id = any(cast(:ids as uuid[])) and (answered_at is not null or provider_ref is not null)
 order by answered_at nulls last limit 1
 """)
 
 
-async def find_started(transaction: Executor, call_ids: Sequence[UUID]) -> UUID | None:
+async def find_resumable(transaction: Executor, call_ids: Sequence[UUID]) -> UUID | None:
     """The one of these calls that has an answer, or a reference with which its answer is collected."""
-    found: UUID | None = await _SELECT_BEGUN.value(transaction, {"ids": uuid_array(call_ids)})
+    found: UUID | None = await _SELECT_RESUMABLE.value(transaction, {"ids": uuid_array(call_ids)})
     return found
 
 

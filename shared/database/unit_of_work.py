@@ -52,17 +52,17 @@ class UnitOfWork:
         fence: BoundQuery[Any],
         *,
         claim: BoundQuery[Any] | None = None,
-        waits: bool = True,
+        is_immediate: bool = False,
     ) -> None:
         """Each transaction starts with `fence`, whose `read` raises if writing is not allowed any more.
 
-        The first one that is committed starts with `claim` instead, if given. Unless the unit `waits`, everything is
-        committed at once.
+        The first one that is committed starts with `claim` instead, if given. An immediate unit commits everything at
+        once.
         """
         self._database = database
         self._fence = fence
         self._claim = claim
-        self._waits = waits
+        self._is_immediate = is_immediate
         self._lock = asyncio.Lock()
         self._stack: AsyncExitStack | None = None
         self._open: Transaction | None = None
@@ -103,7 +103,7 @@ class UnitOfWork:
                 self._durable_writes.append(_as_write(write))
 
         await self._until_done(add)
-        await self._until_done(self.commit_unless_waiting)
+        await self._until_done(self.commit_if_immediate)
 
     async def commit_durably(self, write: Write[T]) -> T:
         """Like `save`, for a write that needs results of its statements; returns its result.
@@ -180,7 +180,7 @@ class UnitOfWork:
                 await self._roll_back(error)
                 raise
 
-    async def commit_unless_waiting(self) -> None:
+    async def commit_if_immediate(self) -> None:
         """Commits everything if everything is to be committed at once."""
         if self._commits_at_once:
             await self.commit()
@@ -196,7 +196,7 @@ class UnitOfWork:
 
     @property
     def _commits_at_once(self) -> bool:
-        return bool(self._external_calls) or not self._waits
+        return bool(self._external_calls) or self._is_immediate
 
     @property
     def _is_clean(self) -> bool:

@@ -184,7 +184,7 @@ class ElementBuffer:
         or names meanwhile, or a quoted source was retracted.
         """
         if self._evidence or self._names:
-            self._ask(
+            self._add_write(
                 batch,
                 _WRITE_FACTS,
                 len(self._nodes) + len(self._edges) + len(self._names),
@@ -194,7 +194,7 @@ class ElementBuffer:
             )
             return
         if self._nodes:
-            self._ask(
+            self._add_write(
                 batch,
                 _WRITE_CONCLUSIONS,
                 len(self._nodes),
@@ -202,9 +202,9 @@ class ElementBuffer:
                 cited_elements=uuid_array(self._cited_elements),
             )
         if self._edges:
-            self._ask(batch, _WRITE_LINKS, len(self._edges))
+            self._add_write(batch, _WRITE_LINKS, len(self._edges))
 
-    def _ask(
+    def _add_write(
         self, batch: Batch, statement: CompiledStatement, expected: int, **params: Any
     ) -> None:
         all_params = {

@@ -133,7 +133,7 @@ async def check_entailment(
                 )
             )
         run.complete()
-        await run.unit.commit_unless_waiting()
+        await run.unit.commit_if_immediate()
     except (LeaseLostError, RetrySoonError):
         # What was paid for is stored when the step is resumed.
         raise

@@ -281,21 +281,21 @@ class LedgeredModel:
         requests = [request, *(replace(request, model=name) for name in others)]
         if not journal.lease.is_first:
             by_id = {self.call_id(each): each for each in requests}
-            started = await self._find_started(*by_id)
+            started = await self._find_resumable(*by_id)
             if started is not None:
                 return [by_id[started]]
         return requests
 
-    async def _find_started(self, *call_ids: UUID) -> UUID | None:
+    async def _find_resumable(self, *call_ids: UUID) -> UUID | None:
         async with self._journal.unit.transaction() as transaction:
-            return await call_ledger.find_started(transaction, call_ids)
+            return await call_ledger.find_resumable(transaction, call_ids)
 
     async def _pass_over(self, call: CallRecord) -> _PassedOver | None:
         """Why the call's model cannot be used now; None if it can. What is reserved for the call is released, if it was not
         sent; otherwise what it may have cost stays reserved, as before any other attempt.
         """
         fault = self._model.fault(call.model or "")
-        if fault is None or await self._find_started(call.id) is not None:
+        if fault is None or await self._find_resumable(call.id) is not None:
             # A call that the provider has accepted is not passed over: its answer can be collected later.
             return None
         await self._journal.paid_calls.release_unbilled(call)

@@ -330,7 +330,7 @@ class RunJournal:
         self.lease = lease
         self.phase = phase
         self._interaction: StoredRun | None = None
-        self.unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), waits=False)
+        self.unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), is_immediate=True)
         self.paid_calls = PaidCalls(
             model.database,
             lease,
@@ -360,7 +360,7 @@ class RunJournal:
     async def record_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
         """Records the repairs of an answer. `key` identifies the answer."""
         self.add_repairs(subject, repairs, key=key)
-        await self.unit.commit_unless_waiting()
+        await self.unit.commit_if_immediate()
 
     def add_repairs(self, subject: str, repairs: Repairs, *, key: str) -> None:
         """Does the same with the next commit."""
@@ -455,11 +455,11 @@ class CallSender:
     async def send(
         self,
         call: CallRecord,
-        ask: Callable[[ResumableCall], Awaitable[T]],
+        perform: Callable[[ResumableCall], Awaitable[T]],
         *,
         is_needed: bool = True,
     ) -> T:
-        """Sends `call` with `ask` and returns its result. Raises what `ask` raises.
+        """Sends `call` with `perform` and returns its result. Raises what `perform` raises.
 
         If the budget is used up, the agent is suspended only if the call `is_needed`.
         """
@@ -486,7 +486,7 @@ class CallSender:
             try:
                 async with self._time_limit() as timer:
                     waiting = partial(self._waiting, call, timer)
-                    answer = await ask(replace(in_flight, waiting=waiting))
+                    answer = await perform(replace(in_flight, waiting=waiting))
             except VigilError as error:
                 if isinstance(error, AnswerError | LostAnswerError):
                     await self.record_failure(call, error)

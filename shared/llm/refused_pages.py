@@ -110,7 +110,7 @@ class RefusedPages:
         self._journal.repair_count += len(notes)
         self._journal.notes += notes
         self._journal.add_event({**event, LEFT_OUT: found, "since": len(request.messages)})
-        await self._journal.unit.commit_unless_waiting()
+        await self._journal.unit.commit_if_immediate()
         return True
 
     async def _is_refused(

@@ -285,7 +285,7 @@ class ToolLoop:
             elif following is not None and transaction is not None:
                 run.paid_calls.open_call(following.call)
         if transaction is None and following is None:
-            await run.unit.commit_unless_waiting()
+            await run.unit.commit_if_immediate()
         results.end_round(uses)
         return following
 

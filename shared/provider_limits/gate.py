@@ -156,7 +156,7 @@ class ProviderGate:
         self._waiters: list[_Waiter] = []
         self._running = 0
         self._place_freed = asyncio.Event()
-        """For calls that wait: to ask again."""
+        """For calls that wait: to request a place again."""
         self._places_changed = asyncio.Event()
         """For the task that keeps the places: a call has ended, or places are left that no call waits for."""
         self._spare: deque[Permit] = deque()
@@ -296,7 +296,7 @@ class ProviderGate:
             if time.monotonic() - since > longest:
                 raise self._waiting(Refusal(self._now() + PLACE_PAUSE_SECONDS))
             want = Want(tokens, waited_seconds, max_wait_seconds, self.probe is None)
-            permit = await self._ask(want, since)
+            permit = await self._request_permit(want, since)
             is_used = False
             try:
                 seconds = permit.at - self._now()
@@ -313,7 +313,7 @@ class ProviderGate:
                 return permit
 
     def _free_permit(self) -> Permit | None:
-        """A permit that need not be asked for."""
+        """A permit that needs no request."""
         if self._store is None:
             return Permit(0.0)
         if not self._limits.are_set and not self._known.state.restricts(self._now()):
@@ -335,7 +335,7 @@ class ProviderGate:
             or now > permit.at + PERMIT_SECONDS
         )
 
-    async def _ask(self, want: Want, since: float) -> Permit:
+    async def _request_permit(self, want: Want, since: float) -> Permit:
         loop = asyncio.get_running_loop()
         waiter = _Waiter(want, loop.create_future(), since)
         self._waiters.append(waiter)
@@ -408,12 +408,12 @@ class ProviderGate:
             is_due = self.probe is None and state.is_probe_due(now)
             if state.unavailable_since is not None and not is_due:
                 # Nothing changes, so nothing is written.
-                return state.copy().ask(
+                return state.copy().grant(
                     self._limits, now, self._holder, Demand(wants), random.random()
                 )
         uncounted = self._uncounted_tokens
 
-        def ask(state: ProviderState, now: float) -> Grant:
+        def grant_all(state: ProviderState, now: float) -> Grant:
             accepted, recent = self._count_sent()
             spare = self._count_sent_within(SPARE_SECONDS)
             demand = Demand(
@@ -424,9 +424,9 @@ class ProviderGate:
                 min(max(spare - len(wants), 0), MAX_SPARE),
                 uncounted,
             )
-            return state.ask(self._limits, now, self._holder, demand, random.random())
+            return state.grant(self._limits, now, self._holder, demand, random.random())
 
-        grant = await self._change(ask)
+        grant = await self._change(grant_all)
         self._uncounted_tokens -= uncounted
         return grant
 
@@ -543,7 +543,7 @@ class ProviderGate:
     def _renew(self, state: ProviderState, now: float) -> None:
         accepted, recent = self._count_sent()
         demand = Demand((), self._running, accepted, recent)
-        state.ask(self._limits, now, self._holder, demand, random.random())
+        state.grant(self._limits, now, self._holder, demand, random.random())
 
     # Probes, and calls that an outage has swallowed
 

@@ -252,7 +252,9 @@ class ProviderState:
             factor = 1 + (1 - DECREASE) * ((elapsed - GROWTH_SECONDS) / GROWTH_SECONDS) ** 3
         return max(self.peak_per_minute * factor, MIN_PER_MINUTE)
 
-    def ask(self, limits: Limits, now: float, holder: str, demand: Demand, chance: float) -> Grant:
+    def grant(
+        self, limits: Limits, now: float, holder: str, demand: Demand, chance: float
+    ) -> Grant:
         """Answers the calls of `holder`, in their order. `chance` is random, from 0 to 1: it spreads the returns."""
         own = self._see(now, holder, demand)
         self._correct_times(limits, now)

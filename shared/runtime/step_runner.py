@@ -173,7 +173,7 @@ class StepRunner:
             self._database,
             leases.fence(lease),
             claim=leases.claim(lease, claimable.begun_at),
-            waits=not self._streams_progress,
+            is_immediate=self._streams_progress,
         )
         unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
         if claimable.waited_seconds > self._lease_seconds or self._streams_progress:

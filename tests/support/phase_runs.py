@@ -19,7 +19,7 @@ async def request_structured(run: PhaseRun, shape: type[T], *, name: str) -> T:
     request = await run.begin(response_format=response_format(shape, name))
     parsed, _ = await request_structured_answer(run, request, shape, name=name)
     run.complete()
-    await run.unit.commit_unless_waiting()
+    await run.unit.commit_if_immediate()
     return parsed
 
 

@@ -450,7 +450,7 @@ READS: Final = {
     budgets.load_status,
     budgets.lock_caps,
     budgets.today,
-    call_ledger.find_started,
+    call_ledger.find_resumable,
     dead_letters.get_retry_request,
     dead_letters.list_retry_requests,
     embedding_cache.find_vectors,

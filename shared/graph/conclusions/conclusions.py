@@ -53,7 +53,7 @@ _SETTINGS: Final = CompiledStatement("""
 
 @dataclass(frozen=True)
 class Lookups:
-    """What conclusions look up; see `ask_lookups`."""
+    """What conclusions look up; see `prepare_lookups`."""
 
     clock: AgentClock
     basis: Basis
@@ -251,7 +251,7 @@ def _check_grounding(
     return [each.written for each in refused_without]
 
 
-def ask_lookups(
+def prepare_lookups(
     batch: Batch, scope: GraphScope, type_name: str, texts: Iterable[tuple[str, str, str]]
 ) -> PendingResult[Lookups]:
     """Asks for what conclusions with these names, summaries and contents look up, under the lock that keeps retractions
@@ -289,7 +289,7 @@ async def _look_up(
         return lookups
     batch = Batch()
     texts = [(name, properties["summary"], properties["content"])]
-    pending = ask_lookups(batch, scope, type_name, texts)
+    pending = prepare_lookups(batch, scope, type_name, texts)
     await batch.execute(transaction)
     return pending.value
 

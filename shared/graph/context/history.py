@@ -152,7 +152,7 @@ order by updated_at desc, id
 """)
 
 
-def ask_references(
+def prepare_references(
     batch: Batch, scope: GraphScope, lists: Sequence[Sequence[str]]
 ) -> Callable[[Executor], Awaitable[list[tuple[list[UUID], list[str]]]]]:
     """Resolves lists of references to node ids; for each list, the ids, each once and in order, and the references without
@@ -243,7 +243,7 @@ _NEIGHBOUR_CHARS = 100
 _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
-def ask_nodes(
+def prepare_nodes(
     batch: Batch, scope: GraphScope, ids: Sequence[UUID], short_ids: ShortIds | None = None
 ) -> Callable[[Executor, Sequence[str]], Awaitable[str]]:
     """The lines for `<relevant_nodes>`: the nodes in full, their edges, and the neighbours shortened.

@@ -160,12 +160,12 @@ async def build_survey(
 ) -> str:
     """Build the text for `<graph_context>` with a fixed number of bounded queries, however large the graph."""
     batch = Batch()
-    survey = ask_survey(batch, scope, kind, token_budget=token_budget, shown=shown)
+    survey = prepare_survey(batch, scope, kind, token_budget=token_budget, shown=shown)
     await batch.execute(transaction)
     return survey.value
 
 
-def ask_survey(
+def prepare_survey(
     batch: Batch,
     scope: GraphScope,
     kind: StepKind,
@@ -178,7 +178,7 @@ def ask_survey(
     """
     budget = scope.budget_bytes(min(token_budget, TOKENS_OF_KIND.get(kind, token_budget)))
     sections = (
-        _ask_conclusions(batch, scope, shows_ids=True, without=shown)
+        _prepare_conclusions(batch, scope, shows_ids=True, without=shown)
         if kind == StepKind.ADVISE
         else _SECTIONS_OF_KIND[kind](batch, scope, budget)
     )
@@ -191,7 +191,7 @@ _NO_CONCLUSIONS: Final = "There are no earlier analyses and no advice."
 _Sections = Sequence[Callable[[], Section]]
 
 
-def _ask_overview(
+def _prepare_overview(
     batch: Batch, scope: GraphScope, budget: int, *, shows_ids: bool = False
 ) -> _Sections:
     """An overview of the whole graph, for plans and conversations. `shows_ids`: for phases that cite its elements.
@@ -212,9 +212,9 @@ def _ask_overview(
     connected = batch.add(best_connected(scope, _BEST_CONNECTED))
     queries = batch.add(history.recent_query_lines(scope, _QUERY_ITERATIONS))
     return [
-        *_ask_types(batch, scope),
-        *_ask_index(batch, scope, budget, is_folded=not shows_ids),
-        *_ask_conclusions(batch, scope, shows_ids=shows_ids),
+        *_prepare_types(batch, scope),
+        *_prepare_index(batch, scope, budget, is_folded=not shows_ids),
+        *_prepare_conclusions(batch, scope, shows_ids=shows_ids),
         lambda: Section(
             "Stale nodes", _stale_lines(stale.value, clock.value.now), rank=6, keep=5, share=0.08
         ),
@@ -244,14 +244,14 @@ def _ask_overview(
             keep=10,
             oldest_first=True,
         ),
-        *_ask_requests(batch, scope),
+        *_prepare_requests(batch, scope),
         lambda: Section(
             "Recently asked", queries.value, rank=3, keep=60, share=0.2, oldest_first=True
         ),
     ]
 
 
-def _ask_index(batch: Batch, scope: GraphScope, budget: int, *, is_folded: bool) -> _Sections:
+def _prepare_index(batch: Batch, scope: GraphScope, budget: int, *, is_folded: bool) -> _Sections:
     """The names of nodes, as many as fit its share of the budget, and if there are more, groups of nodes by their first
     letters. Names that were not updated for the longest time come first: the newest nodes have a section of their own.
     """
@@ -279,46 +279,46 @@ def _ask_index(batch: Batch, scope: GraphScope, budget: int, *, is_folded: bool)
     return [named, folded]
 
 
-def _ask_research_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
+def _prepare_research_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
     """Types and names to use, and pages that were read."""
     names = batch.add(recent.names_in_order(scope, _NAMES))
     pages = batch.add(recent.newest_pages(scope, _PAGES))
     return [
-        *_ask_types(batch, scope, shows_schemas=True),
+        *_prepare_types(batch, scope, shows_schemas=True),
         lambda: Section("Nodes by type", _name_lines(names.value), rank=2, keep=20),
         lambda: Section(PAGES_READ, [f"- {url}" for url in pages.value], rank=3, keep=10),
     ]
 
 
-def _ask_analysis_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
+def _prepare_analysis_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
     """What has been concluded and asked for already."""
     return [
-        _ask_edge_types(batch, scope),
-        _ask_analyses(batch, scope),
-        *_ask_requests(batch, scope),
+        _prepare_edge_types(batch, scope),
+        _prepare_analyses(batch, scope),
+        *_prepare_requests(batch, scope),
     ]
 
 
 _SECTIONS_OF_KIND: Final[Mapping[StepKind, Callable[[Batch, GraphScope, int], _Sections]]] = {
-    StepKind.OBSERVE: _ask_overview,
-    StepKind.CONVERSE: lambda batch, scope, budget: _ask_overview(
+    StepKind.OBSERVE: _prepare_overview,
+    StepKind.CONVERSE: lambda batch, scope, budget: _prepare_overview(
         batch, scope, budget, shows_ids=True
     ),
-    StepKind.QUERY: _ask_research_sections,
-    StepKind.INSIGHT: _ask_analysis_sections,
+    StepKind.QUERY: _prepare_research_sections,
+    StepKind.INSIGHT: _prepare_analysis_sections,
 }
 
 
-def _ask_types(batch: Batch, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
+def _prepare_types(batch: Batch, scope: GraphScope, *, shows_schemas: bool = False) -> _Sections:
     """`shows_schemas`: also the properties, for phases that write them."""
     node_types = batch.add(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
     return [
         lambda: Section(_NODE_TYPES_TITLE, node_types.value, rank=0, keep=30),
-        _ask_edge_types(batch, scope, shows_schemas=shows_schemas),
+        _prepare_edge_types(batch, scope, shows_schemas=shows_schemas),
     ]
 
 
-def _ask_edge_types(
+def _prepare_edge_types(
     batch: Batch, scope: GraphScope, *, shows_schemas: bool = False
 ) -> Callable[[], Section]:
     edge_types = batch.add(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
@@ -362,7 +362,7 @@ def _end(types: Sequence[str]) -> str:
     return "|".join(shown) or "any"
 
 
-def _ask_conclusions(
+def _prepare_conclusions(
     batch: Batch,
     scope: GraphScope,
     *,
@@ -371,7 +371,7 @@ def _ask_conclusions(
 ) -> _Sections:
     advice = batch.add(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
     return [
-        _ask_analyses(batch, scope, shows_ids=shows_ids, without=without),
+        _prepare_analyses(batch, scope, shows_ids=shows_ids, without=without),
         lambda: Section(
             "Advice",
             _advice_lines(advice.value, shows_ids=shows_ids),
@@ -381,7 +381,7 @@ def _ask_conclusions(
     ]
 
 
-def _ask_analyses(
+def _prepare_analyses(
     batch: Batch,
     scope: GraphScope,
     *,
@@ -424,7 +424,7 @@ def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bo
     ]
 
 
-def _ask_requests(batch: Batch, scope: GraphScope) -> _Sections:
+def _prepare_requests(batch: Batch, scope: GraphScope) -> _Sections:
     requests = batch.add(investigations.list_outstanding(scope.agent_id))
     return [
         lambda: Section(

@@ -22,7 +22,7 @@ from shared.graph.tools.conclusion_tools import (
     AddAgentAnalysisNode,
     with_ids,
 )
-from shared.graph.tools.references import NamedNodes, ask_named, referenced_id
+from shared.graph.tools.references import NamedNodes, prepare_named, referenced_id
 from shared.graph.tools.write_tools import (
     AddGraphEdge,
     AddGraphNode,
@@ -72,8 +72,8 @@ class FactBatch:
                 )
                 requests.append(aliases.request_keys(request))
         names = batch.add(aliases.names_query(scope, requests)) if requests else None
-        ends = _ask_ends(batch, scope, new_edges)
-        named = _ask_named_ends(batch, scope, new_edges)
+        ends = _prepare_ends(batch, scope, new_edges)
+        named = _prepare_named_ends(batch, scope, new_edges)
 
         async def hand_over(transaction: Transaction) -> None:
             sources.remember_pages(transaction, scope, pages.value)
@@ -108,12 +108,14 @@ class ConclusionBatch:
         links = [each for each in arguments if isinstance(each, LinkAnalysis)]
         # A merge would move the evidence, and what was found in it, that new conclusions cite.
         batch.add(locks.write_locks(scope.agent_id))
-        lookups = conclusions.ask_lookups(batch, scope, self.type_name, texts) if texts else None
+        lookups = (
+            conclusions.prepare_lookups(batch, scope, self.type_name, texts) if texts else None
+        )
         rules = None
         if links:
             rules = batch.add(types.edge_rules_query(scope, {link.type for link in links}))
-        ends = _ask_ends(batch, scope, links)
-        named = _ask_named_ends(batch, scope, links)
+        ends = _prepare_ends(batch, scope, links)
+        named = _prepare_named_ends(batch, scope, links)
 
         async def hand_over(transaction: Transaction) -> None:
             if rules is not None:
@@ -126,10 +128,10 @@ class ConclusionBatch:
         return hand_over
 
 
-def _ask_named_ends(
+def _prepare_named_ends(
     batch: Batch, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
 ) -> PendingResult[NamedNodes]:
-    return ask_named(
+    return prepare_named(
         batch, scope, [end for edge in new_edges for end in (edge.source_id, edge.target_id)]
     )
 
@@ -156,7 +158,7 @@ async def _look_up_named_ends(
         buffer.lookups |= ends.value
 
 
-def _ask_ends(
+def _prepare_ends(
     batch: Batch, scope: GraphScope, new_edges: Sequence[AddGraphEdge | LinkAnalysis]
 ) -> PendingResult[dict[Any, Any]]:
     """Asks for the ends of edges that are given by ids."""

@@ -81,7 +81,7 @@ class NamedNodes(dict[str, list[Row]]):
         return None
 
 
-def ask_named(
+def prepare_named(
     batch: Batch, scope: GraphScope, references: Iterable[str]
 ) -> PendingResult[NamedNodes]:
     """Looks up the references that are short ids or names, as a part of `batch`."""

@@ -91,7 +91,7 @@ async def test_writes_during_an_external_call_are_committed_at_once(
 async def test_a_unit_that_does_not_wait_commits_each_transaction(
     workers: Database, database: Database
 ) -> None:
-    unit = UnitOfWork(workers, EVERYONE, waits=False)
+    unit = UnitOfWork(workers, EVERYONE, is_immediate=True)
     async with unit.transaction() as session:
         await _write(session, "at once")
     assert await _is_committed(database, "at once")
@@ -145,11 +145,11 @@ async def test_a_durable_write_survives_a_cancelled_worker(
     assert not await _is_committed(database, "half done")
 
 
-@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("is_immediate", [False, True])
 async def test_a_durable_commit_completes_though_it_is_cancelled(
-    workers: Database, database: Database, waits: bool
+    workers: Database, database: Database, is_immediate: bool
 ) -> None:
-    unit = UnitOfWork(workers, EVERYONE, waits=waits)
+    unit = UnitOfWork(workers, EVERYONE, is_immediate=is_immediate)
     within = asyncio.Event()
 
     async def write(session: Transaction) -> None:
@@ -171,7 +171,7 @@ async def test_a_durable_commit_completes_though_it_is_cancelled(
 async def test_a_cancelled_durable_commit_is_repeated_when_it_fails(
     workers: Database, database: Database
 ) -> None:
-    unit = UnitOfWork(workers, EVERYONE, waits=False)
+    unit = UnitOfWork(workers, EVERYONE, is_immediate=True)
 
     async def committing() -> bool:
         async with database.transaction() as session:

@@ -227,7 +227,7 @@ async def test_the_adviser_is_not_shown_twice_what_its_message_has_in_full(
     ghana = await agent_graph.node("Ghana")
     earlier, new = [await _analysis(agent_graph, name, ghana) for name in ("Growth", "Decline")]
     batch = Batch()
-    survey = context.ask_survey(
+    survey = context.prepare_survey(
         batch, agent_graph.scope, StepKind.ADVISE, token_budget=6_000, shown=[new]
     )
     async with agent_graph.database.connection() as connection:

@@ -15,7 +15,7 @@ from services.api.resources.graph.model import DrawingFilter
 from services.api.resources.iterations import model as iterations
 from services.api.resources.iterations import model as usage
 from services.api.resources.sources import model as provenance
-from services.observer.history import ask_covering, ask_history
+from services.observer.history import prepare_covering, prepare_history
 from shared.database.statements import Batch
 from shared.database.tables import GraphEdge, GraphNode, Iteration
 from shared.enums import ANALYSIS_TYPE, StepKind
@@ -360,11 +360,11 @@ async def test_an_analysis_of_it_covers_no_node(agent_graph: AgentGraph) -> None
         scope = replace(agent_graph.scope, iteration_id=iteration.id)
         row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
         batch = Batch()
-        read = ask_history(batch, scope)
+        read = prepare_history(batch, scope)
         clock = AgentClock(iteration.started_at)
         await batch.execute(session)
         batch = Batch()
-        covering = ask_covering(batch, scope, read(row, clock).analyses)
+        covering = prepare_covering(batch, scope, read(row, clock).analyses)
         await batch.execute(session)
         covered = {each.name: each.cited for each in covering.value}
     assert covered["Once two"] == frozenset()

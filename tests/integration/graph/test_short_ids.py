@@ -93,7 +93,7 @@ async def test_relevant_nodes_are_numbered_with_the_statements_that_load_their_e
     border = await agent_graph.edge(ghana, togo)
     ids = ShortIds(agent_graph.scope)
     batch = Batch()
-    describe = context.ask_nodes(batch, agent_graph.scope, [ghana], ids)
+    describe = context.prepare_nodes(batch, agent_graph.scope, [ghana], ids)
     written = f"[node:{mali}]"
     async with agent_graph.database.transaction() as session:
         await batch.execute(session)

@@ -297,7 +297,7 @@ async def blocked_request(
     await first.__aenter__()
     waiting = asyncio.create_task(second.__aenter__())
     demand = Demand([Want()])
-    await other._change(lambda state, now: state.ask(limits, now, "other", demand, 0.5))
+    await other._change(lambda state, now: state.grant(limits, now, "other", demand, 0.5))
     await gate._change(lambda state, now: None)
     store.go_on.clear()
     try:
@@ -481,7 +481,9 @@ async def test_a_process_with_places_does_not_hurry_while_postgres_is_away(
     for call in calls:
         await call.__aenter__()
     waiting = Demand([Want()])
-    await other._change(lambda state, now: state.ask(Limits(concurrency=2), now, "o", waiting, 0.5))
+    await other._change(
+        lambda state, now: state.grant(Limits(concurrency=2), now, "o", waiting, 0.5)
+    )
     await gate._change(lambda state, now: None)
     tries: list[float] = []
 

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, text, update
 
 from services.api.resources.iterations import model as iteration_queries
 from services.api.resources.iterations import transcripts
-from services.observer.history import ask_covering, ask_history
+from services.observer.history import prepare_covering, prepare_history
 from services.scheduler import pruning_sql
 from services.scheduler.pruner import Pruner
 from shared.database import ids
@@ -175,11 +175,11 @@ async def texts_of_analyses(database: Database, agent: Agent, iteration_id: UUID
         iteration = await session.get_one(Iteration, iteration_id)
         row = IterationRow(*(getattr(iteration, name) for name in IterationRow._fields))
         batch = Batch()
-        read = ask_history(batch, scope)
+        read = prepare_history(batch, scope)
         clock = AgentClock(iteration.started_at)
         await batch.execute(session)
         batch = Batch()
-        covering = ask_covering(batch, scope, read(row, clock).analyses)
+        covering = prepare_covering(batch, scope, read(row, clock).analyses)
         await batch.execute(session)
         texts = {each.text for each in covering.value}
     assert texts

@@ -11,7 +11,7 @@ from shared.graph.scope import GraphScope
 
 async def describe_nodes(session: Transaction, scope: GraphScope, ids: Sequence[UUID]) -> str:
     batch = Batch()
-    describe = context.ask_nodes(batch, scope, ids)
+    describe = context.prepare_nodes(batch, scope, ids)
     await batch.execute(session)
     return await describe(session, [])
 
@@ -24,7 +24,7 @@ async def resolve_references(
     session: Transaction, scope: GraphScope, references: Sequence[str]
 ) -> tuple[list[UUID], list[str]]:
     batch = Batch()
-    resolve = context.ask_references(batch, scope, [references])
+    resolve = context.prepare_references(batch, scope, [references])
     await batch.execute(session)
     [resolved] = await resolve(session)
     return resolved

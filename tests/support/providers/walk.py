@@ -89,7 +89,7 @@ class Walk:
         self._accepted_of[process] = recent
         newest = sum(at > self.now - 10 for at in recent)
         demand = Demand(wants, self.running[process], len(recent), newest)
-        grant = self.state.ask(self.limits, self.now, process, demand, self.random.random())
+        grant = self.state.grant(self.limits, self.now, process, demand, self.random.random())
         # What is stored is what the next process reads.
         self.state = ProviderState.from_json(self.state.as_json())
         return grant.answers

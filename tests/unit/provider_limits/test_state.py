@@ -158,14 +158,14 @@ def test_retry_after_pauses_every_process() -> None:
     state = ProviderState()
     state.refused(START, "p1", sent_at=START, accepted=30, recent=30, retry_after=20, error="429")
     for number in range(50):
-        grant = state.ask(Limits(), START + 1 + number / 10, f"p{number}", Demand([Want()]), 0.5)
+        grant = state.grant(Limits(), START + 1 + number / 10, f"p{number}", Demand([Want()]), 0.5)
         assert all(
             isinstance(answer, Refusal) and answer.until >= START + 12 for answer in grant.answers
         )
     times = sorted(
         answer.at
         for number in range(12)
-        for answer in state.ask(Limits(), START + 12, f"p{number}", Demand([Want()]), 0.5).answers
+        for answer in state.grant(Limits(), START + 12, f"p{number}", Demand([Want()]), 0.5).answers
         if isinstance(answer, Permit)
     )
     assert times[0] >= START + 20
@@ -217,18 +217,18 @@ def test_few_calls_are_sent_during_an_outage_and_all_go_on_within_a_minute(seed:
 
 def test_places_of_a_dead_process_are_freed() -> None:
     state, limits = ProviderState(), Limits(concurrency=2)
-    first = state.ask(limits, START, "dead", Demand([Want(), Want()]), 0.5)
+    first = state.grant(limits, START, "dead", Demand([Want(), Want()]), 0.5)
     assert first.answers == (Permit(START), Permit(START))
-    later = state.ask(limits, START + 5, "alive", Demand([Want()]), 0.5)
+    later = state.grant(limits, START + 5, "alive", Demand([Want()]), 0.5)
     assert later.answers == (Wait(),)
-    grant = state.ask(limits, START + 31, "alive", Demand([Want()]), 0.5)
+    grant = state.grant(limits, START + 31, "alive", Demand([Want()]), 0.5)
     assert grant.answers == (Permit(START + 31),)
 
 
 def test_spare_permits_are_part_of_the_limit() -> None:
     state, limits = ProviderState(), Limits(requests_per_minute=600)
     grants = [
-        state.ask(limits, START, f"p{number}", Demand([Want()], spare=10), 0.5)
+        state.grant(limits, START, f"p{number}", Demand([Want()], spare=10), 0.5)
         for number in range(10)
     ]
     given = sum(
@@ -240,7 +240,7 @@ def test_spare_permits_are_part_of_the_limit() -> None:
 
 def test_a_state_of_a_newer_version_can_be_read() -> None:
     state = ProviderState()
-    state.ask(Limits(concurrency=1), START, "p", Demand([Want()]), 0.5)
+    state.grant(Limits(concurrency=1), START, "p", Demand([Want()]), 0.5)
     stored = state.as_json()
     newer = {**stored, "later": 1, "holders": {"p": {**stored["holders"]["p"], "later": 2}}}
     assert ProviderState.from_json(newer) == state
@@ -257,7 +257,7 @@ def make_outage(now: float = START) -> ProviderState:
 def test_an_outage_of_a_day_is_probed_all_the_time() -> None:
     state, now, probes = make_outage(), START + FAILURES, 0
     while now < START + 86_400:
-        (answer,) = state.ask(Limits(), now, "p", Demand([Want()]), 0.5).answers
+        (answer,) = state.grant(Limits(), now, "p", Demand([Want()]), 0.5).answers
         if isinstance(answer, Permit):
             probes += 1
             state.failed(now, "refused", is_probe=True)
@@ -288,7 +288,7 @@ HOURS = 5 * 3600.0
 def test_a_clock_that_was_set_back_blocks_no_call_for_long(limits: Limits) -> None:
     """As after a restore on another machine."""
     state = ProviderState()
-    state.ask(limits, START + HOURS, "gone", Demand([Want(tokens=100)]), 0.5)
+    state.grant(limits, START + HOURS, "gone", Demand([Want(tokens=100)]), 0.5)
     walk = Walk(1, limits, 2, state=state)
     walk.at(START, partial(walk.begin_call, "p", tokens=100))
     walk.run(START + 3700)
@@ -300,7 +300,7 @@ def test_a_clock_that_was_set_back_blocks_no_call_for_long(limits: Limits) -> No
 
 def test_a_clock_that_was_set_back_ends_no_probes() -> None:
     state = make_outage(START + HOURS)
-    grant = state.ask(Limits(), START, "p", Demand([Want()]), 0.5)
+    grant = state.grant(Limits(), START, "p", Demand([Want()]), 0.5)
     assert grant.answers == (Permit(START, is_probe=True),)
     state.answered(START)
     for number in range(2 * FAILURES):
@@ -312,7 +312,7 @@ def test_a_clock_that_was_set_back_ends_a_pause_within_an_hour() -> None:
     state = ProviderState()
     later = START + HOURS
     state.refused(later, "p", sent_at=later, accepted=60, recent=9, retry_after=3600, error="429")
-    state.ask(Limits(), START, "p", Demand([Want()]), 0.5)
+    state.grant(Limits(), START, "p", Demand([Want()]), 0.5)
     assert state.paused_until <= START + 3600
     assert not state.restricts(START + 3600 + FORGET_SECONDS + 1)
 
@@ -329,9 +329,9 @@ def test_a_limit_that_was_set_wrong_blocks_nothing_once_it_is_corrected(
 ) -> None:
     state = ProviderState()
     for _ in range(3):
-        state.ask(wrong, START, "p", Demand([Want(tokens=2000)], uncounted_tokens=500), 0.5)
+        state.grant(wrong, START, "p", Demand([Want(tokens=2000)], uncounted_tokens=500), 0.5)
     state = ProviderState.from_json(state.as_json())
-    (answer,) = state.ask(right, START + 60, "p", Demand([Want(tokens=2000)]), 0.5).answers
+    (answer,) = state.grant(right, START + 60, "p", Demand([Want(tokens=2000)]), 0.5).answers
     assert isinstance(answer, Permit | Refusal)
     assert (answer.at if isinstance(answer, Permit) else answer.until) <= START + 65
 
@@ -342,7 +342,7 @@ def test_a_call_that_does_not_wait_takes_no_turn_of_others() -> None:
     before = state.copy()
     while True:
         want = Want(max_wait_seconds=1.0)
-        (answer,) = state.ask(limits, START, "p", Demand([want]), 0.5).answers
+        (answer,) = state.grant(limits, START, "p", Demand([want]), 0.5).answers
         if isinstance(answer, Refusal):
             break
         assert isinstance(answer, Permit)
@@ -360,7 +360,7 @@ def test_in_a_long_outage_steps_look_less_often(age: float) -> None:
     pauses = [
         answer.until - now
         for chance in chances
-        for answer in state.ask(Limits(), now, "p", Demand([Want()]), chance).answers
+        for answer in state.grant(Limits(), now, "p", Demand([Want()]), chance).answers
         if isinstance(answer, Refusal)
     ]
     assert len(pauses) == len(chances)
@@ -373,7 +373,7 @@ def test_in_a_long_outage_steps_look_less_often(age: float) -> None:
     assert max(pauses) - min(pauses) > 8, "not all at once"
     # While a probe is in flight, which may take 30 s.
     state.probe_at = now + 30
-    (answer,) = state.ask(Limits(), now, "p", Demand([Want()]), 0.999).answers
+    (answer,) = state.grant(Limits(), now, "p", Demand([Want()]), 0.999).answers
     assert isinstance(answer, Refusal)
     assert answer.until <= now + 30
 
@@ -386,7 +386,7 @@ def test_all_places_are_used_while_processes_wait(processes: int, concurrency: i
     for turn in range(200):
         for name in running:
             demand = Demand([Want()] * 8, running[name])
-            answers = state.ask(limits, START + turn, name, demand, 0.5).answers
+            answers = state.grant(limits, START + turn, name, demand, 0.5).answers
             running[name] += sum(isinstance(each, Permit) for each in answers)
             assert sum(running.values()) <= concurrency
         used.append(sum(running.values()))
@@ -402,7 +402,7 @@ def test_a_call_that_can_be_left_out_probes_if_no_other_has_for_long() -> None:
     can_be_left_out = Demand([Want(max_wait_seconds=1.0)])
 
     def is_probe(now: float) -> bool:
-        [answer] = state.ask(Limits(), now, "p", can_be_left_out, 0.5).answers
+        [answer] = state.grant(Limits(), now, "p", can_be_left_out, 0.5).answers
         return isinstance(answer, Permit) and answer.is_probe
 
     assert not is_probe(START + 1)
@@ -413,11 +413,11 @@ def test_a_process_that_waits_since_a_time_to_come_waits_no_longer_than_others()
     """The clock of the database was set back."""
     state, limits = ProviderState(), Limits(concurrency=1)
     for name in ("waiting", "working"):
-        state.ask(limits, START + 3600, name, Demand([Want()], int(name == "working")), 0.5)
+        state.grant(limits, START + 3600, name, Demand([Want()], int(name == "working")), 0.5)
     served = []
     for turn in range(6):
         for name in ("waiting", "working"):
-            [answer] = state.ask(limits, START + turn, name, Demand([Want()]), 0.5).answers
+            [answer] = state.grant(limits, START + turn, name, Demand([Want()]), 0.5).answers
             if isinstance(answer, Permit):
                 served.append(name)
                 state.leave(name)  # the call has ended

@@ -24,7 +24,7 @@ async def require_corpus(settings: Settings, name: str, caller: Caller) -> None:
             "no-sandbox",
             "Only the sandbox can search a corpus, and this installation searches the web. Create the agent without one.",
         )
-    answer = await _ask(settings, f"{settings.tavily_base_url.rstrip('/')}/corpora/{name}")
+    answer = await _fetch(settings, f"{settings.tavily_base_url.rstrip('/')}/corpora/{name}")
     if answer.status_code not in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
         raise TransientError(
             f"the sandbox answered {answer.status_code} when it was asked for its corpora"
@@ -43,7 +43,7 @@ def _may_use(caller: Caller, owner: str | None) -> bool:
     return caller.is_operator if owner is None else owner == str(caller.user_id)
 
 
-async def _ask(settings: Settings, url: str) -> httpx.Response:
+async def _fetch(settings: Settings, url: str) -> httpx.Response:
     key = settings.tavily_api_key
     headers = {"authorization": f"Bearer {key.get_secret_value()}"} if key else {}
     try:
