@@ -382,14 +382,26 @@ async def _extract(
 
 
 async def _read(client: SearchClient, urls: list[str], reasons: dict[str, str]) -> list[Json]:
-    """The service's answers. If it refuses the list, each page is read alone; why it refuses one is added to `reasons`."""
+    """The service's answers. If it refuses the list, each page is read alone; why it refuses one is added to `reasons`.
+
+    If the service becomes unavailable meanwhile, the pages that were read are returned, because they are paid for.
+    """
     try:
         return [await client.extract(urls)]
     except ToolRefusalError as refusal:
         if len(urls) == 1:
             reasons[urls[0]] = str(refusal)
             return []
-    return [answer for url in urls for answer in await _read(client, [url], reasons)]
+    answers: list[Json] = []
+    for place, url in enumerate(urls):
+        try:
+            answers += await _read(client, [url], reasons)
+        except UnavailableError as error:
+            if not answers:
+                raise
+            reasons.update(dict.fromkeys(urls[place:], f"{error}. Read it again later."))
+            break
+    return answers
 
 
 _URL: Final = re.compile(r"https?://[^\s<>\"'`\]\[{}|\\^]+", re.IGNORECASE)

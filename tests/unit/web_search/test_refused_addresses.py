@@ -9,7 +9,7 @@ import pytest
 
 from shared.billing.resumable_call import ResumableCall
 from shared.domains import DomainPreferences
-from shared.errors import TransientError
+from shared.errors import TransientError, UnavailableError
 from shared.tools import Json, PaidTool, ToolRefusalError
 from shared.web_search.tools import (
     KnownOfPages,
@@ -38,6 +38,8 @@ class Service:
 
     requests: list[list[str]] = field(default_factory=list)
     is_away: bool = False
+    is_away_after: int | None = None
+    """Number of requests that it answers or refuses before."""
 
     def for_call(self, _: ResumableCall) -> "Service":
         return self
@@ -46,6 +48,8 @@ class Service:
         self.requests.append(urls)
         if self.is_away:
             raise TransientError("it is away")
+        if self.is_away_after is not None and len(self.requests) > self.is_away_after:
+            raise UnavailableError("it limits requests")
         if any("malformed" in url for url in urls):
             refusal = "the search service refused the request: malformed"
             raise ToolRefusalError(refusal, unbilled=True)
@@ -118,6 +122,20 @@ async def test_a_list_that_nothing_is_wrong_with_is_one_request() -> None:
 async def test_an_outage_is_no_refusal() -> None:
     with pytest.raises(TransientError, match="away"):
         await read(Service(is_away=True), GOOD, f"{GOOD}/b")
+
+
+@pytest.mark.parametrize("answered", [0, 1, 2])
+async def test_pages_that_were_read_before_an_outage_are_kept(answered: int) -> None:
+    service = Service(is_away_after=1 + answered)
+    urls = [f"{GOOD}/a", f"{GOOD}/b", "https://malformed.example/1"]
+    if not answered:
+        with pytest.raises(UnavailableError):
+            await read(service, *urls)
+        return
+    answer = await read(service, *urls)
+    assert [page["url"] for page in answer["results"]] == urls[:answered]
+    assert [each["url"] for each in answer["failed"]] == urls[answered:]
+    assert all("limits requests" in each["error"] for each in answer["failed"])
 
 
 async def test_a_search_leaves_out_what_the_owner_bars_and_names_what_was_retracted() -> None:
