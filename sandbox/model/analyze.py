@@ -65,7 +65,7 @@ def analyze(request: ChatRequest) -> Answer:
         if ids and "queryGraph" not in called and "queryGraph" in request.callable_tools:
             query = ToolCall.of("queryGraph", nodeIds=ids, neighbours=True, limit=20)
             return Answer(calls=(query,))
-        return _request_missing(request, insight)
+        return _ask_for_missing(request, insight)
     is_written = bool(request.results("addAgentAnalysisNode"))
     may_write = "addAgentAnalysisNode" in request.callable_tools
     if is_written or not may_write or called.count("addAgentAnalysisNode") >= MAX_TRIES:
@@ -223,7 +223,7 @@ def compare_edges(insight: Insight) -> Conclusion | None:
     return None
 
 
-def _request_missing(request: ChatRequest, insight: Insight) -> Answer:
+def _ask_for_missing(request: ChatRequest, insight: Insight) -> Answer:
     """Request the missing figures, at most MAX_MISSING."""
     was_requested = any(exchange.name == "requestInvestigation" for exchange in request.exchanges)
     if was_requested or "requestInvestigation" not in request.callable_tools:
