@@ -41,7 +41,7 @@ _MIB: Final = 1024**2
 
 @dataclass(frozen=True)
 class Use:
-    """What processes hold, and what they used so far; or in a second, for a difference."""
+    """Memory that processes hold, and processor time that they have used since their start, or in a second."""
 
     processes: int = 0
     pss_mib: float = 0.0
@@ -62,7 +62,7 @@ class Use:
         )
 
     def per_second(self, before: "Use", seconds: float) -> "Use":
-        """What is held now, and what was used in a second since `before`."""
+        """The memory held now, and the use in a second since `before`, which was measured `seconds` ago."""
         return replace(
             self,
             processor_ms=(self.processor_ms - before.processor_ms) / seconds,
@@ -173,7 +173,7 @@ class _Up:
             _wait_until(all_ran, ITERATION_SECONDS, poll_seconds=2.0)
 
     def use_in(self, seconds: float) -> dict[str, Use]:
-        """What the processes hold at the end, and use in a second meanwhile, by name."""
+        """Measures the processes for `seconds`: by name, the memory held at the end, and the use in a second."""
         before, began = self._use_by_pid(), time.monotonic()
         time.sleep(seconds)
         after, took = self._use_by_pid(), time.monotonic() - began

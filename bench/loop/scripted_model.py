@@ -208,7 +208,7 @@ def _call(name: str, /, **arguments: Any) -> Json:
 
 
 OUTPUT_TOKENS: Final = 100
-"""Of every answer."""
+"""Tokens of every answer of the model."""
 _CHARS_PER_TOKEN: Final = 4
 _TOOL_CHARS: Final = 900
 """About the length of a tool's declaration."""

@@ -22,7 +22,7 @@ from bench.loop.service_pool import STOP_SECONDS, ServicePool
 PROCESSES: Final = os.cpu_count() or 1
 """Processes of a peer, one for each core. Vigil has one for each service."""
 TIMEOUT_SECONDS: Final = 600.0
-"""Of an iteration, since the machine may be busy with other work."""
+"""Longest duration of an iteration: the machine may be busy with other work."""
 _ROOT: Final = Path(__file__).parents[2]
 
 

@@ -67,7 +67,7 @@ class Calls:
         await asyncio.sleep(DELAY_SECONDS / 2)
 
     def kill(self, at: Moment) -> Kill:
-        """What has happened since to the calls that were made before the kill."""
+        """Counts the calls from before the kill that were answered, in progress, and sent again since."""
         again = (self.moment().received - at.received).keys()
         in_flight = at.received.keys() - at.answered.keys()
         return Kill(

@@ -17,7 +17,7 @@ AGENTS_UNDER_LOAD: Final = 32
 
 @dataclass(frozen=True)
 class Figures:
-    """Of one iteration. Times are seconds; `alone` is one agent, `load` many."""
+    """What one iteration of a contender costs. Times are in seconds; `alone` is one agent, `load` many."""
 
     program_seconds_alone: float
     """Processor time of the contender's processes and, with Vigil, of NATS."""

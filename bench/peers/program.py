@@ -18,7 +18,7 @@ RunIteration = Callable[[str, UUID], Awaitable[None]]
 
 @dataclass(frozen=True)
 class Program:
-    """What a peer is started with."""
+    """The database and the clients with which the program of a peer works."""
 
     database_url: str
     clients: Clients

@@ -34,8 +34,8 @@ _PROMISES: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "who continues": {
         "Vigil": "another worker, when the lease has expired",
-        "by hand": "whoever runs the iteration again",
-        "LangGraph": "whoever invokes the thread again",
+        "by hand": "the program that runs the iteration again",
+        "LangGraph": "the program that invokes the thread again",
         "DBOS": "the executor, when it is started again",
     },
     "is an answered call paid twice": {

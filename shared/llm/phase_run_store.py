@@ -25,7 +25,7 @@ _Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class StoredRun:
-    """A run as it was begun, with its complete request, and its events so far."""
+    """A stored run: its complete first request, and its events so far."""
 
     id: UUID
     model: str

@@ -36,7 +36,7 @@ def assert_like_baseline(figures: Figures, baseline: ScenarioRun, trial: Trial) 
     """Assert that the trial differs in nothing from the baseline; count it."""
     assert differences(baseline, trial) == []
     figures.add("iterations compared")
-    figures.add("calls in flight when somebody was struck", trial.in_flight)
+    figures.add("calls in flight at a kill", trial.in_flight)
     figures.add("of these paid twice", trial.run.repeated)
 
 

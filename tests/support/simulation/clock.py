@@ -119,7 +119,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """
         self._prune_at = 1000
         self.errors: list[str] = []
-        """Errors that nobody has awaited."""
+        """Errors of tasks that are not awaited."""
         self._selector = _Selector(self)
         self.set_task_factory(self._create_task)
         self.set_exception_handler(self._note_error)
