@@ -6,8 +6,7 @@ from functools import partial
 from uuid import UUID
 
 from services.adviser.prompts import rules, user_message
-from shared.agents import agents, feedback, memories
-from shared.agents.agents import AgentRow
+from shared.agents import feedback, memories
 from shared.database.statements import Batch
 from shared.enums import Phase, StepKind
 from shared.graph import context
@@ -38,9 +37,8 @@ class Advise:
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         analysis_ids = [UUID(analysis_id) for analysis_id in step.input["analysis_ids"]]
-        scope = GraphScope.of(lease)
+        scope, agent = GraphScope.of(lease), lease.agent
         batch = Batch()
-        loaded_agent = batch.add(agents.agent_query(lease.agent_id))
         analyses = batch.add(context.analyses_query(scope, analysis_ids))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         owner_memories = batch.add(memories.list_active(lease.agent_id))
@@ -54,7 +52,6 @@ class Advise:
         short_ids = ShortIds(scope)
         async with self.model.database.connection_after(batch) as connection:
             await short_ids.number(connection, [analyses.value, survey.value])
-        agent = loaded_agent.value
         graph_context = short_ids.shorten(survey.value)
         message = user_message(
             agent.mission,
@@ -85,14 +82,14 @@ class Advise:
         ]
         result = {"advice": advice, "reason": reason.strip(), **run.repair_summary}
         if advice and is_on(agent):
-            result |= await self._check_evidence(lease, scope, agent, advice)
+            result |= await self._check_evidence(lease, scope, advice)
         return StepResult(result)
 
     async def _check_evidence(
-        self, lease: Lease, scope: GraphScope, agent: AgentRow, advice: Sequence[Json]
+        self, lease: Lease, scope: GraphScope, advice: Sequence[Json]
     ) -> Json:
         """Checks all that the advice rests on."""
         evidence = entailment.evidence_below(scope, [UUID(each["id"]) for each in advice])
         store = partial(entailment.store_verdict, scope)
-        checks = await check_entailment(self.model, lease, agent, evidence, store)
+        checks = await check_entailment(self.model, lease, evidence, store)
         return {"checks": checks} if checks else {}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from services.analyzer.prompts import RULES, missing_data, parse_missing_lines, user_message
-from shared.agents import agents, feedback
+from shared.agents import feedback
 from shared.database.statements import Batch, BoundQuery
 from shared.enums import Phase
 from shared.events.models import Insight
@@ -35,9 +35,8 @@ class Analyze:
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """The context is built when every query of the iteration has ended, so it includes their results."""
         insight = Insight(**step.input)
-        scope = GraphScope.of(lease)
+        scope, agent = GraphScope.of(lease), lease.agent
         batch = Batch()
-        loaded_agent = batch.add(agents.agent_query(lease.agent_id))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         written = batch.add(context.written_lines(scope))
         short_ids = ShortIds(scope)
@@ -50,10 +49,10 @@ class Analyze:
                 step,
                 batch,
                 token_budget=self.context_tokens,
+                is_first=lease.is_first,
             )
             nodes = await describe_nodes(connection, [written.value])
             await short_ids.number(connection, [written.value, nodes])
-        agent = loaded_agent.value
         objectives = [item["objective"] for item in step.input.get("answered", [])]
         message = user_message(
             agent.mission,

@@ -23,7 +23,7 @@ from services.observer.prompts import (
     replan_message,
     user_message,
 )
-from shared.agents import agents, feedback, memories
+from shared.agents import feedback, memories
 from shared.billing import token_lengths
 from shared.billing.budgets import spending_notices
 from shared.database.engine import Database
@@ -45,7 +45,6 @@ from shared.llm.structured_output import (
 from shared.provider_limits.store import search_quota
 from shared.runtime.step_runner import StepResult
 from shared.workflow import attention, investigations, iterations, steps
-from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -103,17 +102,15 @@ class Observe:
 
     async def __call__(self, lease: Lease, step: StepRow) -> StepResult:
         """Requests a plan; its steps are inserted in the transaction that ends the observe step."""
-        scope = GraphScope.of(lease)
+        scope, agent = GraphScope.of(lease), lease.agent
         batch = Batch()
         loaded_iteration = batch.add(steps.iteration_query(step))
-        clock = batch.add(agent_clock(lease.agent_id))
         read_history = prepare_history(batch, scope)
         look = self.watch and prepare_outlook(batch, self.model.database, scope, self.watch)
         # What only a plan needs is read for a plan alone: most iterations are quiet.
         needed = batch if self.watch is None else Batch()
         needed.add(system_types.ensure_query(lease.agent_id))
         used_up = needed.add(search_quota())
-        loaded_agent = needed.add(agents.agent_query(lease.agent_id))
         survey = context.prepare_survey(
             needed, scope, StepKind.OBSERVE, token_budget=self.context_tokens
         )
@@ -121,9 +118,9 @@ class Observe:
         owner_feedback = needed.add(feedback.list_feedback(lease.agent_id))
         async with self.model.database.connection_after(batch):
             iteration = loaded_iteration.value
-            past = read_history(iteration, clock.value)
+            past = read_history(iteration, agent.clock)
         outlook = await look(past) if look else Outlook(scope)
-        notices = spending_notices(lease.agent_id, clock.value.real.astimezone(UTC).date())
+        notices = spending_notices(lease.agent_id, agent.loaded_at.astimezone(UTC).date())
         if outlook.is_quiet:
             result = {**ResolvedPlan().counts, **outlook.result, iterations.QUIET: True}
             return StepResult(result, [*outlook.writes(), notices])
@@ -133,14 +130,13 @@ class Observe:
         if used_up.value is not None:
             # A plan whose queries cannot search is not paid for.
             raise used_up.value
-        agent = loaded_agent.value
         memory_lines = truncate_to_budget(
             memories.format_lines(owner_memories.value), scope.budget_bytes(MAX_MEMORIES_TOKENS)
         )
         message = user_message(
             agent.mission,
             survey.value,
-            clock.value.now,
+            agent.clock.now,
             memory_lines,
             outlook.lines,
             owner_feedback=feedback.format_lines(owner_feedback.value),

@@ -11,7 +11,6 @@ from uuid import UUID
 from services.researcher.not_found import Statement, find_statements
 from services.researcher.prompts import ACQUISITION_RULES, acquisition_message
 from shared.agents import agents
-from shared.agents.agents import WorkerAgent
 from shared.database.engine import Database
 from shared.database.statements import Batch
 from shared.enums import Phase
@@ -40,21 +39,23 @@ from shared.web_search.tools import (
     knowledge_acquisition,
     refuse_unnamed,
 )
+from shared.workflow.agent_row import AgentRow
 from shared.workflow.leases import Lease
 
 
 @dataclass(frozen=True)
 class QueryContext:
     lease: Lease
-    agent: WorkerAgent
     scope: GraphScope
     query: Query
     survey: Survey
     now: datetime
-    node_types: Sequence[str] = ()
-    """Names of the agent's node types that no researcher created, so that they are the same when the step is resumed."""
     requests: Mapping[UUID, str] = field(default_factory=dict)
     """Objectives of the investigation requests that the query is to answer, by id, in the order of their numbers."""
+
+    @property
+    def agent(self) -> AgentRow:
+        return self.lease.agent
 
 
 def allow_named_pages(

@@ -65,7 +65,7 @@ class SentenceFacts:
     @classmethod
     def of(cls, query_context: QueryContext, acquired: Acquired) -> "SentenceFacts | None":
         """None if there is nothing to choose from."""
-        if not acquired.sentences or not query_context.node_types:
+        if not acquired.sentences or not query_context.survey.own_types:
             return None
         return cls(query_context, acquired.sentences, [page.url for page in acquired.pages])
 
@@ -77,7 +77,7 @@ class SentenceFacts:
             self.query_context.agent.mission,
             self.query_context.query,
             self._pages(),
-            self.query_context.node_types,
+            self.query_context.survey.own_types,
         )
         request = run.fresh_request(message, response_format(Facts, NAME))
         try:
@@ -113,7 +113,7 @@ class SentenceFacts:
 
     def _node_type(self, name: str) -> str | None:
         """The type of that name in any capitals; None if there is none."""
-        by_name = {known.casefold(): known for known in self.query_context.node_types}
+        by_name = {known.casefold(): known for known in self.query_context.survey.own_types}
         return by_name.get(name.strip().casefold())
 
 

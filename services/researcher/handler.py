@@ -13,18 +13,15 @@ from uuid import UUID
 from services.researcher.acquisition import Acquired, QueryContext, acquire
 from services.researcher.construction import WrittenElements, construct, embed_nodes
 from services.researcher.not_found import Statement, by_request
-from shared.agents import agents
 from shared.database.statements import Batch, BoundQuery, CompiledStatement, Row, uuid_array
-from shared.enums import Phase
 from shared.events.models import Query
-from shared.graph import context, types
+from shared.graph import context
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import graph_construction
-from shared.graph.types import NodeType
 from shared.graph.validation import Validators
 from shared.llm.entailment import check_entailment, is_on
 from shared.llm.paid_calls import summary
@@ -270,19 +267,17 @@ class Research:
 
     async def _check_evidence(self, query_context: QueryContext) -> Json:
         """Checks a sample of what the step has written, if the owner has given that a budget."""
-        agent, scope = query_context.agent, query_context.scope
-        if not is_on(agent):
+        scope, lease = query_context.scope, query_context.lease
+        if not is_on(lease.agent):
             return {}
-        sample = entailment.new_evidence(scope, agent.entailment_share)
+        sample = entailment.new_evidence(scope, lease.agent.entailment_share)
         store = partial(entailment.store_verdict, scope)
-        checks = await check_entailment(self.model, query_context.lease, agent, sample, store)
+        checks = await check_entailment(self.model, lease, sample, store)
         return {"checks": checks} if checks else {}
 
     async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:
         scope = GraphScope.of(lease)
         batch = Batch()
-        agent = batch.add(agents.agent_query(lease.agent_id))
-        node_types = batch.add(types.node_types_query(scope))
         request_ids = [UUID(request_id) for request_id in step.input.get("answers", [])]
         requests = (
             batch.add(investigations.objectives_of(lease.agent_id, request_ids))
@@ -297,16 +292,14 @@ class Research:
                 step,
                 batch,
                 token_budget=self.context_tokens,
+                is_first=lease.is_first,
             )
-        own_types = _own_type_names(node_types.value)
         return QueryContext(
             lease,
-            agent.value,
             scope,
             Query(**step.input),
             survey,
-            agent.value.clock.now,
-            own_types,
+            lease.agent.clock.now,
             requests.value if requests else {},
         )
 
@@ -321,13 +314,3 @@ def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
     if read := [url for url in urls_in(query.objective) if normalize_url(url) in pages]:
         result["read"] = read
     return result
-
-
-def _own_type_names(node_types: Sequence[NodeType]) -> list[str]:
-    """The names of the types that configuration or the owner created."""
-    return [
-        node_type.name
-        for node_type in node_types
-        if node_type.created_by != Phase.GRAPH_CONSTRUCTION
-        and node_type.name not in types.RESERVED_TYPES
-    ]

@@ -1,10 +1,10 @@
 """Agents and their names."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from itertools import count
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 from uuid import UUID, uuid4
 
 from sqlalchemy import delete as sql_delete
@@ -12,24 +12,16 @@ from sqlalchemy import func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
 from shared.billing import reservations
-from shared.database.statements import BoundQuery, CompiledStatement, Row
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Iteration, Step, User
 from shared.database.text import refuse_nul
 from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, IterationStatus, Phase, StepKind, StepStatus
 from shared.errors import DeletedError
-from shared.workflow.agent_clock import AgentClock
 from shared.workflow.attention import NEEDS_ATTENTION
 from shared.workflow.iterations import DueAgent
 
-_SELECT: Final = CompiledStatement("""
-select mission, models, advice_from_one_analysis, entailment_usd_per_day, entailment_share,
-  preferred_domains, barred_domains, corpus, archive_date,
-  conversation_system_prompt, observer_system_prompt, knowledge_acquisition_system_prompt, graph_construction_system_prompt,
-  analysis_generation_system_prompt, advice_generation_system_prompt, clock_timestamp() as loaded_at
-from agents where id = :of_agent
-""")
 # Not clock_timestamp(): it is volatile, so PostgreSQL cannot compare it by an index.
 _DUE: Final = CompiledStatement(f"""
 select id, cast(cast(xmin as text) as bigint) as version, iterations_started,
@@ -53,33 +45,6 @@ where id = :of_agent
 _END_BACKOFF: Final = CompiledStatement(f"""
 update agents set next_run_at = least(next_run_at, clock_timestamp()) where id = :of_agent and {NEEDS_ATTENTION}
 """)
-
-
-class AgentRow(NamedTuple):
-    """The columns of an agent that its workers need."""
-
-    mission: str
-    models: Mapping[str, str]
-    advice_from_one_analysis: bool
-    entailment_usd_per_day: Decimal
-    entailment_share: float
-    preferred_domains: Sequence[str]
-    barred_domains: Sequence[str]
-    corpus: str | None
-    archive_date: date | None
-    conversation_system_prompt: str
-    observer_system_prompt: str
-    knowledge_acquisition_system_prompt: str
-    graph_construction_system_prompt: str
-    analysis_generation_system_prompt: str
-    advice_generation_system_prompt: str
-    loaded_at: datetime
-    """By the database's clock."""
-
-    @property
-    def clock(self) -> AgentClock:
-        """The agent's clock when it was loaded."""
-        return AgentClock(self.loaded_at, self.archive_date)
 
 
 class WorkerAgent(Protocol):
@@ -190,17 +155,6 @@ async def delete_agent(transaction: Transaction, agent_id: UUID) -> None:
 async def get_agent(transaction: Transaction, agent_id: UUID) -> Agent:
     """Raises DeletedError if the agent was deleted."""
     return _existing(await transaction.get(Agent, agent_id), agent_id)
-
-
-def agent_query(agent_id: UUID) -> BoundQuery[AgentRow]:
-    """Selects the columns of AgentRow. Its `read` raises DeletedError if the agent was deleted."""
-
-    def read(rows: Sequence[Row]) -> AgentRow:
-        if not rows:
-            raise DeletedError(f"agent {agent_id} was deleted")
-        return AgentRow(*rows[0])
-
-    return BoundQuery(_SELECT, {"of_agent": agent_id}, read)
 
 
 def _existing(agent: Agent | None, agent_id: UUID) -> Agent:

@@ -65,13 +65,17 @@ _PINNED: Final = _chains(
     " and (agent_id = (select id from agents where id = :agent_id and (owner_id = :owner_id) is true)) is true",
     ":known_sha256",
 )
-_PIN: Final = CompiledStatement("""
-insert into pinned_contexts (iteration_id, kind, round, agent_id, sha256)
-values (:iteration_id, :kind, :round, :agent_id, :sha256) on conflict do nothing
-""")
-_CHECK_PIN: Final = CompiledStatement(f"""
-select sha256, case when :strict and sha256 <> :sha256 then forbid_commit() end as is_undone
-from pinned_contexts where {_IS_PINNED_SQL}
+# It does not see a pin for which it has waited. Then the commit is forbidden, and the next attempt sees it.
+_PIN: Final = CompiledStatement(f"""
+with pinned as (
+  insert into pinned_contexts (iteration_id, kind, round, agent_id, sha256)
+  values (:iteration_id, :kind, :round, :agent_id, :sha256) on conflict do nothing
+  returning sha256
+)
+select sha256, case when :strict and sha256 is distinct from :sha256 then forbid_commit() end as is_undone
+from (values (1)) as once left join (
+  select sha256 from pinned union all select sha256 from pinned_contexts where {_IS_PINNED_SQL}
+) as known on true
 """)
 
 
@@ -219,19 +223,17 @@ def pinned_text(
 
 
 def pinning(group: StepGroup, agent_id: UUID, sha256: bytes) -> BoundQuery[None]:
-    """Pins a context that is stored, unless one is pinned for these steps."""
-    params = {**group._asdict(), "agent_id": agent_id, "sha256": sha256}
-    return BoundQuery(_PIN, params, lambda _: None)
+    """Pins a context that is stored, unless one is pinned for these steps.
 
-
-def pin_check(group: StepGroup, sha256: bytes) -> BoundQuery[None]:
-    """Forbids to commit unless this context is pinned for the steps. Its `read` raises RetrySoonError."""
+    Forbids to commit unless this one is pinned then. Its `read` raises RetrySoonError.
+    """
 
     def read(rows: list[Row]) -> None:
-        if rows and rows[0].sha256 != sha256:
+        if rows[0].sha256 != sha256:
             raise RetrySoonError("another worker has pinned a different context for this step")
 
-    return BoundQuery(_CHECK_PIN, {**group._asdict(), "sha256": sha256, STRICT: False}, read)
+    params = {**group._asdict(), "agent_id": agent_id, "sha256": sha256, STRICT: False}
+    return BoundQuery(_PIN, params, read)
 
 
 def _by_key(rows: Iterable[Row]) -> dict[Key, tuple[bytes | None, bytes]]:

@@ -165,6 +165,13 @@ class StepIds(Protocol):
     def iteration_id(self) -> UUID | None: ...
 
 
+class LeasedStep(StepIds, Protocol):
+    """A step that a worker holds."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
 def new_row(step: StepIds, interaction_id: UUID, phase: Phase, request: CallRequest) -> NewRow:
     """Returns the row of a new call."""
     return {
@@ -288,14 +295,16 @@ def paid_answer(attempt: Attempt, answer: CallAnswer, *, is_billed: bool) -> Pai
 
 def pay(
     batch: Batch,
-    step: StepIds,
+    step: LeasedStep,
     answers: Sequence[PaidAnswer] = (),
     rows: Sequence[NewRow] = (),
     max_costs: MaxCosts = MappingProxyType({}),
     *,
     holding: Holding | None = None,
+    completed_runs: Sequence[UUID] = (),
 ) -> PendingResult[OpenedCalls]:
-    """Records answers to calls of a step with their costs, and opens the calls `rows` with their reservations.
+    """Records answers to calls of a step with their costs, opens the calls `rows` with their reservations, and marks phase
+    runs as complete.
 
     The step holds what it has reserved for its next calls. A call that is opened takes its maximum cost from that; a call
     that is answered returns it, less its cost. Only if the rest does not suffice, more is reserved from the budgets: for
@@ -304,7 +313,8 @@ def pay(
 
     Of a later answer to the same call, only new events are added, and an attempt that was closed before has no effect. A
     call that was opened before is loaded, by further statements (`pay_separately`), as after a crash. Only the worker
-    that holds the step's lease may call this, because no one else writes calls of the step.
+    that holds the step's lease may call this, because no one else writes calls of the step: without the lease nothing is
+    written, and a commit is forbidden.
     """
 
     holding = holding or Holding()
@@ -331,6 +341,8 @@ def pay(
             for query in answer_queries(answer.closing["call"], answer.answer):
                 await query.execute(transaction)
             await reservations.closing_query(answer.closing).execute(transaction)
+        if completed_runs:
+            await _COMPLETE_RUNS.run(transaction, {"completed_runs": uuid_array(completed_runs)})
         calls = [await open_call(transaction, row) for row in rows]
         unsent = {call.id: max_costs[call.id] for call in calls if was_never_sent(call)}
         if not unsent:
@@ -347,6 +359,7 @@ def pay(
     more_calls = len(closings) - spent_calls - len(rows)
     params: dict[str, Any] = {
         "of_step": step.step_id,
+        "of_epoch": step.epoch,
         "of_agent": step.agent_id,
         "closings": json_text(
             [
@@ -363,6 +376,7 @@ def pay(
         "spent_calls": spent_calls,
         "more_usd": more_usd,
         "more_calls": more_calls,
+        "completed_runs": uuid_array(completed_runs),
         STRICT: False,
     }
     statement = _PAY
@@ -372,7 +386,8 @@ def pay(
             "next_usd": (NEXT_COSTS - 1) * needed_usd,
             "next_calls": max(NEXT_CALLS - len(rows), 0),
         }
-    return batch.add(BoundQuery(statement, params, read), fallback=pay_separately)
+    query = BoundQuery(statement, params, read, checks_lease=True)
+    return batch.add(query, fallback=pay_separately)
 
 
 @dataclass(frozen=True)
@@ -422,6 +437,11 @@ with {reservations.close_cte(_APPEND_FAILURE)},
 select id from closed
 """)
 
+_COMPLETED_SQL: Final = """
+update llm_interactions set completed_at = clock_timestamp()
+where id = any(cast(:completed_runs as uuid[]))
+"""
+_COMPLETE_RUNS: Final = CompiledStatement(_COMPLETED_SQL)
 # The array of ids leads to the rows by their key. Without it PostgreSQL would join all calls with the parameter.
 _PAYMENT_SQL: Final = f"""
 closed as (
@@ -461,7 +481,8 @@ paid as (
     spent_usd = steps.spent_usd + :spent_usd, spent_calls = steps.spent_calls + :spent_calls
   from held where steps.id = :of_step and held.usd >= 0 and held.calls >= 0
   returning steps.reserved_on as day, steps.reserved_usd as usd, steps.reserved_calls as calls
-)
+),
+completed as ({_COMPLETED_SQL} and exists (select from held))
 """
 _IS_INCOMPLETE: Final = """
 (select count(*) from closed) < :closings_count or (select count(*) from opened) < :openings_count
@@ -472,7 +493,8 @@ _IS_FORBIDDEN: Final = f":openings_count > 0 and {reservations.is_above_caps(':o
 _HELD: Final = f"""
 select coalesce(reserved_on, cast(:closed_on as date), {reservations.TODAY}) as day,
   reserved_usd + :more_usd as usd, reserved_calls + :more_calls as calls
-from steps where id = :of_step and (status = '{StepStatus.RUNNING}') is true
+from steps where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
+for no key update
 """
 _PAY: Final = CompiledStatement(f"""
 with held as materialized ({_HELD}),

@@ -134,6 +134,8 @@ class BoundQuery(Generic[T]):
     statement: CompiledStatement
     params: Mapping[str, Any]
     read: Callable[[list[Row]], T]
+    checks_lease: bool = False
+    """Whether it writes nothing, and forbids a commit, if the worker has lost its lease."""
 
     async def execute(self, transaction: Executor) -> T:
         """Runs the statement alone and parses its rows."""
@@ -187,6 +189,11 @@ class Batch:
         result: PendingResult[T] = PendingResult()
         self._queries.append(_Statement(query, partial(setattr, result, "value"), fallback))
         return result
+
+    @property
+    def checks_lease(self) -> bool:
+        """Whether each statement checks the lease; False if there is none."""
+        return bool(self._queries) and all(each.query.checks_lease for each in self._queries)
 
     def add_first(self, query: BoundQuery[T]) -> PendingResult[T]:
         """Adds a query before those that were added so far."""

@@ -258,7 +258,7 @@ class UnitOfWork:
         """Writes what is deferred in a transaction of its own."""
         if self._database.signer is None:
             with suppress(UndoneError):
-                await self._database.write(self._batch(changes, None))
+                await self._database.write(self._batch(changes, None, checks_once=True))
                 return
         async with self._database.transaction(self._batch(changes, None)):
             pass
@@ -275,14 +275,18 @@ class UnitOfWork:
         await self._database.sign(connection)
         await connection.execute("commit")
 
-    def _batch(self, changes: Changes, transaction: Transaction | None) -> Batch:
+    def _batch(
+        self, changes: Changes, transaction: Transaction | None, *, checks_once: bool = False
+    ) -> Batch:
+        """With `checks_once`, without the fence if each of the statements checks the lease itself."""
         batch = Batch()
-        if transaction is None:
-            batch.add(self._begin)
-        elif transaction.buffer is not None:
+        if transaction is not None and transaction.buffer is not None:
             transaction.buffer.add_to(batch)
         for write in changes.deferred:
             write(batch)
+        is_checked = checks_once and self._claim is None and batch.checks_lease
+        if transaction is None and not is_checked:
+            batch.add_first(self._begin)
         return batch
 
     async def _roll_back(self, error: BaseException) -> None:

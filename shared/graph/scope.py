@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import ScalarSelect, bindparam, select
 
-from shared.database.statements import BoundQuery, CompiledStatement
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, GraphEdge
 from shared.database.tables.agents import BYTES_PER_TOKEN
 from shared.database.transaction import Transaction
@@ -89,20 +89,9 @@ def retraction_lock_key_sql(agent: str) -> str:
     return f"hashtextextended('retractions ' || cast(:{agent} as text), 0)"
 
 
-_SHARED_LOCK: Final = CompiledStatement(
-    f"select pg_advisory_xact_lock_shared({retraction_lock_key_sql('of_agent')})"
-)
 _EXCLUSIVE_LOCK: Final = CompiledStatement(
     f"select pg_advisory_xact_lock({retraction_lock_key_sql('of_agent')})"
 )
-
-
-def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
-    """Blocks retractions until the transaction ends, so that a conclusion rests on what was checked.
-
-    Take this lock before locking any row of the graph.
-    """
-    return BoundQuery(_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
 async def take_exclusive_retraction_lock(transaction: Transaction, agent_id: UUID) -> None:

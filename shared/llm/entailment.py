@@ -11,7 +11,6 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from shared.agents.agents import WorkerAgent
 from shared.billing import budgets
 from shared.database.locks import shared_write_lock_query
 from shared.database.statements import BoundQuery
@@ -28,6 +27,7 @@ from shared.llm.refused_pages import is_filtered
 from shared.llm.repair import Repairs, fit_to_schema, read_json
 from shared.llm.structured_output import response_format
 from shared.tools import Json
+from shared.workflow.agent_row import AgentRow
 from shared.workflow.leases import Lease, LeaseLostError
 
 _SYSTEM_PROMPT: Final = """\
@@ -81,7 +81,7 @@ class StoreVerdict(Protocol):
     ) -> BoundQuery[None]: ...
 
 
-def is_on(agent: WorkerAgent) -> bool:
+def is_on(agent: AgentRow) -> bool:
     """Whether the agent's owner has given checks a budget."""
     return agent.entailment_usd_per_day > 0
 
@@ -89,7 +89,6 @@ def is_on(agent: WorkerAgent) -> bool:
 async def check_entailment(
     model: Model,
     lease: Lease,
-    agent: WorkerAgent,
     evidence: BoundQuery[Sequence[Q]],
     store: StoreVerdict,
 ) -> Json:
@@ -104,9 +103,9 @@ async def check_entailment(
         return {}
     messages = [_message(quotation) for quotation in quotations]
     run = PhaseRun(
-        model, lease, agent, Phase.ENTAILMENT_CHECK, messages[0], system_prompt=_SYSTEM_PROMPT
+        model, lease, lease.agent, Phase.ENTAILMENT_CHECK, messages[0], system_prompt=_SYSTEM_PROMPT
     )
-    limit = run.paid_calls.limit = _limit(lease.agent_id, agent.entailment_usd_per_day)
+    limit = run.paid_calls.limit = _limit(lease.agent_id, lease.agent.entailment_usd_per_day)
     counts = Counter[str]()
     why_stopped = ""
     try:

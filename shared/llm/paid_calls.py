@@ -37,7 +37,6 @@ from shared.database.unit_of_work import Changes, DeferredWrite, UnitOfWork
 from shared.enums import Phase
 from shared.errors import PermanentError, TransientError, VigilError
 from shared.failpoints import Failpoint, failpoint
-from shared.llm import phase_run_store
 from shared.llm.answer_errors import (
     COMPLETE_KINDS,
     AnswerError,
@@ -74,10 +73,13 @@ class _Reservation:
 
 @dataclass
 class _Payment:
-    """What one commit pays for a step: answers, and the calls that it opens, by the hashes of their requests."""
+    """What one commit pays for a step: answers, the calls that it opens, by the hashes of their requests, and the phase runs
+    that are complete then.
+    """
 
     answers: list[PaidAnswer] = field(default_factory=list)
     openings: dict[tuple["PaidCalls", str], CallRequest] = field(default_factory=dict)
+    completed_runs: list[UUID] = field(default_factory=list)
     write: DeferredWrite = field(init=False)
 
     def add_to(self, changes: Changes, step: Lease, batch: Batch) -> None:
@@ -89,7 +91,15 @@ class _Payment:
                 request
             )
             paid_calls._uncommitted.discard(key)
-        paid = call_ledger.pay(batch, step, self.answers, rows, max_costs, holding=step.holding)
+        paid = call_ledger.pay(
+            batch,
+            step,
+            self.answers,
+            rows,
+            max_costs,
+            holding=step.holding,
+            completed_runs=self.completed_runs,
+        )
 
         def register() -> None:
             calls, attempts = paid.value
@@ -200,6 +210,10 @@ class PaidCalls:
                 reservation.attempt, answer, is_billed=not reservation.is_unsent
             )
         )
+
+    def complete_run(self, run_id: UUID) -> None:
+        """Marks the phase run as complete at the end of the open transaction."""
+        self._payment().completed_runs.append(run_id)
 
     async def record_answer_now(
         self, transaction: Transaction, call: CallRecord, answer: CallAnswer
@@ -320,7 +334,6 @@ class _RunChanges:
     """By the call in whose row they are stored."""
     answered: set[UUID] = field(default_factory=set)
     """Calls whose events are written with their answers."""
-    is_complete: bool = False
 
 
 class RunJournal:
@@ -376,7 +389,7 @@ class RunJournal:
 
     def complete(self) -> None:
         """Marks the run as complete at the end of the transaction."""
-        self._pending_changes().is_complete = True
+        self.paid_calls.complete_run(self.interaction.id)
 
     def add_answer(self, call: CallRecord, answer: CallAnswer, *events: Json) -> None:
         """Adds the answer and its cost at the end of the transaction, with `events` and those that follow."""
@@ -404,8 +417,6 @@ class RunJournal:
         for call_id, events in run_changes.events.items():
             if call_id not in run_changes.answered:
                 batch.add(call_ledger.append_events(call_id, events))
-        if run_changes.is_complete:
-            batch.add(phase_run_store.completion(self.interaction.id))
 
     async def record_answer(
         self,

@@ -108,7 +108,7 @@ class PhaseRun(RunJournal):
         )
         if self.lease.unit is not None and self.lease.is_first:
             self._interaction = interaction.record
-            self.unit.defer(interaction.write)
+            interaction.write_with(self.unit)
         else:
             async with self.unit.transaction() as transaction:
                 self._interaction = await interaction.open_or_resume(transaction)

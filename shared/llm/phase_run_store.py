@@ -14,9 +14,11 @@ from shared.database.statements import (
     Batch,
     BoundQuery,
     CompiledStatement,
+    PendingResult,
     json_text,
 )
 from shared.database.transaction import Transaction
+from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Phase
 from shared.workflow.leases import Lease
 
@@ -126,9 +128,6 @@ select id, agent_id, model, system_prompt, request, message, context_sha256, coa
     where interaction_id = llm_interactions.id), '[]') as events
 from llm_interactions where id = :of_interaction
 """)
-_COMPLETE: Final = CompiledStatement(
-    "update llm_interactions set completed_at = clock_timestamp() where id = :of_interaction"
-)
 
 
 class NewInteraction:
@@ -161,6 +160,8 @@ class NewInteraction:
         self._context_sha256 = contexts.hash_text(context) if context else None
         self._pinned_for = pinned_for
         self._is_rewritten = False
+        self._stored_context: StoredContext | None = None
+        self._has_new_context: PendingResult[bool] = PendingResult()
         self._params: Mapping[str, Any] = {
             "id": self.id,
             "agent_id": lease.agent_id,
@@ -197,21 +198,27 @@ class NewInteraction:
             else contexts.as_difference(self._database, agent_id, text)
         )
         self._is_rewritten = True
-        has_new_context = batch.add(
+        self._has_new_context = batch.add(
             BoundQuery(
                 _INSERT_WITH_CONTEXT,
                 self._params_with(stored),
                 lambda rows: bool(rows[0].has_new_context),
             )
         )
-        for query in self._pin_queries:
-            batch.add(query)
+        self._stored_context = stored
+        if (pinning := self._pinning) is not None:
+            batch.add(pinning)
 
-        def remember() -> None:
-            if has_new_context.value:
-                contexts.remember(self._database, agent_id, text, stored)
+    def write_with(self, unit: UnitOfWork) -> None:
+        """Creates it with the next commit. The next context is stored as a difference from its own, once that is stored."""
+        unit.defer(self.write)
+        unit.on_commit(self._remember_context)
 
-        batch.then(remember)
+    def _remember_context(self) -> None:
+        if self._stored_context is not None and self._has_new_context.value:
+            contexts.remember(
+                self._database, self.lease.agent_id, self._context, self._stored_context
+            )
 
     async def open_or_resume(self, transaction: Transaction) -> StoredRun:
         """Creates the interaction, or returns the existing one with its original request.
@@ -223,21 +230,17 @@ class NewInteraction:
         if self._context:
             params |= self._params_with(contexts.in_full(self._context))
             record = await _BEGIN_WITH_CONTEXT.row(transaction, params)
-            for query in self._pin_queries if record is not None else ():
-                await query.execute(transaction)
+            if record is not None and (pinning := self._pinning) is not None:
+                await pinning.execute(transaction)
         else:
             record = await _BEGIN.row(transaction, params)
         return self.record if record is not None else await _load_existing(transaction, self.id)
 
     @property
-    def _pin_queries(self) -> Sequence[BoundQuery[None]]:
+    def _pinning(self) -> BoundQuery[None] | None:
         if self._pinned_for is None or self._context_sha256 is None:
-            return ()
-        # The check is a statement of its own: one that waits for another worker's pin does not see it.
-        return (
-            contexts.pinning(self._pinned_for, self.lease.agent_id, self._context_sha256),
-            contexts.pin_check(self._pinned_for, self._context_sha256),
-        )
+            return None
+        return contexts.pinning(self._pinned_for, self.lease.agent_id, self._context_sha256)
 
     def _params_with(self, stored: StoredContext) -> dict[str, Any]:
         return {
@@ -253,8 +256,3 @@ async def _load_existing(transaction: Transaction, interaction_id: UUID) -> Stor
     row = await _LOAD.row(transaction, {"of_interaction": interaction_id})
     requests = await load_requests(transaction, [row])
     return StoredRun(row.id, row.model, row.system_prompt, requests[row.id], row.events)
-
-
-def completion(interaction_id: UUID) -> BoundQuery[None]:
-    """Marks the run as complete."""
-    return BoundQuery(_COMPLETE, {"of_interaction": interaction_id}, lambda _: None)

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from shared import derived_events
-from shared.billing import reservations
 from shared.billing.budgets import BudgetUsedUpError
 from shared.database.engine import Database
 from shared.database.statements import Batch, BoundQuery, PendingResult
@@ -266,8 +265,7 @@ class StepRunner:
 
         def end(batch: Batch) -> None:
             failpoint(Failpoint.STATE_WRITTEN)
-            ended_step = batch.add(steps.ending(lease, outcome.result))
-            batch.add(reservations.step_write_off(lease.step_id))
+            ended_step = steps.end_with(batch, lease, outcome.result)
 
             def derive_events() -> None:
                 events[:] = derived_events.events_after_iteration_step(

@@ -18,6 +18,7 @@ from shared.database.unit_of_work import UnitOfWork
 from shared.durations import LEASE_SECONDS
 from shared.enums import StepKind, StepStatus
 from shared.errors import TransientError
+from shared.workflow.agent_row import AGENT_COLUMNS, AgentRow
 from shared.workflow.iterations import STEP_COLUMNS, StepRow
 
 T = TypeVar("T")
@@ -48,6 +49,8 @@ class Lease:
     owner: str
     seconds: float
     """Duration without renewal."""
+    agent: AgentRow = field(compare=False, repr=False)
+    """The agent when the step was loaded."""
     bytes_per_token: float = field(default=BYTES_PER_TOKEN, compare=False)
     """See `Agent.bytes_per_token`."""
     holding: Holding = field(default_factory=Holding, compare=False, repr=False)
@@ -78,7 +81,8 @@ select (select epoch from held) as epoch, {_NAME_STEP_SQL},
 """)
 _LOAD: Final = CompiledStatement(f"""
 select {STEP_COLUMNS}, epoch, lease_owner, lease_until, retry_at, waiting_since, waits, retried_epoch,
-  retry_requested_at > ended_at as is_retry_requested, owner_id, bytes_per_token, clock_timestamp() as now
+  retry_requested_at > ended_at as is_retry_requested, owner_id, bytes_per_token, clock_timestamp() as now,
+  {AGENT_COLUMNS}
 from steps join agents on agents.id = steps.agent_id
 where steps.id = :of_step
 """)
@@ -210,6 +214,7 @@ def load(
             row.epoch + 1,
             owner=owner,
             seconds=seconds,
+            agent=AgentRow(*row[-len(AgentRow._fields) :]),
             bytes_per_token=row.bytes_per_token,
             is_after_wait=row.waiting_since is not None,
             waited_seconds=_seconds_since(row.waiting_since, row.now),

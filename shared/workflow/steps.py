@@ -9,7 +9,15 @@ from uuid import UUID
 
 from shared.billing import reservations
 from shared.database import ids
-from shared.database.statements import BoundQuery, CompiledStatement, Executor, Row
+from shared.database.statements import (
+    STRICT,
+    Batch,
+    BoundQuery,
+    CompiledStatement,
+    Executor,
+    PendingResult,
+    Row,
+)
 from shared.database.text import error_text
 from shared.database.transaction import Transaction
 from shared.enums import StepKind, StepStatus
@@ -52,9 +60,18 @@ returning {result}
 """)
 
 
-_END: Final = _giving_up_lease(f"""
-status = '{StepStatus.COMPLETED}', result = cast(:result as jsonb), error = null,
-waiting_since = null, ended_at = clock_timestamp()
+_END: Final = CompiledStatement(f"""
+with ended as (
+  update steps
+  set lease_owner = null, lease_until = null, status = '{StepStatus.COMPLETED}',
+    result = cast(:result as jsonb), error = null, waiting_since = null, ended_at = clock_timestamp()
+  where id = :of_step and epoch = :of_epoch and (status = '{StepStatus.RUNNING}') is true
+  returning {STEP_COLUMNS}
+)
+select ended.*, case when ended.id is null
+    or exists (select from calls where step_id = :of_step and reserved_on is not null)
+    then case when :strict then forbid_commit() else true end end as is_undone
+from (values (1)) as once left join ended on true
 """)
 _FAIL: Final = _giving_up_lease(f"""
 status = '{StepStatus.FAILED}', error = :error, attempts = :attempts, waiting_since = null,
@@ -94,20 +111,55 @@ class Pauses:
     jitter: float = 0.2
 
 
-def ending(lease: Lease, result: dict[str, Any]) -> BoundQuery[StepRow]:
-    """Completes the step with `result`. Its `read` returns the step, and raises LeaseLostError."""
-    return _changing(_END, lease, result=json.dumps(result))
+def end_with(batch: Batch, lease: Lease, result: dict[str, Any]) -> PendingResult[StepRow]:
+    """Completes the step with `result` at the end of `batch`, and writes open reservations off as spent: they cannot be
+    settled any more. Raises LeaseLostError.
+
+    In a round trip that commits, it forbids that if there is something to write off: other payments may have locked the
+    budgets by then, in another order.
+    """
+
+    def read(rows: Sequence[Row]) -> StepRow:
+        (row,) = rows
+        if row.id is None:
+            raise LeaseLostError(lease)
+        return StepRow(*row[:-1])
+
+    params = {
+        "of_step": lease.step_id,
+        "of_epoch": lease.epoch,
+        "result": json.dumps(result),
+        STRICT: False,
+    }
+    query = BoundQuery(_END, params, read, checks_lease=True)
+
+    async def write_off_first(transaction: Executor) -> StepRow:
+        await reservations.step_write_off(lease.step_id).execute(transaction)
+        return await query.execute(transaction)
+
+    return batch.add(query, fallback=write_off_first)
 
 
 async def end(transaction: Transaction, lease: Lease, result: dict[str, Any]) -> StepRow:
     """Completes the step with `result`; the last write of its transaction. Raises LeaseLostError."""
-    return await _end(transaction, lease, ending(lease, result))
+    if lease.unit is not None:
+        await lease.unit.flush_deferred()
+    batch = Batch()
+    step = end_with(batch, lease, result)
+    await batch.execute(transaction)
+    return step.value
 
 
 async def fail(transaction: Transaction, lease: Lease, error: str, *, attempts: int) -> StepRow:
-    """Fails the step for good; the last write of its transaction. Raises LeaseLostError."""
+    """Fails the step for good, and writes open reservations off as spent; the last write of its transaction. Raises
+    LeaseLostError.
+    """
+    if lease.unit is not None:
+        await lease.unit.flush_deferred()
     failing = _changing(_FAIL, lease, error=error_text(error), attempts=attempts)
-    return await _end(transaction, lease, failing)
+    step = await failing.execute(transaction)
+    await reservations.step_write_off(lease.step_id).execute(transaction)
+    return step
 
 
 async def release(
@@ -166,15 +218,6 @@ def wait_ending(lease: Lease) -> BoundQuery[None]:
     """Ends the wait: the provider has answered."""
     params = {"of_step": lease.step_id, "of_epoch": lease.epoch}
     return BoundQuery(_END_WAIT, params, lambda _: None)
-
-
-async def _end(transaction: Transaction, lease: Lease, ending: BoundQuery[StepRow]) -> StepRow:
-    """Ends the step, and writes open reservations off as spent: they cannot be settled any more."""
-    if lease.unit is not None:
-        await lease.unit.flush_deferred()
-    step = await ending.execute(transaction)
-    await reservations.step_write_off(lease.step_id).execute(transaction)
-    return step
 
 
 def _changing(statement: CompiledStatement, lease: Lease, **values: Any) -> BoundQuery[StepRow]:

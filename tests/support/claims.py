@@ -2,12 +2,16 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Final
 from uuid import UUID
 
 from shared.database.transaction import Transaction
 from shared.durations import LEASE_SECONDS
-from shared.enums import StepKind, StepStatus
+from shared.enums import PROMPTED_PHASES, StepKind, StepStatus
 from shared.workflow import leases
+from shared.workflow.agent_row import AgentRow
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import (
     AlreadyEnded,
@@ -17,6 +21,21 @@ from shared.workflow.leases import (
     Unavailable,
     WrongKind,
 )
+
+AGENT_ROW: Final = AgentRow(
+    mission="Watch batteries.",
+    models={},
+    advice_from_one_analysis=False,
+    entailment_usd_per_day=Decimal(0),
+    entailment_share=0.0,
+    preferred_domains=(),
+    barred_domains=(),
+    corpus=None,
+    archive_date=None,
+    **dict.fromkeys([f"{phase}_system_prompt" for phase in PROMPTED_PHASES], ""),
+    loaded_at=datetime(2026, 5, 1, tzinfo=UTC),
+)
+"""The agent of a lease that a test makes itself."""
 
 
 @dataclass(frozen=True)

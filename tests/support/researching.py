@@ -9,7 +9,6 @@ from typing import Final
 from sqlalchemy import select
 
 from services.researcher.acquisition import Acquired, QueryContext, acquire
-from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.tables import Call, Source
 from shared.enums import CallKind, Phase, StepKind
@@ -69,9 +68,7 @@ class Researcher:
         step_input = self.query.model_dump(mode="json")
         lease, _ = await self.victim.step(StepKind.QUERY, step_input, index=self.queries)
         self.queries += 1
-        async with self.database.connection() as connection:
-            agent = await agents.agent_query(self.victim.agent.id).execute(connection)
-        return QueryContext(lease, agent, self.victim.scope, self.query, EMPTY_SURVEY, NOW)
+        return QueryContext(lease, self.victim.scope, self.query, EMPTY_SURVEY, NOW)
 
     async def run(
         self,

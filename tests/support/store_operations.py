@@ -44,7 +44,7 @@ from shared.workflow.iterations import IterationRow, StepChanges, StepRow
 from shared.workflow.leases import Lease, LeaseLostError
 from shared.workflow.steps import Pauses
 from tests.support import claims
-from tests.support.claims import Claimed
+from tests.support.claims import AGENT_ROW, Claimed
 from tests.support.factories import make_agent, make_iteration
 
 ANSWER: Final = CallAnswer({"said": "done"}, 3, 4, Decimal("0.02"))
@@ -210,6 +210,12 @@ async def _write_run(world: World, transaction: Transaction) -> None:
     await batch.execute(transaction)
 
 
+async def _end_with(world: World, transaction: Transaction) -> None:
+    batch = Batch()
+    steps.end_with(batch, world.lease, {"a": 1})
+    await batch.execute(transaction)
+
+
 async def _open_run(world: World, transaction: Transaction) -> None:
     context = "what other runs share " * 20
     run = NewInteraction(
@@ -282,7 +288,7 @@ _NO_RESERVATION: Final = "update calls set reserved_usd = null, reserved_on = nu
 
 OPERATIONS: Final[Mapping[Any, Operation]] = {
     # steps
-    steps.ending: Operation(query=lambda w: steps.ending(w.lease, {"a": 1}), again=LeaseLostError),
+    steps.end_with: Operation(_end_with, again=LeaseLostError),
     steps.end: Operation(lambda w, t: steps.end(t, w.lease, {"a": 1}), again=LeaseLostError),
     steps.fail: Operation(
         lambda w, t: steps.fail(t, w.lease, "no", attempts=2), again=LeaseLostError
@@ -304,7 +310,7 @@ OPERATIONS: Final[Mapping[Any, Operation]] = {
     # leases
     leases.claim: Operation(
         query=lambda w: leases.claim(
-            Lease(w.query.id, w.iteration.id, w.agent_id, uuid4(), 1, owner="worker", seconds=60.0),
+            Lease(w.query.id, w.iteration.id, w.agent_id, uuid4(), 1, "worker", 60.0, AGENT_ROW),
             w.iteration.started_at,
         ),
         again=LeaseLostError,
@@ -438,7 +444,6 @@ OPERATIONS: Final[Mapping[Any, Operation]] = {
     # phase runs
     NewInteraction.write: Operation(_write_run, again=psycopg.errors.UniqueViolation),
     NewInteraction.open_or_resume: Operation(_open_run),
-    phase_run_store.completion: Operation(query=lambda w: phase_run_store.completion(w.run.id)),
 }
 
 READS: Final = {

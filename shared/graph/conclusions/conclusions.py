@@ -37,18 +37,22 @@ from shared.graph.conclusions.commitments import (
 )
 from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
-from shared.graph.scope import IS_OWNED_SQL, GraphScope, shared_retraction_lock
+from shared.graph.scope import IS_OWNED_SQL, GraphScope, retraction_lock_key_sql
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
 from shared.schemas.base import ForecastTerms
 from shared.tools import Json, ToolRefusalError
-from shared.workflow.agent_clock import AgentClock, agent_clock
+from shared.workflow.agent_clock import AgentClock
 
 AnalysisKind = Literal["observation", "pattern"]
 Action = Literal["BUY", "SELL", "HOLD"]
 
-_SETTINGS: Final = CompiledStatement("""
-    select mission, advice_from_one_analysis, barred_domains from agents where id = :of_agent
-    """)
+# Blocks retractions until the transaction ends, so that a conclusion rests on what was checked, and before any row of the
+# graph is locked.
+_SETTINGS: Final = CompiledStatement(f"""
+select mission, advice_from_one_analysis, barred_domains, archive_date, clock_timestamp() as real,
+  pg_advisory_xact_lock_shared({retraction_lock_key_sql("of_agent")})
+from agents where id = :of_agent
+""")
 
 
 @dataclass(frozen=True)
@@ -262,14 +266,12 @@ def prepare_lookups(
         cited_ids.update(parse_citations(content.strip(), one_line(summary)).ids())
         with suppress(ToolRefusalError):
             named.add(ids.node_id(scope.agent_id, type_name, normalize_name(name)))
-    batch.add(shared_retraction_lock(scope.agent_id))
-    clock = batch.add(agent_clock(scope.agent_id))
     settings = batch.add(BoundQuery(_SETTINGS, scope.sql_params, lambda rows: rows[0]))
     basis = batch.add(basis_query(scope, cited_ids))
     existing = batch.add(elements.existing_ids(scope, named))
     return batch.then(
         lambda: Lookups(
-            clock.value,
+            AgentClock(settings.value.real, settings.value.archive_date),
             basis.value,
             settings.value.mission,
             settings.value.advice_from_one_analysis,

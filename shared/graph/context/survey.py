@@ -6,6 +6,7 @@ while the graph does not. What changes seldom stands first, so that requests sha
 
 import asyncio
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -24,7 +25,7 @@ from shared.database.statements import (
     PendingResult,
     Row,
 )
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
 from shared.graph.prompt_format import (
@@ -75,6 +76,12 @@ _TYPES_SQL: Final = f"where agent_id = {OWNED_AGENT_ID_SQL} order by name limit 
 _NODE_TYPES: Final = CompiledStatement(
     f"select name, description, properties_schema from graph_node_types {_TYPES_SQL}"
 )
+_OWN_TYPES: Final = CompiledStatement(f"""
+select name from graph_node_types
+where agent_id = {OWNED_AGENT_ID_SQL} and created_by <> '{Phase.GRAPH_CONSTRUCTION}'
+  and name not in ('{ANALYSIS_TYPE}', '{ADVICE_TYPE}')
+order by name
+""")
 _EDGE_TYPES: Final = CompiledStatement(
     "select name, description, properties_schema, source_types, target_types"
     f" from graph_edge_types {_TYPES_SQL}"
@@ -140,6 +147,8 @@ _MAX_ENDS = 12
 _ANALYSES = 20
 _ADVICE = 10
 _QUERY_ITERATIONS = 20
+_LOADED_MAX: Final = 100
+"""Surveys that a process keeps for steps that start later."""
 
 
 TOKENS_OF_KIND: Final[Mapping[StepKind, int]] = {
@@ -500,18 +509,21 @@ class Survey:
     """For `<graph_context>`."""
     pinned_for: StepGroup | None
     """The steps for which the first phase run with it pins it; None if it is pinned."""
+    own_types: Sequence[str] = ()
+    """For queries: the names of the node types that configuration or the owner created."""
 
 
 class PinnedSurveys:
     """The pinned surveys of steps. Use one instance per handler.
 
-    If none is pinned, it is built, and the first phase run with it pins it. A step that starts meanwhile in the same process
-    waits for it. Processes do not wait for each other: if two of them build different surveys, one is pinned, and the
-    step that was given the other one is retried.
+    If none is pinned, it is built, and the first phase run with it pins it. The other steps in the same process wait for it
+    and are given the same one. Processes do not wait for each other: if two of them build different surveys, one is pinned,
+    and a step that was given the other one is retried.
     """
 
     def __init__(self) -> None:
         self._pending: dict[StepGroup, asyncio.Future[Survey | None]] = {}
+        self._loaded: OrderedDict[StepGroup, Survey] = OrderedDict()
 
     async def load(
         self,
@@ -522,8 +534,13 @@ class PinnedSurveys:
         batch: Batch,
         *,
         token_budget: int,
+        is_first: bool,
     ) -> Survey:
-        """The survey of `step`; see `build_survey`. Executes `batch` together with its own first statement."""
+        """The survey of `step`; see `build_survey`. Executes `batch` in the same round trip.
+
+        For the first worker of the step, it is the one that this process has given to other steps. A later worker loads what
+        is pinned.
+        """
         assert step.iteration_id is not None, f"a step of kind {step.kind} has no iteration"
         group = StepGroup(step.iteration_id, step.kind, steps.step_round(step))
         while (pending := self._pending.get(group)) is not None:
@@ -532,25 +549,36 @@ class PinnedSurveys:
             # Several steps wait for it: the cancellation of one must not cancel it for the others.
             if (ready := await asyncio.shield(pending)) is not None:
                 return ready
+        if is_first and (loaded := self._loaded.get(group)) is not None:
+            await batch.execute(executor)
+            return loaded
         future = self._pending[group] = asyncio.get_running_loop().create_future()
         survey: Survey | None = None
         try:
             pinned = batch.add(
                 contexts.pinned_text(database, scope.owner_id, scope.agent_id, group)
             )
+            kind = StepKind(step.kind)
+            built = prepare_survey(batch, scope, kind, token_budget=token_budget)
+            own_types = batch.add(_own_types(scope)) if kind == StepKind.QUERY else None
             await batch.execute(executor)
-            if pinned.value is not None:
-                survey = Survey(pinned.value, None)
-            else:
-                text = await build_survey(
-                    executor, scope, StepKind(step.kind), token_budget=token_budget
-                )
-                survey = Survey(text, group)
+            survey = Survey(
+                built.value if pinned.value is None else pinned.value,
+                group if pinned.value is None else None,
+                own_types.value if own_types else (),
+            )
+            self._loaded[group] = survey
+            if len(self._loaded) > _LOADED_MAX:
+                self._loaded.popitem(last=False)
             return survey
         finally:
             # None if it failed: then the next waiting step builds it.
             del self._pending[group]
             future.set_result(survey)
+
+
+def _own_types(scope: GraphScope) -> BoundQuery[list[str]]:
+    return BoundQuery(_OWN_TYPES, scope.sql_params, lambda rows: [row.name for row in rows])
 
 
 MAX_ELEMENTS: Final = 80

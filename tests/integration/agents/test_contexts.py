@@ -16,6 +16,7 @@ from shared.enums import Phase
 from shared.llm import phase_run_store
 from shared.llm.phase_run_store import NewInteraction
 from shared.workflow.leases import Lease
+from tests.support.claims import AGENT_ROW
 from tests.support.factories import make_agent, make_iteration
 from tests.support.fences import EVERYONE
 from tests.support.seeds import first_seed, repeatable
@@ -42,7 +43,9 @@ class Runs:
         database = database or self.database
         phase = self.phases.pop()
         self.messages[phase] = f"Mission\n{context}\nTask"
-        lease = Lease(self._step_id, None, self.agent.id, self.agent.owner_id, 1, "test", 60)
+        lease = Lease(
+            self._step_id, None, self.agent.id, self.agent.owner_id, 1, "test", 60, AGENT_ROW
+        )
         run = NewInteraction(
             database,
             lease,
@@ -53,7 +56,7 @@ class Runs:
             context=context,
         )
         unit = UnitOfWork(database, EVERYONE)
-        unit.defer(run.write)
+        run.write_with(unit)
         await unit.commit()
 
     async def check(self) -> None:

@@ -1,6 +1,7 @@
 """A step reserves for its next calls together; every cap holds, and nothing is left when it does not run."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -266,6 +267,8 @@ async def test_the_next_worker_uses_what_a_dead_one_has_reserved(step: Step) -> 
     await step.execute(
         "update steps set epoch = epoch + 1, lease_owner = 'next' where agent_id = :agent"
     )
+    next_lease = replace(step.spender.lease, epoch=step.spender.lease.epoch + 1)
+    step.spender = replace(step.spender, lease=next_lease)
     version = await step.budget_version()
     assert await step.open("b")
     assert await step.budget_version() == version

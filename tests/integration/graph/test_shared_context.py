@@ -12,10 +12,9 @@ from sqlalchemy import delete, func, select, text
 from services.api.resources.iterations import transcripts
 from shared.agents.contexts import StepGroup, UnreadableContextError, load_texts
 from shared.database.engine import Database
-from shared.database.pipelined import PipelinedConnection
-from shared.database.statements import Batch
+from shared.database.pipelined import BoundStatement, PipelinedConnection, Result
+from shared.database.statements import Batch, Executor, PendingResult
 from shared.database.tables import Agent, Context, Interaction, Step
-from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Phase, StepKind
 from shared.errors import RetrySoonError, TransientError
@@ -33,7 +32,7 @@ from shared.workflow.iterations import IterationRow, StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.api.access import owner_access
-from tests.support.claims import Claimed
+from tests.support.claims import AGENT_ROW, Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
@@ -55,23 +54,34 @@ class CountingBuilder:
     has_begun: asyncio.Event = field(default_factory=asyncio.Event)
     may_end: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def __call__(
-        self, session: Transaction, scope: GraphScope, kind: StepKind, *, token_budget: int
-    ) -> str:
+    def __call__(
+        self, batch: Batch, scope: GraphScope, kind: StepKind, *, token_budget: int
+    ) -> PendingResult[str]:
         self.built += 1
-        number = self.built
-        self.has_begun.set()
-        await self.may_end.wait()
-        if number <= self.fails:
+        text = f"survey {self.built}"
+        return batch.then(lambda: text)
+
+
+@dataclass
+class GatedExecutor:
+    """Executes the statements of surveys when the builder allows it."""
+
+    builder: CountingBuilder
+    connection: PipelinedConnection
+
+    async def run_together(self, statements: Sequence[BoundStatement]) -> list[Result]:
+        self.builder.has_begun.set()
+        await self.builder.may_end.wait()
+        if self.builder.built <= self.builder.fails:
             raise TransientError("PostgreSQL is away")
-        return f"survey {number}"
+        return await self.connection.run_together(statements)
 
 
 @pytest.fixture
 def builder(monkeypatch: pytest.MonkeyPatch) -> CountingBuilder:
     builder = CountingBuilder()
     builder.may_end.set()
-    monkeypatch.setattr(pinned_module, "build_survey", builder)
+    monkeypatch.setattr(pinned_module, "prepare_survey", builder)
     return builder
 
 
@@ -112,7 +122,8 @@ class Plan:
             tasks = []
             for step in steps:
                 connection = await stack.enter_async_context(self.database.connection())
-                tasks.append(self._load(surveys, step, self.database, connection))
+                executor = GatedExecutor(builder, connection)
+                tasks.append(self._load(surveys, step, self.database, executor))
             running = [asyncio.create_task(task) for task in tasks]
             await builder.has_begun.wait()
             for place in cancelled:
@@ -125,10 +136,12 @@ class Plan:
         surveys: PinnedSurveys,
         step: StepRow,
         database: Database,
-        connection: PipelinedConnection,
+        executor: Executor,
     ) -> Survey:
         scope = replace(self.scope, step_id=step.id)
-        return await surveys.load(database, connection, scope, step, Batch(), token_budget=1_000)
+        return await surveys.load(
+            database, executor, scope, step, Batch(), token_budget=1_000, is_first=True
+        )
 
     async def start_run(
         self, surveys: PinnedSurveys, step: StepRow, database: Database | None = None
@@ -159,6 +172,7 @@ class Plan:
             1,
             "test",
             60,
+            AGENT_ROW,
         )
         return PhaseRun(
             self.model, lease, self.agent, phase, message, context=survey, pinned_for=pinned_for
@@ -221,7 +235,7 @@ async def test_a_later_step_is_given_the_pinned_survey_whatever_has_changed(
         assert await plan.start_run(PinnedSurveys(), third, other_process) == "survey 1"
     finally:
         await other_process.close()
-    assert (builder.built, await plan.stored_surveys()) == (1, ["survey 1"])
+    assert await plan.stored_surveys() == ["survey 1"]
 
 
 async def test_of_two_surveys_that_are_built_at_once_one_is_pinned(
@@ -243,7 +257,9 @@ async def test_a_pipelined_run_is_not_committed_with_a_survey_that_is_not_pinned
     first, second, *_ = plan.queries
     surveys = [await plan.load(PinnedSurveys(), step) for step in (first, second)]
     await plan.begin(first, surveys[0])
-    lease = Lease(second.id, second.iteration_id, second.agent_id, plan.agent.owner_id, 1, "t", 60)
+    lease = Lease(
+        second.id, second.iteration_id, second.agent_id, plan.agent.owner_id, 1, "t", 60, AGENT_ROW
+    )
     run = NewInteraction(
         plan.database,
         lease,
@@ -255,7 +271,7 @@ async def test_a_pipelined_run_is_not_committed_with_a_survey_that_is_not_pinned
         pinned_for=surveys[1].pinned_for,
     )
     unit = UnitOfWork(plan.database, EVERYONE)
-    unit.defer(run.write)
+    run.write_with(unit)
     with pytest.raises(RetrySoonError, match="pinned a different context"):
         await unit.commit()
     assert await plan.stored_surveys() == ["survey 1"]
@@ -306,7 +322,13 @@ async def test_another_owner_does_not_get_the_survey(plan: Plan, builder: Counti
     scope = replace(plan.scope, owner_id=other.scope.owner_id)
     async with plan.database.connection() as connection:
         survey = await PinnedSurveys().load(
-            plan.database, connection, scope, plan.queries[1], Batch(), token_budget=1_000
+            plan.database,
+            connection,
+            scope,
+            plan.queries[1],
+            Batch(),
+            token_budget=1_000,
+            is_first=True,
         )
     assert survey.text == "survey 2"
 

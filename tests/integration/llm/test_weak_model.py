@@ -103,7 +103,11 @@ class ModelCase:
     async def situation(self) -> QueryContext:
         lease, _ = await self.victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"))
         return QueryContext(
-            lease, self.victim.agent, self.victim.scope, QUERY, EMPTY_SURVEY, NOW, ("Country",)
+            lease,
+            self.victim.scope,
+            QUERY,
+            replace(EMPTY_SURVEY, own_types=["Country"]),
+            NOW,
         )
 
     async def construct(self, situation: QueryContext, acquired: Acquired = ACQUIRED) -> Any:

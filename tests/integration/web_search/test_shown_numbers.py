@@ -11,7 +11,6 @@ import pytest
 from sqlalchemy import func, select
 
 from services.researcher.acquisition import Acquired, QueryContext, acquire
-from shared.agents import agents
 from shared.database.engine import Database
 from shared.database.tables import Agent, Source
 from shared.enums import StepKind
@@ -48,9 +47,7 @@ async def research(
 ) -> Acquired:
     """A query, which goes on after each kill where its lease left off."""
     lease, _ = await victim.step(StepKind.QUERY, QUERY.model_dump(mode="json"), index=index)
-    async with victim.database.connection() as connection:
-        agent = await agents.agent_query(victim.agent.id).execute(connection)
-    context = QueryContext(lease, agent, victim.scope, QUERY, EMPTY_SURVEY, NOW)
+    context = QueryContext(lease, victim.scope, QUERY, EMPTY_SURVEY, NOW)
     within = timedelta(hours=1) if is_remembered else timedelta()
     memory = SearchMemory(victim.database, victim.agent.id, within)
     while True:

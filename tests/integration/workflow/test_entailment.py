@@ -12,7 +12,6 @@ from uuid import UUID
 import pytest
 from sqlalchemy import func, select, update
 
-from shared.agents import agents
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement
@@ -150,13 +149,15 @@ class CheckCase:
     ) -> Json:
         scope = self.agent_graph.scope
         await self.set_up(usd, share)
-        agent = await self.database.run(agents.agent_query(scope.agent_id))
+        agent = self.lease.agent._replace(
+            entailment_usd_per_day=Decimal(usd), entailment_share=share
+        )
+        lease = replace(self.lease, agent=agent)
         model = create_model(self.settings, self.database, provider)
         try:
             return await check_entailment(
                 model,
-                self.lease,
-                agent,
+                lease,
                 entailment.new_evidence(scope, share),
                 store or partial(entailment.store_verdict, scope),
             )

@@ -139,6 +139,7 @@ async def check_contexts_in_order(
                 recorded.step,
                 Batch(),
                 token_budget=context_tokens,
+                is_first=True,
             )
         assert survey.pinned_for is None, f"no context is pinned for {recorded.title}"
         assert survey.text == recorded.survey, f"another context is pinned for {recorded.title}"

@@ -7,10 +7,11 @@ import pytest
 from sqlalchemy import text
 
 from shared.database.engine import Database
-from shared.database.statements import STRICT, BoundQuery
+from shared.database.statements import STRICT, Batch, BoundQuery
 from shared.workflow import iterations, leases, steps
 from shared.workflow.iterations import StepChanges
 from shared.workflow.leases import Lease
+from tests.support.claims import AGENT_ROW
 from tests.support.factories import make_agent, make_iteration
 from tests.support.joins import QUERY
 
@@ -33,16 +34,21 @@ async def test_a_step_is_found_by_its_id(database: Database, ended_steps: int) -
         await planning.execute(session)
         await session.execute(text("update steps set status = 'completed' where kind = 'query'"))
         await session.execute(text("analyze steps, iterations, agents"))
-    lease = Lease(started.observe.id, iteration.id, agent.id, agent.owner_id, 1, "worker", 10.0)
+    lease = Lease(
+        started.observe.id, iteration.id, agent.id, agent.owner_id, 1, "worker", 10.0, AGENT_ROW
+    )
     seen = iterations.IterationRow(
         *[getattr(iteration, name) for name in iterations.IterationRow._fields]
     )
+    batch = Batch()
+    steps.end_with(batch, lease, {})
+    (ending,) = batch._queries
     queries: dict[str, BoundQuery[Any]] = {
         "load": leases.load(lease.step_id, "worker"),
         "claim": leases.claim(lease, datetime.now(UTC)),
         "fence": leases.fence(lease),
         "renewal": leases.renewal(lease),
-        "end": steps.ending(lease, {}),
+        "end": ending.query,
         "end of a wait": steps.wait_ending(lease),
         "load for the join": iterations.load_for_join(iteration.id, lease.step_id),
         "transition": iterations.move(seen, seen, StepChanges()),

@@ -1,5 +1,6 @@
 """Iterations of an agent without services: real rows of steps, phase runs, contexts, calls and budgets, with little text."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from random import Random
@@ -18,6 +19,7 @@ from shared.database.tables import Agent, Call, DeadLetter, Interaction, Iterati
 from shared.database.tables.billing import Context
 from shared.database.transaction import Transaction
 from shared.enums import CallKind, IterationStatus, Phase, Stage, StepKind, StepStatus
+from shared.errors import RetrySoonError
 from shared.llm import phase_run_store
 from tests.support.factories import make_iteration
 
@@ -213,8 +215,9 @@ class History:
                 completed_at=func.clock_timestamp(),
             )
             if iteration_id is not None:
-                group = StepGroup(iteration_id, phase, 0)
-                await contexts.pinning(group, self.agent.id, stored.sha256).execute(session)
+                with suppress(RetrySoonError):  # only the first one of a group is pinned
+                    group = StepGroup(iteration_id, phase, 0)
+                    await contexts.pinning(group, self.agent.id, stored.sha256).execute(session)
             for kind in self.chance.choices((CallKind.LLM, CallKind.SEARCH), k=3):
                 await self._pay(session, of_step, run_id, phase, kind)
         if stored.data is not None:
