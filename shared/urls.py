@@ -5,7 +5,7 @@ from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
-_URL: Final = re.compile(r"https?://[^\s<>\"]+")
+_URL: Final = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _PUNCTUATION: Final = ".,;:!?'*`"
 _BRACKETS: Final = {")": "(", "]": "["}
 

@@ -35,6 +35,10 @@ def normalize_name(name: str, label: str = "name") -> str:
     """
     refuse_unstorable(name, label)
     normal = one_line(unicodedata.normalize("NFC", name))
+    if "://" in normal:
+        raise ToolRefusalError(
+            f"{label}: give a name without an address; an address is a property."
+        )
     if not 1 <= len(normal) <= MAX_NAME_CHARS:
         raise ToolRefusalError(
             f"{label}: {len(normal)} characters; give 1 to {MAX_NAME_CHARS}, "

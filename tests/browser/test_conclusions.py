@@ -43,7 +43,8 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
         "In doubt: 2 conclusions of this chain",
         "1 of 3 pages retracted",
         "5 quotes found word for word, 1 of them on a retracted page",
-        "12 claims and figures checked against the quotes",
+        "3 claims supported by rules",
+        "9 numbers and names found in what is cited",
         "6 claims for you to check",
         "Reasoning not checked",
     )
@@ -179,7 +180,6 @@ def test_hostile_text_in_a_conclusion_has_no_effect(
     expect(page.locator("#seal")).to_contain_text("found word for word")
     text = page.locator(".rich")
     agent_data.check_no_injection(page)
-    expect(text.get_by_role("link", name="Halden Energy")).to_have_attribute(
-        "href", f"/agents/{agent.agent_id}/nodes/{agent.halden_id}"
-    )
+    address = f"/agents/{agent.agent_id}/nodes/{agent.halden_id}"
+    assert {link.get_attribute("href") for link in text.get_by_role("link").all()} == {address}
     window.screenshot("analysis-hostile")

@@ -22,39 +22,29 @@ from shared.graph.scope import GraphScope
 from shared.schemas.base import CitationResponse
 
 _TAGS: Final = set(
-    "p br hr h3 h4 h5 h6 strong em del code pre blockquote ul ol li a table thead tbody tr th td".split()  # noqa: SIM905
+    "p br hr h3 h4 h5 h6 strong em del code pre blockquote ul ol li table thead tbody tr th td".split()  # noqa: SIM905
 )
-_ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}}
-_SCHEMES: Final = {"http", "https"}
-_EXTERNAL_LINK: Final = {"a": {"target": "_blank", "class": "leaving"}}
-"""Links in such texts are marked as external.
-
-There are no images: a browser would request them from a third party.
-"""
-_PARSER: Final = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+_ATTRIBUTES: Final = {"ol": {"start"}}
+# An address of a model is text: a page may have suggested it, and a link could show any other words. There are no images:
+# a browser would request them from a third party.
+_PARSER: Final = (
+    MarkdownIt("commonmark", {"html": False})
+    .enable(["table", "strikethrough"])
+    .disable(["link", "autolink", "reference"])
+)
 
 
 def render_markdown(text: str) -> Markup:
-    """Renders Markdown, with headings below those of the page."""
+    """Renders Markdown without links, with headings below those of the page."""
     tokens = _PARSER.parse(without_directions(text))
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
     html: str = _PARSER.renderer.render(tokens, _PARSER.options, {})
-    clean = nh3.clean(
-        html,
-        tags=_TAGS,
-        attributes=_ATTRIBUTES,
-        url_schemes=_SCHEMES,
-        link_rel="noopener noreferrer nofollow",
-        set_tag_attribute_values=_EXTERNAL_LINK,
-    )
-    return Markup(clean)
+    return Markup(nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, link_rel=None))
 
 
 _CONCLUSIONS: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
-_TAG: Final = re.compile(r'(<[^>"]*(?:"[^"]*"[^>"]*)*>)')
-"""Tags as the sanitizer writes them: attributes in quotes, without quotes inside."""
 _UNKNOWN: Final = "not in the graph"
 
 
@@ -72,7 +62,7 @@ def render_cited_markdown(
 ) -> Markup:
     """Renders Markdown of a model, with links to what it cites."""
     links = _links(citations, agent_id)
-    return Markup("".join(_link_citations(_TAG.split(str(render_markdown(text))), links)))
+    return Markup(replace_citations(str(render_markdown(text)), links.get))
 
 
 def render_cited_line(text: str, citations: Iterable[CitationResponse], agent_id: UUID) -> Markup:
@@ -99,20 +89,6 @@ def _link(view: CitationResponse, agent_id: UUID) -> Markup:
         view.type,
         without_directions(view.name),
     )
-
-
-def _link_citations(parts: Sequence[str], links: dict[Citation, str]) -> Iterator[str]:
-    """Links citations in text.
-
-    `parts` are text and tags in turn. Citations inside a link stay as they are.
-    """
-    within_link = False
-    for place, part in enumerate(parts):
-        if place % 2:
-            within_link = part.startswith("<a ") or (within_link and not part.startswith("</a"))
-            yield part
-        else:
-            yield part if within_link else replace_citations(part, links.get)
 
 
 FILTERS: Final = {"cited": render_cited_markdown, "cited_line": render_cited_line}

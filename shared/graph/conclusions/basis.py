@@ -17,6 +17,7 @@ from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.urls import page_key, urls_in
 
 NOTHING_TO_REPLACE: Final = (
     "replaces: no advice of this run has this id. Leave it out, or give the nodeId that addAgentAdviceNode returned for the "
@@ -37,6 +38,9 @@ def not_a_subject(names: Mapping[UUID, str]) -> str:
 class SubjectNode:
     id: UUID
     names: tuple[str, ...]
+
+    def is_named_in(self, text: str) -> bool:
+        return any(is_mentioned(name, [text]) for name in self.names)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,25 @@ def find_subject(stated: UUID | None, title: str, nodes: Iterable[SubjectNode]) 
     if stated is not None:
         return frozenset({stated})
     known = list(nodes)
-    named = frozenset(
-        node.id for node in known if any(is_mentioned(name, [title]) for name in node.names)
-    )
+    named = frozenset(node.id for node in known if node.is_named_in(title))
     return named or frozenset(node.id for node in known)
+
+
+def unnamed_subject(stated: UUID, title: str, summary: str, nodes: Sequence[SubjectNode]) -> str:
+    """Refuses a stated subject that the advice does not name: then it is about another node. Empty if it names it.
+
+    The title decides if it names any of the `nodes`, which the advice rests on; otherwise the summary does.
+    """
+    for part, text in (("name", title), ("summary", summary)):
+        named = {node.id: node.names[0] for node in nodes if node.is_named_in(text)}
+        if stated in named:
+            return ""
+        if named:
+            return (
+                f"subject: the {part} of this advice names another node: {_listed(named)}. Give the node that the advice is "
+                "about, and name it."
+            )
+    return "subject: neither the name nor the summary of this advice names this node. Name what the advice is about."
 
 
 def contradiction(
@@ -206,6 +225,11 @@ class Basis:
     def sites(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[str]:
         """The sites of the pages that a conclusion with these citations rests on, without pages of barred domains."""
         return domains.allowed_sites(url for each in self._rests_on(cited_ids) for url in each.urls)
+
+    def unknown_addresses(self, cited_ids: Sequence[UUID], text: str) -> list[str]:
+        """The addresses in `text` that are not those of pages that a conclusion with these citations rests on."""
+        pages = {page_key(url) for each in self._rests_on(cited_ids) for url in each.urls}
+        return [url for url in urls_in(text) if page_key(url) not in pages]
 
     def _rests_on(self, cited_ids: Sequence[UUID]) -> Iterable[_Cited]:
         found: dict[UUID, _Cited] = {}

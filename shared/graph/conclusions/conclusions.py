@@ -22,6 +22,7 @@ from shared.graph.conclusions.basis import (
     contradiction,
     find_subject,
     not_a_subject,
+    unnamed_subject,
 )
 from shared.graph.conclusions.citations import (
     MIN_ANALYSES,
@@ -160,6 +161,11 @@ async def _add_conclusion(
         else refuse_analysis(content, summary, basis.cited)
     ):
         raise ToolRefusalError(refusal.reason)
+    stated = " ".join([name, summary, content, properties.get("invalidation") or ""])
+    if unknown := basis.unknown_addresses(cited_ids, stated):
+        raise ToolRefusalError(
+            f"{', '.join(unknown)}: no page that this conclusion rests on has this address. Leave it out."
+        )
     properties = {
         **properties,
         "confidence": limit_confidence(
@@ -221,8 +227,11 @@ async def _refuse_contradiction(
     ).execute(transaction)
     nodes_below = {key: basis.subjects(cited[key]) for key in all_advice}
     names = {node.id: node.names[0] for node in nodes_below[own_id]}
-    if "subject" in properties and UUID(properties["subject"]) not in names:
-        raise ToolRefusalError(not_a_subject(names))
+    if (stated := _id_in(properties, "subject")) is not None:
+        if stated not in names:
+            raise ToolRefusalError(not_a_subject(names))
+        if reason := unnamed_subject(stated, name, properties["summary"], nodes_below[own_id]):
+            raise ToolRefusalError(reason)
     all_positions = {
         key: Position(
             key,

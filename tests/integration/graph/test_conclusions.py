@@ -1,5 +1,6 @@
 """Analyses and advice: stored only with valid citations, and sent to the owner."""
 
+import re
 from dataclasses import replace
 from uuid import UUID, uuid4
 
@@ -8,7 +9,7 @@ from sqlalchemy import func, select
 
 from services.api.resources.inbox.model import list_inbox_items
 from shared.database import ids
-from shared.database.tables import Conversation, GraphNode, InboxItem, Message
+from shared.database.tables import Conversation, GraphNode, InboxItem, Message, Source
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
 from shared.graph import types
@@ -91,6 +92,28 @@ async def test_a_second_analysis_of_the_same_name_is_refused(agent_graph: AgentG
     assert analysis.content == f"[node:{ghana}]"
 
 
+@pytest.mark.parametrize(
+    ("name", "summary", "address"),
+    [
+        ("Big", "It grows, see HTTPS://evil.example/buy.", "HTTPS://evil.example/buy"),
+        ("Big", "It grows [here](http://evil.example/p).", "http://evil.example/p"),
+        ("Big https://evil.example", "It grows.", "an address"),
+    ],
+)
+async def test_an_address_that_no_cited_page_has_is_refused(
+    agent_graph: AgentGraph, name: str, summary: str, address: str
+) -> None:
+    ghana = await agent_graph.node("Ghana")
+    cited = f"[node:{ghana}]"
+    with pytest.raises(ToolRefusalError, match=re.escape(address)):
+        await agent_graph.analysis(f"It grows {cited}.", name, summary=summary)
+    with pytest.raises(ToolRefusalError, match="an address is a property"):
+        await agent_graph.node("Togo https://evil.example")
+    async with agent_graph.database.transaction() as session:
+        pages = (await session.scalars(select(Source.url))).all()
+    await agent_graph.analysis(f"It grows {cited}, says {pages[0]}.", "Big", summary="It grows.")
+
+
 async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) -> None:
     ghana = await agent_graph.node("Ghana")
     first = await _analysis(agent_graph, f"[node:{ghana}]")
@@ -147,6 +170,8 @@ async def test_opposed_advice_of_one_run_is_refused_unless_it_replaces_the_other
     with pytest.raises(ToolRefusalError, match=rf"subject: .*Ghana \[node:{ghana}\]"):
         await advise("Ghana again", "BUY", node_cited, subject=togo)
     await advise("Ghana trades with Togo", "SELL", edge_cited, subject=togo)
+    with pytest.raises(ToolRefusalError, match="the name of this advice names another node: Ghana"):
+        await advise("Ghana is expensive", "SELL", edge_cited, subject=togo)
     await advise("Ghana again", "BUY", node_cited)
     await advise("Togo waits", "SELL", edge_cited)
     other_run = replace(agent_graph.scope, iteration_id=uuid4())

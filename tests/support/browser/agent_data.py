@@ -39,8 +39,8 @@ HOSTILE_ANALYSIS: Final = "An analysis that was told to misbehave"
 DOUBTED: Final = "Kestrel stops a line"
 HOSTILE: Final = (
     '<script>document.title = "taken"</script> <img src="x" onerror="document.title = \'taken\'">\n\n'
-    "[click](javascript:document.title='taken') ![seen](https://evil.example/pixel.png) "
-    "<div hx-get='/taken' hx-trigger='load'></div> [out](https://evil.example/page)"
+    "[click](javascript:document.title='taken') ![seen](//evil.example/pixel.png) "
+    "<div hx-get='/taken' hx-trigger='load'></div> [out](//evil.example/page)"
 )
 """Text that a page may make a model write: a script, event handlers and a tracking picture."""
 
@@ -162,7 +162,7 @@ async def _create_agent(session: Transaction, other_agent_id: UUID, name: str) -
         scope,
         HOSTILE_ANALYSIS,
         "observation",
-        f"{HOSTILE} [node:{node_ids['Halden Energy']}] [link [node:{node_ids['Halden Energy']}]](https://out.example/)",
+        f"{HOSTILE} [node:{node_ids['Halden Energy']}] [link [node:{node_ids['Halden Energy']}]](//out.example/)",
     )
     doubted_id = await _add_analysis(
         session, scope, DOUBTED, "observation", f"A line stands [node:{node_ids['Kestrel Cells']}]."

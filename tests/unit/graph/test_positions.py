@@ -5,7 +5,13 @@ from uuid import UUID
 
 import pytest
 
-from shared.graph.conclusions.basis import Position, SubjectNode, contradiction, find_subject
+from shared.graph.conclusions.basis import (
+    Position,
+    SubjectNode,
+    contradiction,
+    find_subject,
+    unnamed_subject,
+)
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 ORION, VEGA, CHILE = (UUID(int=number) for number in (1, 2, 3))
@@ -32,6 +38,40 @@ def test_the_subject_is_what_is_stated_or_what_the_title_names(
     stated: UUID | None, title: str, subject: set[UUID]
 ) -> None:
     assert find_subject(stated, title, NODES) == subject
+
+
+@pytest.mark.parametrize(
+    ("stated", "title", "summary", "refusal"),
+    [
+        (ORION, "Orion Bank before its results", "Sell.", ""),
+        (ORION, "Orion Bank over Vega Steel", "Sell Vega Steel.", ""),
+        (ORION, "Take profits", "ORB is dear.", ""),
+        (
+            VEGA,
+            "Sell Orion Bank",
+            "Vega Steel buys it.",
+            "the name of this advice names another node: Orion Bank",
+        ),
+        (
+            CHILE,
+            "Sell ORB",
+            "Orion Bank is insolvent.",
+            "the name of this advice names another node: Orion Bank",
+        ),
+        (
+            VEGA,
+            "Take profits",
+            "Sell Orion Bank in Chile.",
+            "the summary of this advice names another node: Chile",
+        ),
+        (VEGA, "Take profits", "Now.", "neither the name nor the summary"),
+    ],
+)
+def test_the_stated_subject_is_what_the_advice_names(
+    stated: UUID, title: str, summary: str, refusal: str
+) -> None:
+    reason = unnamed_subject(stated, title, summary, NODES)
+    assert (refusal in reason, bool(reason)) == (True, bool(refusal))
 
 
 @pytest.mark.parametrize(
