@@ -350,7 +350,7 @@ def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
         *(Change(name) for name in names if name in _KEYWORDS),
         *(change for name in names for change in _changes_of(body, name, words, asked)),
     ]
-    if "json_schema" in words and "response_format" in body:
+    if "response_format" in body and _OF_SCHEMA.search(words):
         changes += _changes_of(body, "response_format", words, asked)
     changes += [each for each in further if each not in changes]
     if body.get("tools") and re.search(r"\b(tool|function)s?\b", words, re.IGNORECASE):
@@ -362,6 +362,8 @@ def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
     return changes
 
 
+_OF_SCHEMA: Final = re.compile(r"json_schema|(?<!tool )\bschemas?\b|\bgrammars?\b", re.IGNORECASE)
+"""In a refusal of the schema of an answer."""
 _SETTABLE: Final = frozenset({"stream", "temperature", "thinking", "n"})
 """Parameters without an underscore that a server can ask for."""
 

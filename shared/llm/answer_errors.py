@@ -138,10 +138,15 @@ _FILTER_CODES: Final = frozenset({"1301", "1026", "1027"})
 
 def is_filter_error(body: Any, error: Any) -> bool:
     """Whether a provider refuses a text of the request, by the response `body` and the `error` in it."""
-    code = error.get("code") if isinstance(error, dict) else None
+    codes = [
+        str(each[name])
+        for each in objects_in(error)
+        for name in ("code", "type", "status", "reason", "status_code")
+        if isinstance(each.get(name), str | int)
+    ]
     fields = " ".join(body) if isinstance(body, dict) else ""
-    words = f"{code} {fields} {words_of(error)}"
-    return str(code) in _FILTER_CODES or _FILTER_WORDS.search(words) is not None
+    words = f"{' '.join(codes)} {fields} {words_of(error)}"
+    return not _FILTER_CODES.isdisjoint(codes) or _FILTER_WORDS.search(words) is not None
 
 
 def failed_generation(error: Any) -> str:

@@ -253,6 +253,8 @@ class AnswerParts:
         fault: str | None = None
         if self.refusal and is_empty:
             fault = f"the model refused: {excerpt_of(self.refusal)}"
+        elif is_empty and self.usage.output_tokens == 0 and not self.usage.is_missing and not more:
+            fault = "the answer is empty, and none of it was generated"
         elif is_filtered:
             words = excerpt_of(text or reason)
             fault = f"the server's content filter withheld the answer: {words}"
@@ -281,9 +283,11 @@ class AnswerParts:
                 usage=self.usage,
                 is_filtered=is_filtered,
             )
-        text = text if self.calls else THOUGHTS.sub("", text)
+        said = text if self.calls else THOUGHTS.sub("", text)
+        thoughts = "" if said or self.calls else "\n".join([text, *map(str, more.values())]).strip()
         return ChatAnswer(
-            message=assistant_message(text or None, self.calls, more),
+            message=assistant_message(said or None, self.calls, more),
+            thoughts=thoughts[-EXCERPT_CHARS:],
             finish_reason=reason or ("tool_calls" if self.calls else "stop"),
             input_tokens=self.usage.input_tokens,
             output_tokens=self.usage.output_tokens,
@@ -732,7 +736,7 @@ def _raise_error_in(
     choices = body.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else {}
     choice = choice if isinstance(choice, dict) else {}
-    error = body.get("error") or choice.get("error")
+    error = body.get("error") or choice.get("error") or _failed_status(body)
     if not error and not choices:
         error = (body if body.get("object") == "error" else None) or body.get("detail")
     if not error or (isinstance(error, dict) and not any(error.values())):
@@ -752,6 +756,22 @@ def _raise_error_in(
         is_filtered=is_filter_error(body, error),
         generation=failed_generation(error),
     )
+
+
+def _failed_status(body: dict[str, Any]) -> dict[str, Any] | None:
+    """The status of a response that says beside the answer that it failed, as MiniMax does; None if it succeeded."""
+    for status in (body, *(body.get(name) for name in ("base_resp", "status", "result"))):
+        if isinstance(status, dict):
+            codes = (
+                status.get(name) for name in ("status_code", "error_code", "err_code", "errcode")
+            )
+            if any(_is_count(code) and code not in (0, 200) for code in map(_as_number, codes)):
+                return {**status, "message": words_of(status.get("status_msg") or status)}
+    return None
+
+
+def _as_number(value: Any) -> Any:
+    return int(value) if isinstance(value, str) and value.isdecimal() and len(value) < 10 else value
 
 
 def _repeated_text(text: str) -> str | None:

@@ -312,6 +312,8 @@ class LedgeredModel:
         """The answer as it is recorded. Without usage, tokens are estimated by the length of what was sent and received."""
         prices = self._model.prices
         content = {"message": answer.message, "finish_reason": answer.finish_reason}
+        if answer.thoughts:
+            content["thoughts"] = answer.thoughts
         if answer.usage_fault is not None:
             content["usage_fault"] = answer.usage_fault
         if not answer.lacks_usage:
@@ -364,4 +366,5 @@ def _restore_answer(call: CallRecord) -> ChatAnswer:
         call.input_tokens,
         call.output_tokens,
         lacks_usage=call.answer.get(_LACKS_USAGE, False),
+        thoughts=call.answer.get("thoughts", ""),
     )

@@ -54,6 +54,8 @@ class ChatAnswer:
     """Whether the server sent no usage. Then tokens and cost are estimated."""
     read_tokens: int | None = None
     """The input tokens at the most, with those that the server may have left out of its count."""
+    thoughts: str = ""
+    """The reasoning of an answer that has neither text nor calls."""
     sent_messages: Sequence[Message] | None = None
     """Messages that were sent in place of the request's, if they are shorter."""
 

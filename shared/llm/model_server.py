@@ -59,6 +59,8 @@ EQUAL_REFUSALS: Final = 3
 """After so many of one request it is checked whether the server answers others."""
 OVERLOADED_STATUSES: Final = frozenset({503, 529})
 """Statuses of a server that may refuse one request and accept a shorter one at the same time."""
+_NO_RESPONSE: Final = "no response"
+"""In place of a status, if the server closed the connection."""
 REFUSED_ALONE_SECONDS: Final = 300.0
 """A step that has waited so long for such a server does not wait on while the server answers others."""
 REFUSED_CONTENT: Final = "llm_content"
@@ -187,8 +189,7 @@ class Patience:
             return self._sent_at + limits.whole
         if self._received.characters:
             return min(self._clock() + limits.silence, self._sent_at + limits.total)
-        # Keep-alives show that the request was not lost.
-        longest = limits.total if self._received.bytes else min(self._longest_wait, limits.total)
+        longest = min(self._longest_wait, limits.total)
         return min(self._renewed_at + limits.first_token, self._sent_at + longest)
 
     def _reason(self, elapsed: float) -> str:
@@ -273,7 +274,7 @@ class ModelServer:
         it is paid for, and retried with the step. Raises RefusedAloneError if the server refuses this request alone.
         """
         begun_at = time.monotonic()
-        statuses: list[int] = []
+        failures: list[int | str] = []
         for attempt in range(1, QUICK_TRIES + 1):
             try:
                 return await ask()
@@ -283,12 +284,14 @@ class ModelServer:
                 cause = error.__cause__
                 is_away = isinstance(error, UnavailableError) and not error.is_rate_limit
                 if is_away and isinstance(cause, openai.APIStatusError):
-                    statuses.append(cause.status_code)
+                    failures.append(cause.status_code)
+                elif is_away and not error.unbilled:
+                    failures.append(_NO_RESPONSE)
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
                 is_whole = isinstance(error, AnswerError) and (error.is_whole or error.has_no_end)
                 is_last = attempt == QUICK_TRIES or wait_seconds > MAX_QUICK_WAIT_SECONDS
                 has_waited = waited_seconds >= REFUSED_ALONE_SECONDS
-                if is_last and await self._is_refused_alone(statuses, begun_at, has_waited):
+                if is_last and await self._is_refused_alone(failures, begun_at, has_waited):
                     alone = f"{error}. {self.name} answers other requests, but not this one"
                     raise RefusedAloneError(alone, unbilled=error.unbilled) from error
                 if is_whole or is_last:
@@ -297,13 +300,13 @@ class ModelServer:
         raise AssertionError
 
     async def _is_refused_alone(
-        self, statuses: Sequence[int], begun_at: float, has_waited: bool
+        self, failures: Sequence[int | str], begun_at: float, has_waited: bool
     ) -> bool:
-        """Whether the server has answered this request with the same error a few times, and answers others."""
+        """Whether this request has failed in the same way a few times while the server answers others."""
         needed = 1 if has_waited else EQUAL_REFUSALS
-        if len(statuses) < needed or len(set(statuses)) > 1:
+        if len(failures) < needed or len(set(failures)) > 1:
             return False
-        if statuses[0] in OVERLOADED_STATUSES and not has_waited:
+        if failures[0] in OVERLOADED_STATUSES and not has_waited:
             return False
         return await self.gate.answers_others(begun_at)
 

@@ -117,16 +117,13 @@ _MAX_LINES: Final = 40
 _MAX_CODE_CHARS: Final = 20_000
 _BAR: Final = r"[|｜]"
 _MARKERS: Final = re.compile(
-    rf"""```[a-z_]* | </?(?:[\w-]+:)?(?:tool_calls?|function_calls?|tool_code|tools?|function|invoke)> | <function>
-    | Action:(?=\s*```) | \[/?TOOL_CALLS\] | \[/?TOOL_REQUEST\] | </?(?:start|end)_function_call>
-    | <{_BAR}/?(?:python_tag|python_start|python_end|im_end|eom_id|eot_id|eom|eot|end|return|call|tool_calls?
-      |(?:start|end)_action
-      |start{_BAR}>assistant|tool[_▁]calls?(?:[_▁]section)?[_▁](?:begin|end)){_BAR}>
-    | </?{_BAR}DSML{_BAR}(?:tool|function)_calls>
+    rf"""```[a-z_]* | Action:(?=\s*```) | </?[\w:▁-]{{1,40}}> | \[/?[A-Z][A-Z_]{{1,40}}\]
+    | </?{_BAR}/?[\w▁]{{1,40}}{_BAR}>(?:assistant)? | </?{_BAR}DSML{_BAR}(?:tool|function)_calls>
+    | [A-Za-z_]{{1,40}}(?=\s*\[\s*\{{)
     """,
     re.IGNORECASE | re.VERBOSE,
 )
-"""Markers around calls. Ignored between calls only."""
+"""Markers around calls: tags of any name, and a word before a list of them. Ignored between calls only."""
 _THOUGHTS: Final = re.compile(
     rf"""\A\s*+(?:
       <(think|thinking|thought|seed:think)>.*?</\1>
@@ -564,7 +561,7 @@ def answer_in(error: AnswerError, body: Mapping[str, Any]) -> ChatAnswer | None:
 
 
 _CALL_SIGN: Final = re.compile(
-    rf"<tool_call|<function[=\s(]|\[TOOL_CALLS\]|<{_BAR}(?:tool|channel|python_tag|START_ACTION)|<invoke|```tool_code"
+    rf"<tool_?call|functools\s*\[|<function[=\s(]|\[TOOL_CALLS\]|<{_BAR}(?:tool|channel|python_tag|START_ACTION)|<invoke|```tool_code"
     r"|<start_function_call|\bto=functions\.",
     re.IGNORECASE,
 )
@@ -577,7 +574,8 @@ _NAMED_CALL: Final = (
 
 def form_of_calls(answer: ChatAnswer, request: ChatRequest) -> str:
     """The form of the calls that the text of `answer` consists of; UNREAD if it has calls that are not read; else empty."""
-    if not request.allows_tools or answer.tool_calls or not answer.text:
+    text = answer.text or answer.thoughts
+    if not request.allows_tools or answer.tool_calls or not text:
         return ""
     names = list(_names(request.tools))
     is_cut = answer.finish_reason == "length"
@@ -585,4 +583,4 @@ def form_of_calls(answer: ChatAnswer, request: ChatRequest) -> str:
     if written.calls:
         return written.form
     named = _NAMED_CALL.replace("NAMES", "|".join(map(re.escape, names)))
-    return UNREAD if _CALL_SIGN.search(answer.text) or re.search(named, answer.text) else ""
+    return UNREAD if _CALL_SIGN.search(text) or re.search(named, text) else ""

@@ -351,7 +351,11 @@ async def test_what_model_servers_lack_is_shown_until_an_iteration_works_without
     api: httpx.AsyncClient, database: Database
 ) -> None:
     note = f"{SERVER_NOTE}m {UNREAD_CALLS}."
-    courses = {"Noted": ["wrote nothing", "quiet"], "Fixed": ["wrote nothing", "wrote nodes"]}
+    courses = {
+        "Noted": ["wrote nothing", "quiet"],
+        "Idle": ["wrote nothing", "idle"],
+        "Fixed": ["wrote nothing", "wrote nodes"],
+    }
     for name, each in courses.items():
         await create_agent(api, name=name)
         agent = await get_agent(database, name)
@@ -365,7 +369,7 @@ async def test_what_model_servers_lack_is_shown_until_an_iteration_works_without
         await run_course(database, agent, each[1])
     listed = (await api.get("/agents")).json()["items"]
     assert {agent["name"]: agent["server_notes"] for agent in listed} == {
-        "Noted": [note], "Fixed": [],
+        "Noted": [note], "Idle": [note], "Fixed": [],
     }  # fmt: skip
     page = await api.get("http://127.0.0.1/agents/Noted")
     assert note in page.text

@@ -32,6 +32,7 @@ class WritingProvider:
 
     text: str
     lacks_usage: bool = False
+    thoughts: str = ""
     requests: list[ChatRequest] = field(default_factory=list)
 
     async def complete(
@@ -40,7 +41,9 @@ class WritingProvider:
         async with in_flight.attempt():
             self.requests.append(request)
             message = assistant_message(self.text, [])
-            return ChatAnswer(message, "stop", 10, 10, lacks_usage=self.lacks_usage)
+            return ChatAnswer(
+                message, "stop", 10, 10, lacks_usage=self.lacks_usage, thoughts=self.thoughts
+            )
 
     async def close(self) -> None:
         return
@@ -76,6 +79,14 @@ async def test_that_a_server_reports_no_usage_is_noted_once(
     [note] = await notes_of_two_runs(settings, database, provider)
     assert note.startswith(SERVER_NOTE)
     assert "reports no usage" in note
+
+
+async def test_a_call_in_the_reasoning_of_an_empty_answer_is_noted_once(
+    settings: Settings, database: Database
+) -> None:
+    thoughts = f"I should use the tool.\n<tool_call>\n{CALL}\n</tool_call>"
+    [note] = await notes_of_two_runs(settings, database, WritingProvider("", thoughts=thoughts))
+    assert UNREAD_CALLS in note
 
 
 async def notes_of_two_runs(

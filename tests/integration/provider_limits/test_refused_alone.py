@@ -38,13 +38,17 @@ BODIES: dict[str, Any] = {
 class Poisoned:
     """Fails at requests that contain the poison, and at all while it `is_away`."""
 
-    status: int = 500
+    status: int | None = 500
+    """None: closes the connection without an answer."""
     body: Any = field(default_factory=lambda: BODIES["object"])
     is_away: bool = False
 
     async def respond(self, connection: Connection) -> None:
         text = json.dumps(connection.body)
         if self.is_away or POISON in text:
+            if self.status is None:
+                connection.close()
+                return
             await connection.head(self.status, kind="application/json")
             body = self.body if isinstance(self.body, str) else json.dumps(self.body)
             await connection.send(body.encode())
@@ -97,6 +101,23 @@ async def test_a_request_that_alone_fails_uses_an_attempt_and_says_why(
     assert caught.value.unbilled
     assert "answers other requests" in str(caught.value)
     assert (await read_state(database)).unavailable_since is None
+
+
+async def test_a_request_at_which_the_server_closes_the_connection_uses_an_attempt(
+    database: Database,
+) -> None:
+    poisoned = Poisoned(status=None)
+    async with (
+        model_server(poisoned.respond) as stand_in,
+        provider_of(database, stand_in.url) as provider,
+    ):
+        with pytest.raises(TransientError, match="answers other requests") as caught:
+            await provider.complete(request(POISON), make_resumable_call())
+        poisoned.is_away = True
+        with pytest.raises(TransientError) as away:
+            await provider.complete(request("fine"), make_resumable_call())
+    assert (caught.value.counts, away.value.counts) == (True, False)
+    assert not caught.value.unbilled, "the server may have received it"
 
 
 @pytest.mark.parametrize("status", [500, 502, 520])

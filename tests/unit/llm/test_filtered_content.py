@@ -24,6 +24,8 @@ AZURE = (
 FILTERED: list[tuple[int, Any]] = [
     (400, {"error": {"message": AZURE, "code": "content_filter", "param": "prompt"}}),
     (400, {"error": {"message": "no", "code": "content_filter"}}),
+    (400, {"error": {"message": "It was considered high risk", "type": "content_filter"}}),
+    (400, {"error": {"message": "no", "code": 400, "inner": {"reason": "content_filter"}}}),
     (400, {"error": {"message": "no", "code": "ResponsibleAIPolicyViolation"}}),
     (400, {"error": {"message": "Input data may contain inappropriate content.", "code": "x"}}),
     (400, {"error": {"message": "no", "code": "data_inspection_failed"}}),

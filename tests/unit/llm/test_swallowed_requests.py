@@ -36,3 +36,22 @@ async def test_answers_to_other_requests_prolong_the_wait_for_a_serial_server_al
     assert longest - 0.02 <= clock() - begun_at < longest + 10
     if is_serial:
         assert clock() - begun_at > 2 * LIMITS.first_token
+
+
+@pytest.mark.parametrize(("is_serial", "longest"), [(False, 0.3), (True, QUEUED_WAITS * 0.3)])
+async def test_comments_of_a_stream_do_not_prolong_the_wait_for_ever(
+    *, is_serial: bool, longest: float
+) -> None:
+    received = Received("s")
+    patience = Patience("s", LIMITS, received, streams=True, is_serial=is_serial)
+    clock = asyncio.get_running_loop().time
+    begun_at = clock()
+
+    async def read_comments() -> None:
+        while clock() - begun_at < longest + 10:
+            await patience.wait_for(asyncio.sleep(OTHERS_SECONDS))
+            received.take(b": keep-alive\n\n")
+
+    with pytest.raises(AnswerTimeoutError, match="VIGIL_LLM_FIRST_TOKEN_SECONDS"):
+        await read_comments()
+    assert longest - 0.02 <= clock() - begun_at < longest + 10

@@ -55,6 +55,7 @@ from shared.enums import (
     PROMPTED_PHASES,
     AgentStatus,
     IterationStatus,
+    StepKind,
     StepStatus,
 )
 from shared.schemas.agents import (
@@ -323,9 +324,15 @@ _SERVER_NOTES: Final = text(f"""
 select distinct agent.id, note
 from unnest(cast(:agents as uuid[])) as agent (id)
 cross join lateral (
-  select id from iterations
+  (select id from iterations
   where agent_id = agent.id and status in ('{IterationStatus.COMPLETED}', '{IterationStatus.FAILED}')
-  order by number desc limit 1
+  order by number desc limit 1)
+  union
+  -- An iteration without a plan calls no tools, so it says nothing about those of the server.
+  (select id from iterations
+  where agent_id = agent.id and status in ('{IterationStatus.COMPLETED}', '{IterationStatus.FAILED}')
+    and exists (select from steps where iteration_id = iterations.id and kind <> '{StepKind.OBSERVE}')
+  order by number desc limit 1)
 ) as newest
 join steps on steps.iteration_id = newest.id
 cross join lateral jsonb_array_elements_text(coalesce(steps.result -> '{NOTES_KEY}', '[]')) as note
