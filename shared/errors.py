@@ -162,5 +162,6 @@ def describe_invalid_value(fault: Mapping[str, Any]) -> str:
     template = _INVALID_VALUES.get(fault["type"])
     if template is None:
         text = str(fault["msg"]).removeprefix("Value error, ").rstrip(".")
-        return text[:1].lower() + text[1:]
+        # A first word in capitals is a name, such as that of a setting.
+        return text if text[:2].isupper() else text[:1].lower() + text[1:]
     return template.format_map(fault.get("ctx") or {})

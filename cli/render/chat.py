@@ -79,7 +79,8 @@ class ShowText(Show):
         author = "You" if message.role == "user" else self._name
         heading = f"[title]{escape(author)}[/] [quiet]{ago(message.created_at)}"
         if message.status != "complete":
-            heading += f", {message.status}: vigil chat {quoted(self._name)} --follow {short_id(message.id)}"
+            option = "--retry" if message.status == "failed" else "--follow"
+            heading += f", {message.status}: vigil chat {quoted(self._name)} {option} {short_id(message.id)}"
         self._out.print(f"{heading}[/]")
         self._out.print(escape(cited(message.content, message.citations)))
         self._out.print()

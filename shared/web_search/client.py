@@ -212,7 +212,7 @@ class SearchClient:
         ) as error:
             refusal = PermanentError(
                 "search_key",
-                f"Tavily refused the key: {_message(error)}. Check TAVILY_API_KEY",
+                f"Tavily refused the key: {_message(error).rstrip('.')}. Check TAVILY_API_KEY",
                 unbilled=True,
             )
             raise refusal from error
