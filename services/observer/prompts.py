@@ -137,7 +137,8 @@ def parse_folded_plan(value: Any, repairs: Repairs) -> FoldedPlan:
         wanted = value.pop(next((key for key in value if normalize_key(key) == "lookup"), ""), None)
         if isinstance(wanted, list):
             look_up = [one_line(str(each)) for each in wanted if str(each).strip()]
-        value = {"queries": [], "insights": [], **value}
+        if look_up and not {normalize_key(key) for key in value} & _KINDS:
+            value = {"queries": [], "insights": [], **value}
     plan = parse_plan(value, repairs)
     return FoldedPlan(**plan.model_dump(), look_up=list(dict.fromkeys(look_up))[:MAX_LOOK_UPS])
 
@@ -185,12 +186,30 @@ def parse_plan(value: Any, repairs: Repairs) -> ObserverPlan:
             repairs.add(f"{silent} {kind} said nothing and were left out.")
     if any(plan[kind] for kind in _LISTS) and not any(listed.values()):
         raise ValueError("no query has an objective, and no insight an observation")
+    if not any(listed.values()) and not plan["skipped"] and not _is_empty(value):
+        raise ValueError(
+            "it has no queries or insights that can be read; if nothing is worth doing, leave both lists empty"
+        )
     for kind, (key, most, limits) in _LISTS.items():
         distinct = without_repeats(listed[kind], kind, repairs, partial(_letters, key))
         limited = cut_list(distinct, most, kind, repairs)
         listed[kind] = [_bounded(item, limits, repairs) for item in limited]
     skipped = cut_list(plan["skipped"], MAX_SKIPPED, "skipped items", repairs)
     return ObserverPlan.model_validate({**listed, "skipped": skipped})
+
+
+def _is_empty(value: Any) -> bool:
+    """Whether an answer has one of the lists of a plan, and in them nothing but texts and objects, which can be read."""
+    parts = [value, *value.values()] if isinstance(value, dict) else []
+    given = [
+        inner
+        for part in parts
+        if isinstance(part, dict)
+        for key, inner in part.items()
+        if normalize_key(key) in _LISTS
+    ]
+    items = [item for inner in given for item in (inner if isinstance(inner, list) else [inner])]
+    return bool(given) and all(item is None or isinstance(item, str | dict) for item in items)
 
 
 def _letters(key: str, item: Mapping[str, Any]) -> str:
@@ -225,17 +244,18 @@ _KINDS: Final = frozenset({"queries", "insights", "skipped", "plan"})
 
 def _combine_items(items: Sequence[Any]) -> dict[str, Any]:
     """Separate items or parts of a plan, combined into one plan."""
-    plan: dict[str, Any] = {"queries": [], "insights": [], "skipped": []}
+    plan: dict[str, list[Any]] = {}
     for item in items:
         keys = {normalize_key(key): key for key in item}
-        for kind in plan:
-            if kind in keys and isinstance(part := item[keys[kind]], list):
-                plan[kind] += part
+        for kind in ("queries", "insights", "skipped"):
+            if kind in keys:
+                part = item[keys[kind]]
+                plan.setdefault(kind, []).extend(part if isinstance(part, list) else [part])
         if not keys.keys() & _KINDS:
             is_insight = bool(
                 keys.keys() & {"observation", "synthesisdirection", "relevantnodeids"}
             )
-            plan["insights" if is_insight else "queries"].append(item)
+            plan.setdefault("insights" if is_insight else "queries", []).append(item)
     return plan
 
 

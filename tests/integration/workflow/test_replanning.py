@@ -189,6 +189,14 @@ async def test_old_results_and_changed_nodes_may_be_researched_again(
     assert await past.calls() == 1
 
 
+async def test_a_plan_that_stays_unreadable_fails_after_one_correction(
+    sandbox_settings: Settings, sandbox: str, past: Past
+) -> None:
+    _script(sandbox, {"queries": "none", "insights": 5}, {"plan": "nothing"})
+    iteration = await past.observe(sandbox_settings)
+    assert (iteration.status, await past.calls()) == (IterationStatus.FAILED, 2)
+
+
 async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
     sandbox_settings: Settings, sandbox: str, past: Past
 ) -> None:

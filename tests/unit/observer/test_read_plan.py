@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from services.observer.prompts import (
     MAX_QUERIES,
     ObserverPlan,
     first_query,
+    parse_folded_plan,
     parse_plan,
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
@@ -120,10 +122,52 @@ def test_a_repetitive_plan_is_cut() -> None:
     assert "80 queries repeated others and were left out." in repairs.all_notes
 
 
-@pytest.mark.parametrize("value", [None, 7, "x", [7], {"queries": [{}]}, {}, {"a": 1}])
-def test_an_invalid_plan_is_an_error(value: Any) -> None:
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        7,
+        "x",
+        [7],
+        {"queries": [{}]},
+        {},
+        {"a": 1},
+        {"queries": "none", "insights": 5},
+        {"queries": [], "insights": [7]},
+        {"queries": True},
+        {"skipped": 5},
+        {"plan": "nothing"},
+        {"plan": []},
+        {"plan": {"steps": []}},
+        {"plan": [], "lookUp": []},
+    ],
+)
+@pytest.mark.parametrize("parse", [parse_plan, parse_folded_plan])
+def test_an_invalid_plan_is_an_error(parse: Callable[..., ObserverPlan], value: Any) -> None:
     with pytest.raises(ValueError, match="quer"):
-        parse_plan(value, Repairs())
+        parse(value, Repairs())
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"queries": []},
+        {"queries": None, "insights": {}},
+        {"queries": [], "insights": [None, "none"], "note": "Nothing is new."},
+        {"plan": {"queries": [], "insights": []}},
+        [{"queries": []}, {"insights": []}],
+    ],
+)
+def test_a_plan_is_empty_only_if_its_lists_say_so(value: Any) -> None:
+    plan = parse_plan(value, Repairs())
+    assert (plan.queries, plan.insights) == ([], [])
+
+
+def test_a_plan_that_looks_something_up_needs_no_lists() -> None:
+    plan = parse_folded_plan({"lookUp": ["Company: A"]}, Repairs())
+    assert (plan.look_up, plan.queries, plan.insights) == (["Company: A"], [], [])
+    both = parse_folded_plan({"lookUp": ["Company: A"], "Queries": [QUERY]}, Repairs())
+    assert [query.objective for query in both.queries] == ["Who digs?"]
 
 
 def test_the_maximum_of_each_list_is_in_the_schema_and_stated() -> None:
