@@ -5,6 +5,7 @@ not there is refused. A claim is supported only if nothing in it is left to inte
 """
 
 import re
+from calendar import monthrange
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -13,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from unicodedata import decimal
 
 from shared.graph.grounding.cited import CitedPassages, Claimed, Passage, is_mentioned
-from shared.graph.grounding.dates import find_dates
+from shared.graph.grounding.dates import Date, find_dates
 from shared.graph.grounding.findings import (
     SUPPORTED,
     Finding,
@@ -295,14 +296,42 @@ _YEARS_IN_DECADE: Final = 10
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
 
-@lru_cache(maxsize=256)
 def _years(passage: Passage) -> frozenset[int]:
     """Years that the passage has, and those that its page means without saying so."""
+    return passage.years | {date.year for date in _dates(passage) if date.year}
+
+
+@lru_cache(maxsize=256)
+def _dates(passage: Passage) -> Sequence[Date]:
+    """The dates and years that the passage or what surrounds it has."""
     texts = [_ascii_digits(text) for text in (passage.quote, *passage.surroundings)]
-    dates = (date.year for text in texts for date in find_dates(text, passage.language))
-    written = (int(match) for text in texts for match in _YEAR.findall(text))
-    implied = (year for text in texts for year in _implied_years(text))
-    return frozenset(written) | {year for year in dates if year} | {*implied} | passage.years
+    dates = [date for text in texts for date in find_dates(text, passage.language)]
+    written = [int(match) for text in texts for match in _YEAR.findall(text)]
+    implied = [year for text in texts for year in _implied_years(text)]
+    return [*dates, *map(Date, [*written, *implied])]
+
+
+def states_day(
+    passages: Sequence[Passage], moment: datetime, default_year: int | None = None
+) -> bool:
+    """Whether a date in the passages or what surrounds them is the day of `moment`, or in a period that this day begins,
+    or ends. `default_year` is that of dates without one.
+    """
+    year, month, day = moment.year, moment.month, moment.day
+    is_last = day == monthrange(year, month)[1]
+    periods = [Date(year, month, day)]
+    if day == 1 or is_last:
+        periods.append(Date(year, month))
+    if (month % 3, day) == (1, 1) or (month % 3 == 0 and is_last):
+        periods.append(Date(year, quarter=(month + 2) // 3))
+    if (month, day) in ((1, 1), (12, 31)):
+        periods.append(Date(year))
+    return any(
+        period.follows_from(date._replace(year=date.year or default_year))
+        for passage in passages
+        for date in _dates(passage)
+        for period in periods
+    )
 
 
 def _implied_years(text: str) -> Iterator[int]:

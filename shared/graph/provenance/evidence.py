@@ -8,7 +8,7 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.transaction import Transaction
-from shared.graph.grounding.check import Quoted, check_quotes
+from shared.graph.grounding.check import Quoted, check_quotes, states_day
 from shared.graph.grounding.cited import Passage, years_of_page
 from shared.graph.grounding.findings import Verdict
 from shared.graph.provenance import integrity, sources
@@ -244,7 +244,8 @@ def ground_quotes(
     """The quotes with what each supports. Raises ToolRefusalError if a claim does not follow from what it cites.
 
     `ends` are the known names of the node, or of both ends of the edge. A property stays with the quotes that support it;
-    one that needs several of them stays with each.
+    one that needs several of them stays with each. A start of validity stays if its page was published after it, or what
+    is quoted of the page states it.
     """
     findings = check_quotes(
         ends,
@@ -283,9 +284,20 @@ def ground_quotes(
                 for name, value in quote.claims.items()
                 if name not in finding.supported_elsewhere
             },
+            valid_from=quote.valid_from if _is_stated(quote.valid_from, quote, quotes) else None,
         )
         for quote, finding in zip(quotes, findings, strict=True)
     ]
+
+
+def _is_stated(
+    moment: datetime | None, quote: VerifiedQuote, quotes: Sequence[VerifiedQuote]
+) -> bool:
+    published = quote.page.published
+    if moment is None or (published is not None and moment <= published):
+        return True
+    of_page = [each.passage for each in quotes if each.page == quote.page]
+    return states_day(of_page, moment, published.year if published else None)
 
 
 def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:

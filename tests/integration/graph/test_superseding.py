@@ -97,12 +97,14 @@ async def test_a_newer_value_supersedes_and_reports_the_previous_one(census: Age
     assert (await load_node(census, newer)).properties["population"] == 24
 
 
-async def write_undated(agent_graph: AgentGraph, year: int, page: str) -> UpsertResult:
+async def write_undated(
+    agent_graph: AgentGraph, year: int, page: str, valid_from: datetime | None = None
+) -> UpsertResult:
     """Write Ghana's population from a page without a date, which has the sentence about `year`."""
     quote = evidence_input(year).quote
     result = {"url": f"https://{page}.example/", "title": "From 2022 to 2999", "content": quote}
     await agent_graph.store_search_results({"results": [result]})
-    evidence = [EvidenceInput(f"https://{page}.example/", quote)]
+    evidence = [EvidenceInput(f"https://{page}.example/", quote, valid_from=valid_from)]
     return await agent_graph.add_node("Ghana", {**COUNTRY, "population": year - 2000}, evidence)
 
 
@@ -120,6 +122,36 @@ async def test_a_page_without_a_date_stands_beside_a_dated_one(census: AgentGrap
         assert await breaks(session, census.scope) == []
     assert [each.as_of for each in listed.items].count(None) == 1
     assert [(other.value, other.as_of) for other in agreement["population"].others] == [(23, None)]
+
+
+@pytest.mark.parametrize(
+    ("valid_from", "counts"),
+    [
+        (datetime(2023, 1, 1, tzinfo=UTC), True),
+        (datetime(2023, 11, 28, tzinfo=UTC), False),
+        (datetime(2026, 1, 1, tzinfo=UTC), False),
+    ],
+    ids=str,
+)
+async def test_a_date_that_a_page_does_not_state_supersedes_nothing(
+    census: AgentGraph, valid_from: datetime, counts: bool
+) -> None:
+    """The model states it of a page without a date, and of one that was published before it."""
+    await write_population(census, 2022)
+    undated = await write_undated(census, 2023, "archive", valid_from)
+    assert await current_value(census, undated) == (
+        (23, valid_from) if counts else (22, datetime(2022, 6, 30, tzinfo=UTC))
+    )
+    await write_population(census, 2024)
+    late = await write_population(census, 2023, valid_from)
+    assert await current_value(census, late) == (24, datetime(2024, 6, 30, tzinfo=UTC))
+    async with census.database.transaction() as session:
+        listed = await list_evidence(
+            agent_access(session, census.scope), NODES, undated.id, PageRequest()
+        )
+        assert await breaks(session, census.scope) == []
+    stated = {each.valid_from for each in listed.items}
+    assert (valid_from in stated) == counts
 
 
 async def test_of_pages_without_a_date_only_the_first_replaces_its_own_value(

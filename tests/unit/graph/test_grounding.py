@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from shared.graph.grounding import check, cited, quantities
-from shared.graph.grounding.check import ClaimCheck, Quoted, check_quotes
+from shared.graph.grounding.check import ClaimCheck, Quoted, check_quotes, states_day
 from shared.graph.grounding.cited import Claimed, Passage, years_of_page
 from shared.graph.grounding.dates import find_dates
 from shared.graph.grounding.findings import Finding, Verdict, worst
@@ -190,6 +190,28 @@ def test_years_of_validity_are_read_in_ranges_decades_and_other_digits(
     last = None if valid_to is None else datetime(valid_to + 1, 1, 1, tzinfo=UTC)
     [finding] = check_quotes([["Atlantis"]], [Quoted(passage, 1, {}, first, last)], is_edge=False)
     assert finding.period.verdict is Verdict.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("quote", "day", "is_stated"), CASES["a_day_is_stated_by_a_date_that_begins_or_ends_with_it"]
+)
+def test_a_day_is_stated_by_a_date_that_begins_or_ends_with_it(
+    quote: str, day: str, is_stated: bool
+) -> None:
+    moment = datetime.fromisoformat(day).replace(tzinfo=UTC)
+    for passage in (
+        Passage(quote, "en", ".", "Atlantis", "", frozenset({2026})),
+        Passage("It is so.", "en", ".", "Atlantis", quote),
+    ):
+        assert states_day([passage], moment) == is_stated
+
+
+def test_a_day_without_a_year_is_of_the_year_of_its_page() -> None:
+    passage = Passage("From 1 December the fee is 5.", "en", ".", "Atlantis")
+    moment = datetime(2026, 12, 1, tzinfo=UTC)
+    assert not states_day([passage], moment)
+    assert states_day([passage], moment, 2026)
+    assert not states_day([passage], moment, 2025)
 
 
 def test_languages_are_recognized() -> None:
