@@ -8,7 +8,7 @@ filled in, and evidence cites page 2, sentence 3.
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -19,11 +19,12 @@ from shared.urls import page_key
 _NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
 _CITED: Final = re.compile(rf"\[({_NUMBER}(?:\s*[,;]\s*{_NUMBER})*)\]")
 _RANGE: Final = re.compile(r"(\d+)\.(\d+)(?:\s*[-–]\s*(?:(\d+)\.)?(\d+))?")
-_NUMBERED: Final = re.compile(r"\[(\d+)\.\d+\] ")
 _MAX_RANGE: Final = 100
 _LIST_MARK: Final = re.compile(r"^\s*(?:[-*•–]|\d{1,3}[.)])?\s*")
-_OWN_LINE: Final = re.compile(r"^\W*(?:#|source\b|url\b|published\b)", re.IGNORECASE)
-"""A heading or an address, which a sentence can repeat."""
+_HEADING: Final = re.compile(r"^[\s>*-]*#{1,6}\s+")
+_ADDRESS: Final = re.compile(r"^\W*(?:source|url|published)\W*:", re.IGNORECASE)
+OWN_WORDS: Final = "## Without a source"
+"""The heading of the words of a document that are from no page."""
 _MIN_CHARS: Final = 12
 """Shorter sentences are not looked for in what a model typed."""
 
@@ -325,18 +326,36 @@ def _stems(text: str) -> set[str]:
 
 
 def fill_in(document: str, pages: Sequence[NumberedPage], headings: Sequence[str] = ()) -> str:
-    """`document` with the words of the sentences that it cites, each in a line of its own.
+    """The sentences that `document` cites, each in a line of its own, and below them its other words.
 
     Numbers that no sentence has are left out. A sentence of a page that was typed gets its number. `headings`, by page,
-    stand before the cited sentences of a page, unless these follow its address in the document.
+    stand before the sentences of a page. A heading of the document is one of its other words; it is left out if an address
+    follows, and so is the address.
     """
-    known: dict[str, str] = {}
+    known: dict[str, tuple[int, str]] = {}
     for number, page in reversed(list(enumerate(pages, 1))):
         for place, text in reversed(list(enumerate(page.sentences, 1))):
             if len(text) >= _MIN_CHARS:
-                known[text] = f"[{number}.{place}]"
-    lines = (line for part in document.splitlines() for line in _filled(part, pages, known))
-    return "\n".join(_with_headings(lines, pages, headings)).removeprefix("\n")
+                known[text] = number, f"[{number}.{place}] {text}"
+    cited: list[str] = []
+    own: list[str] = []
+    current, is_title = 0, False
+    for line in document.splitlines():
+        for number, text in _filled(line, pages, known):
+            if number:
+                if number != current and number <= len(headings):
+                    cited.append(f"\n{headings[number - 1]}\n")
+                current = number
+                cited.append(text)
+            elif not _ADDRESS.match(text):
+                own.append(_HEADING.sub("", text))
+                is_title = own[-1] != text
+            elif is_title:
+                own.pop()
+                is_title = False
+    if cited and own:
+        own = [f"\n{OWN_WORDS}\n", *own]
+    return "\n".join([*cited, *own]).removeprefix("\n")
 
 
 def names_page(document: str, page: NumberedPage) -> bool:
@@ -344,48 +363,28 @@ def names_page(document: str, page: NumberedPage) -> bool:
     return bool(re.search(rf"{re.escape(page.url)}(?![^\s()<>\[\]\"',;])", document))
 
 
-def _with_headings(
-    lines: Iterable[str], pages: Sequence[NumberedPage], headings: Sequence[str]
-) -> Iterator[str]:
-    """Adds the heading of a page where its sentences follow those, or the address, of another one."""
-    current = 0
-    for line in lines:
-        if match := _NUMBERED.match(line):
-            number = int(match[1])
-            if number != current and number <= len(headings):
-                yield f"\n{headings[number - 1]}\n"
-            current = number
-        elif "://" in line:
-            named = (number for number, page in enumerate(pages, 1) if names_page(line, page))
-            current = next(named, 0)
-        yield line
-
-
-def _filled(line: str, pages: Sequence[NumberedPage], known: Mapping[str, str]) -> Iterator[str]:
+def _filled(
+    line: str, pages: Sequence[NumberedPage], known: Mapping[str, tuple[int, str]]
+) -> Iterator[tuple[int, str]]:
+    """The lines of a line of a document, each with the number of its page; 0 for other words."""
     cited = [
         sentence for match in _CITED.finditer(line) for sentence in _sentences(match[1], pages)
     ]
-    if not cited and _OWN_LINE.match(line):
-        yield line
-        return
-    typed = _CITED.sub("", line)
+    typed = _CITED.sub("", line).rstrip()
     words = _LIST_MARK.sub("", typed).strip()
-    if not cited:
-        typed_sentences = [sentence.text for sentence in _split(words)]
-        if any(text in known for text in typed_sentences):
-            for text in typed_sentences:
-                yield f"{known[text]} {text}" if text in known else text
-        elif words.strip(" .,;:") or not line.strip():
-            yield typed.rstrip()
-        return
-    if words.strip(" .,;:") and all(words != text for _, text in cited):
-        yield typed.rstrip()
-    for number, text in cited:
-        yield f"[{number}] {text}"
+    # A sentence can repeat a title.
+    is_own = bool(cited or _HEADING.match(line) or _ADDRESS.match(line))
+    sentences = [] if is_own else [sentence.text for sentence in _split(words)]
+    if any(text in known for text in sentences):
+        yield from (known.get(text, (0, text)) for text in sentences)
+    elif words.strip(" .,;:") and all(words != text for _, _, text in cited):
+        yield 0, typed
+    for number, place, text in cited:
+        yield number, f"[{number}.{place}] {text}"
 
 
-def _sentences(numbers: str, pages: Sequence[NumberedPage]) -> Iterator[tuple[str, str]]:
-    """Number and words of the sentences that "2.3", "2.3-5" or "2.3, 2.7" cite. Of "2.3-4.1" they are both ends."""
+def _sentences(numbers: str, pages: Sequence[NumberedPage]) -> Iterator[tuple[int, int, str]]:
+    """Page, number and words of the sentences that "2.3", "2.3-5" or "2.3, 2.7" cite. Of "2.3-4.1" they are both ends."""
     for page, first, last_page, last in _RANGE.findall(numbers):
         cited = [(int(page), int(first))]
         if last and last_page in ("", page):
@@ -396,4 +395,4 @@ def _sentences(numbers: str, pages: Sequence[NumberedPage]) -> Iterator[tuple[st
         for number, place in cited:
             known = pages[number - 1] if 1 <= number <= len(pages) else None
             if known is not None and (sentence := known.find(place)) is not None:
-                yield f"{number}.{place}", sentence.text
+                yield number, place, sentence.text

@@ -2,11 +2,18 @@
 
 import json
 import random
+import re
 from dataclasses import asdict
 
 import pytest
 
-from shared.graph.provenance.numbered_pages import CALL_CHARS, WHOLE_CHARS, RunPages, fill_in
+from shared.graph.provenance.numbered_pages import (
+    CALL_CHARS,
+    OWN_WORDS,
+    WHOLE_CHARS,
+    RunPages,
+    fill_in,
+)
 from shared.graph.provenance.page_reading import PageReading, Span, read_page
 from shared.tools import Json, Shown
 from tests.support.graph.shown_pages import shown_pages
@@ -281,18 +288,13 @@ def test_citations_that_no_shown_sentence_has_are_left_out() -> None:
     lines = fill_in(document, pages).splitlines()
     assert lines[:last] == [f"[2.{n}] {text}" for n, text in enumerate(pages[1].sentences, 1)]
     assert lines[last:] == [
-        "Growth  was slow.",
         "[1.4] Its capital is Accra.",
         "[2.1] Togo is small.",
+        "",
+        OWN_WORDS,
+        "",
+        "Growth  was slow.",
     ]
-
-
-def test_an_address_that_begins_another_one_gets_its_heading() -> None:
-    longer = {**TOGO, "url": "https://a.example/ghana2"}
-    pages = shown_pages(GHANA, longer)
-    document = fill_in(f"Source: {longer['url']}\n[1.2]", pages, ["## Ghana", "## Togo"])
-    assert "## Ghana" in document
-    assert "## Togo" not in document
 
 
 def test_titles_and_addresses_are_filled_in_where_the_document_has_none() -> None:
@@ -312,10 +314,48 @@ def test_titles_and_addresses_are_filled_in_where_the_document_has_none() -> Non
         "",
         "[1.2] Ghana exports cocoa.",
         "[1.4] Its capital is Accra.",
+        "",
+        OWN_WORDS,
+        "",
         "Nothing on gold.",
     ]
     own = "## My heading\nSource: https://a.example/togo\n[2.1]"
-    assert fill_in(own, pages, headings).splitlines()[0] == "## My heading"
+    assert fill_in(own, pages, headings) == fill_in("[2.1]", pages, headings)
+
+
+@pytest.mark.parametrize(
+    "invented",
+    [
+        "## Reuters: Togo is sold\nSource: https://reuters.example/sold\nPublished: 2026-11-28\n[14.1] It is sold.",
+        "# Reuters: Togo is sold\n\n**Source:** https://reuters.example/sold\n\n- Published: 2026\nIt is sold. [14.1]",
+        "  ## Reuters: Togo is sold\n> URL: https://reuters.example/sold\n[99999.1] It is sold.",
+        "## Reuters: Togo is sold [1.4]\nSource: https://reuters.example/sold [2.1]\nIt is sold.",
+        "It is sold.",
+    ],
+)
+@pytest.mark.parametrize("place", ["{0}\n[1.2]\n[2.1]", "[1.2]\n{0}\n[2.1]", "[1.2]\n[2.1]\n{0}"])
+def test_only_pages_that_were_read_have_headings_and_addresses(place: str, invented: str) -> None:
+    headings = ["## Ghana\nSource: https://a.example/ghana", "## Togo\nPublished: 2026-01-02"]
+    document = fill_in(place.format(invented), shown_pages(GHANA, TOGO), headings)
+    pages, _, own = document.partition(f"\n{OWN_WORDS}\n")
+    structure = re.compile(r"^\W*(#|source|url|published)", re.IGNORECASE)
+    assert {line for line in document.splitlines() if structure.match(line)} == {
+        *"\n".join(headings).splitlines(),
+        OWN_WORDS,
+    }
+    assert "sold" not in pages
+    assert "It is sold." in own
+
+
+def test_a_typed_title_is_no_sentence_of_its_page() -> None:
+    page = {**TOGO, "content": f"# Togo is a small country\n\n{TOGO['content']}"}
+    document = "## Togo is a small country\nSource: https://a.example/togo\n\nLomé is its capital."
+    assert fill_in(document, shown_pages(page)) == "[1.3] Lomé is its capital."
+
+
+def test_the_words_of_a_document_without_a_cited_sentence_stand_alone() -> None:
+    document = "# Togo\nSource: https://b.example/\n\nIt is sold.\n# Not found\n- the price"
+    assert fill_in(document, shown_pages(TOGO)) == "It is sold.\nNot found\n- the price"
 
 
 @pytest.mark.parametrize(
@@ -344,14 +384,14 @@ def test_the_words_of_cited_sentences_are_filled_in() -> None:
         "- Its capital is Accra.\nNothing was found on gold."
     )
     assert fill_in(document, shown_pages(GHANA, TOGO)).splitlines() == [
-        "## Ghana",
-        "Source: https://a.example/ghana",
-        "",
         "[1.2] Ghana exports cocoa.",
         "[1.3] In Jan. 2024 it sold 5.3 million tonnes to J. R. Smith Ltd. for cash.",
-        "- On Togo:",
         "[2.1] Togo is small.",
         "[2.2] Lomé is its capital.",
         "[1.4] Its capital is Accra.",
+        "",
+        OWN_WORDS,
+        "",
+        "- On Togo:",
         "Nothing was found on gold.",
     ]
