@@ -146,6 +146,9 @@ class Observe:
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
         )
         plan = await self._plan(run, scope, past, agent.mission)
+        if plan.dropped_requests:
+            dropped = [f"answers: no open request is {each!r}." for each in plan.dropped_requests]
+            await run.record_repairs("plan", Repairs(dropped), key="answers")
         news_writes = await outlook.complete(self.model.database, plan, agent.mission)
         run.complete()
         waiting = outlook.count_waiting(plan) + past.waiting_requests if plan.is_empty else 0

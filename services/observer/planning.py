@@ -14,12 +14,15 @@ from services.observer.prompts import ObserverPlan, PlannedQuery
 from shared.database.statements import Batch, Executor, PendingResult
 from shared.graph import context
 from shared.graph.context import FreshNode
-from shared.graph.context.history import request_id_in
 from shared.graph.grounding.units import SHARE, hint_of
 from shared.graph.scope import GraphScope
+from shared.llm.repair import bare_id
+from shared.workflow.investigations import request_id
 
 FRESH: Final = timedelta(days=1)
 """A value that was confirmed longer ago may have changed, and may be asked for again."""
+MIN_ID_CHARS: Final = 6
+"""Of the beginning of an id."""
 _ASKING: Final = r"(?:(?:find(?: out)?|determine|identify|establish|get|what (?:is|was|are|were))\s+)?(?:the\s+)?"
 _YEAR: Final = r"(?:\s+(?:in|for)\s+(?P<year>\d{4}))?"
 _WHAT: Final = r"(?P<what>[a-z][a-z -]*)"
@@ -153,7 +156,7 @@ async def resolve_plan(
     )
     await batch.execute(transaction)
     for query in plan.queries:
-        _add_query(plan_inputs, past, query, fresh.value if fresh else ())
+        _add_query(plan_inputs, scope.agent_id, past, query, fresh.value if fresh else ())
     for insight, (node_ids, unknown) in zip(plan.insights, await resolve(transaction), strict=True):
         # A query of this plan may add what has no node yet.
         names = [each for each in unknown if each.strip() and not context.is_id(each)]
@@ -176,11 +179,12 @@ async def resolve_plan(
 
 def _add_query(
     plan_inputs: ResolvedPlan,
+    agent_id: UUID,
     past: PlanHistory,
     query: PlannedQuery,
     nodes: Sequence[FreshNode],
 ) -> None:
-    request_ids, unknown = _requests(query.answers, past.open_requests)
+    request_ids, unknown = resolve_requests(agent_id, query.answers, past.open_requests)
     plan_inputs.dropped_requests += unknown
     repeated = repeated_query(query.objective, past.asked_before(request_ids))
     if repeated is None and not request_ids:
@@ -192,16 +196,23 @@ def _add_query(
     plan_inputs.queries.append(query.model_dump() | {"answers": answers})
 
 
-def _requests(
-    references: Sequence[str], open_requests: Mapping[UUID, object]
+def resolve_requests(
+    agent_id: UUID, references: Sequence[str], open_requests: Mapping[UUID, object]
 ) -> tuple[list[UUID], list[str]]:
-    """The ids of open requests among the references, without repetitions, and the unknown references."""
+    """The ids of open requests among the references, without repetitions, and the unknown references.
+
+    A reference is an id, the beginning of one that no other request has, or the objective of a request.
+    """
     request_ids: dict[UUID, None] = {}
     unknown = []
     for text in dict.fromkeys(references):
-        request_id = request_id_in(text)
-        if request_id in open_requests and request_id is not None:
-            request_ids[request_id] = None
+        digits = bare_id(text).replace("-", "").lower()
+        named = [each for each in open_requests if each.hex.startswith(digits)]
+        by_objective = request_id(agent_id, text)
+        if len(named) == 1 and len(digits) >= MIN_ID_CHARS:
+            request_ids[named[0]] = None
+        elif by_objective in open_requests:
+            request_ids[by_objective] = None
         else:
             unknown.append(text)
     return list(request_ids), unknown

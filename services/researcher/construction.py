@@ -127,6 +127,8 @@ class WrittenElements:
     """Repairs of the model's tool calls by code."""
     notes: Sequence[str] = ()
     """Notes for the owner, such as pages that were left out of the run."""
+    is_rescued: bool = False
+    """Whether they are the facts that the model chose after it had written nothing."""
 
 
 async def construct(
@@ -169,6 +171,7 @@ async def construct(
         edges=_distinct_ids(loop.results_of("addGraphEdge"), "edgeId"),
         repairs=run.repair_count,
         notes=run.notes,
+        is_rescued=loop.has_fallen_back and bool(loop.results_of("addGraphNode")),
     )
 
 

@@ -2,8 +2,7 @@
 
 import json
 import re
-import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -12,7 +11,7 @@ from uuid import UUID
 
 from services.researcher.acquisition import Acquired, QueryContext, acquire
 from services.researcher.construction import WrittenElements, construct, embed_nodes
-from services.researcher.not_found import Statement, by_request
+from services.researcher.not_found import Statement, by_request, stems, wanted_stems
 from shared.database.statements import Batch, BoundQuery, CompiledStatement, Row, uuid_array
 from shared.events.models import Query
 from shared.graph import context
@@ -35,20 +34,7 @@ from shared.workflow import investigations
 from shared.workflow.investigations import Answer
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
-from shared.workflow.questions import normalize_letters, split_words
-
-_STEM_CHARS: Final = 5
-_WORDS: Final = re.compile(r"[^\W\d_]+|\d+")
-_UNSPACED: Final = re.compile(
-    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
-)
-"""Letters of languages without spaces between words."""
-_GENERAL_WORDS: Final = (
-    "additional all also amount by compared data details each figures for from further how information level list many "
-    "more much new not number of or other overall per recent since size some than to total value when where who why year"
-)
-_GENERAL: Final = frozenset(_GENERAL_WORDS.split())
-"""Words that requests about anything have."""
+from shared.workflow.questions import split_words
 
 
 @dataclass
@@ -72,19 +58,26 @@ def settle_requests(
     """Compares the objectives of the requests with the `texts` of the elements that were `written`, by id.
 
     A request is answered by the elements that have a word of it beyond the words of the mission; if the document also
-    says what it lacks, in part. It was not found if nothing was written, or if the document says so of this one and not
-    of all requests of the query. Otherwise it stays open.
+    says what it lacks, in part. If the document says so of the whole request, only elements with all its words answer it.
+    It was not found if nothing was written, or if the document says so of this one and not of all requests of the query,
+    or if nothing answers it. Otherwise it stays open.
     """
     outcomes = RequestOutcomes(lacking=by_request(statements, requests))
     lacks_all = len(outcomes.lacking) == len(requests)
-    stems = {element_id: set(_stems(text)) for element_id, text in texts.items()}
+    written_stems = {element_id: {*stems(text)} for element_id, text in texts.items()}
     for request_id, objective in requests.items():
-        own = _distinctive(objective, mission)
-        answer = Answer(
-            [each for each in written.nodes if not own or own & stems.get(each, set())],
-            [each for each in written.edges if not own or own & stems.get(each, set())],
-        )
         lacks = request_id in outcomes.lacking
+        lacks_whole = lacks and wanted_stems(objective) <= {*stems(outcomes.lacking[request_id])}
+        own = wanted_stems(objective) if lacks_whole else _distinctive(objective, mission)
+        bearing = {
+            element_id
+            for element_id, found in written_stems.items()
+            if (own <= found if lacks_whole else own & found)
+        }
+        answer = Answer(
+            [each for each in written.nodes if not own or each in bearing],
+            [each for each in written.edges if not own or each in bearing],
+        )
         if any(answer) and (lacks_all or not lacks):
             outcomes.answers[request_id] = answer
             continue
@@ -100,27 +93,17 @@ def _distinctive(objective: str, mission: str) -> set[str]:
     A figure, such as a year, only counts if there is nothing else. Empty if the objective says nothing that can be
     compared.
     """
-    words = [word for word in split_words(objective) if word.text not in _GENERAL]
-    everything = {stem for word in words for stem in _stems(word.text)}
-    names = {stem for word in words if word.is_name for stem in _stems(word.text)}
-    beyond_mission = everything - set(_stems(mission))
+    everything = wanted_stems(objective)
+    names = everything & {
+        stem for word in split_words(objective) if word.is_name for stem in stems(word.text)
+    }
+    beyond_mission = everything - set(stems(mission))
     for candidates in (beyond_mission, names, everything):
         if texts := {stem for stem in candidates if not stem.isdigit()}:
             return texts
         if candidates:
             return candidates
     return set()
-
-
-def _stems(text: str) -> Iterator[str]:
-    """The beginnings of words, which are the same for most of their forms. Of languages without spaces, pairs of letters."""
-    decomposed = unicodedata.normalize("NFD", normalize_letters(text))
-    plain = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
-    for word in _WORDS.findall(plain):
-        if _UNSPACED.search(word):
-            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
-        else:
-            yield word if word.isdigit() else word[:_STEM_CHARS]
 
 
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -241,7 +224,7 @@ class Research:
         outcomes = settle_requests(
             query_context.requests,
             query_context.agent.mission,
-            acquired.not_found,
+            () if written.is_rescued else acquired.not_found,
             Answer(written.nodes, written.edges),
             texts,
         )
@@ -308,7 +291,7 @@ def _result(acquired: Acquired, written: WrittenElements, query: Query) -> Json:
     """The result of the step. `read` lists the addresses in the objective whose pages were read."""
     result: Json = {"nodes": len(written.nodes), "edges": len(written.edges)}
     result |= summary(acquired.repairs + written.repairs, [*acquired.notes, *written.notes])
-    if acquired.not_found:
+    if acquired.not_found and not written.is_rescued:
         result["not_found"] = list(dict.fromkeys(each.text for each in acquired.not_found))
     pages = {normalize_url(page.url) for page in acquired.pages}
     if read := [url for url in urls_in(query.objective) if normalize_url(url) in pages]:

@@ -1,12 +1,33 @@
 """The statements of a document about what was not found. Pure."""
 
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from shared.graph.grounding.words import word_set
+from shared.workflow.questions import normalize_letters, split_words
+
 MAX_STATEMENTS: Final = 5
 MAX_CHARS: Final = 300
+_MIN_STEMS: Final = 2
+"""A statement of fewer words says too little to be compared with a sentence."""
+_CITED: Final = re.compile(r"\[\d+\.\d+\] ")
+_DENIALS: Final = frozenset({"denied", "denies", "deny"})
+"""Negations that are an answer."""
+_STEM_CHARS: Final = 5
+_WORDS: Final = re.compile(r"[^\W\d_]+|\d+")
+_UNSPACED: Final = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
+)
+"""Letters of languages without spaces between words."""
+_GENERAL_WORDS: Final = (
+    "additional all also amount by compared data details each figures for from further how information level list many "
+    "more much new not number of or other overall per recent since size some than to total value when where who why year"
+)
+_GENERAL: Final = frozenset(_GENERAL_WORDS.split())
+"""Words that requests about anything have."""
 _PAGE_LINE: Final = re.compile(r"\s*\[\d+\.\d+\]|\W*(?:source|url|published)\s*:", re.IGNORECASE)
 """A sentence of a page with its number, or what names a page."""
 _MARKS: Final = re.compile(r"^[\s>#|]*(?:[-*•–—+]\s+|\d{1,3}[.)]\s+)?|[*_`~|]+|\s+$")
@@ -38,12 +59,51 @@ class Statement(NamedTuple):
 def find_statements(document: str) -> list[Statement]:
     """Extracts the statements about data that was not found, from lines with the label that the model is asked for.
 
-    A sentence without the label may be a page's, so it does not count, whatever it says.
+    A sentence without the label may be a page's, so it does not count, whatever it says. Nor does a statement all of whose
+    words a cited sentence has.
     """
+    sentences = list(_cited_stems(document))
     statements = (
-        Statement(text[:MAX_CHARS], number) for text, number in _statements(document) if text
+        Statement(text[:MAX_CHARS], number)
+        for text, number in _statements(document)
+        if text and not _is_refuted(text, sentences)
     )
     return list(dict.fromkeys(statements))[:MAX_STATEMENTS]
+
+
+def _cited_stems(document: str) -> Iterator[set[str]]:
+    """The stems of each cited sentence with the title and date of its page, without those that may say "not disclosed"."""
+    heading, is_below_sentence = "", False
+    for line in document.splitlines():
+        cited = _CITED.match(line)
+        if cited is None:
+            heading = "" if is_below_sentence else heading
+            heading += f"{line}\n" if line.startswith(("## ", "Published:")) else ""
+        elif not (word_set("negations") - _DENIALS) & {*_WORDS.findall(line.casefold())}:
+            yield {*stems(heading + line[cited.end() :])}
+        is_below_sentence = cited is not None
+
+
+def _is_refuted(statement: str, sentences: Sequence[set[str]]) -> bool:
+    wanted = wanted_stems(statement)
+    return len(wanted) >= _MIN_STEMS and any(wanted <= each for each in sentences)
+
+
+def wanted_stems(text: str) -> set[str]:
+    """The stems of the words of a request or statement, without words that requests about anything have."""
+    words = (word.text for word in split_words(text))
+    return {stem for word in words if word not in _GENERAL for stem in stems(word)}
+
+
+def stems(text: str) -> Iterator[str]:
+    """The beginnings of words, which are the same for most of their forms. Of languages without spaces, pairs of letters."""
+    decomposed = unicodedata.normalize("NFD", normalize_letters(text))
+    plain = "".join(char for char in decomposed if unicodedata.category(char) != "Mn")
+    for word in _WORDS.findall(plain):
+        if _UNSPACED.search(word):
+            yield from (word[at : at + 2] for at in range(max(1, len(word) - 1)))
+        else:
+            yield word if word.isdigit() else word[:_STEM_CHARS]
 
 
 def _statements(document: str) -> Iterator[tuple[str, int | None]]:

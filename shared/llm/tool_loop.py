@@ -57,6 +57,10 @@ Review = Callable[[str, "ToolLoop"], FollowUp | None]
 a resumed run decides the same."""
 
 
+FALLBACK: Final = "fallback"
+"""The key under which its calls are recorded."""
+
+
 class Fallback(Protocol):
     """Makes the tool calls of a phase whose model made none that worked. It decides from the tool results alone."""
 
@@ -165,8 +169,13 @@ class ToolLoop:
             assert self._fallback is not None
             calls = await self._fallback.find_calls(self._run)
             self._has_fallen_back = True
-            await self._use_own(ChatRequest("", ()), self._fallback.repair, calls, "fallback", 0)
+            await self._use_own(ChatRequest("", ()), self._fallback.repair, calls, FALLBACK, 0)
         return text
+
+    @property
+    def has_fallen_back(self) -> bool:
+        """Whether the calls of the fallback were made, also before an interruption."""
+        return any(key.startswith(f"{FALLBACK}/") for key in self._results.by_key)
 
     def results_of(self, tool: str) -> list[Json]:
         """Returns the results of `tool` so far, in call order, without refusals."""

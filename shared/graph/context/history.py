@@ -132,15 +132,6 @@ def _has_written(query: Row) -> bool:
     return bool(result.get("nodes") or result.get("edges"))
 
 
-def request_id_in(text: str) -> UUID | None:
-    """The request id in `text`, bare or as the prompt shows it; None if it is none."""
-    stripped = text.strip().removeprefix("[").removesuffix("]").removeprefix("request:")
-    try:
-        return UUID(stripped.strip())
-    except ValueError:
-        return None
-
-
 MAX_REFERENCES = 200
 _MAX_NODES_PER_NAME = 5
 

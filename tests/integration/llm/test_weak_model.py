@@ -253,7 +253,7 @@ async def test_construction_that_writes_nothing_chooses_facts_by_sentence_number
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
     written = await case.construct(situation, acquired)
-    assert (len(written.nodes), written.repairs) == (1, 1)
+    assert (len(written.nodes), written.repairs, written.is_rescued) == (1, 1, True)
     assert case.recording.choices[2:] == ["required", None]
     message = case.recording.asked[-1].messages[-1]["content"]
     assert f"1. {SENTENCE}" in message

@@ -229,7 +229,7 @@ async def test_open_requests_may_be_planned_again_and_unknown_ones_are_dropped(
         )
     assert observed is not None
     assert query is not None
-    assert observed["dropped_requests"] == [unknown_id]
+    assert (observed["dropped_requests"], observed["repairs"]) == ([unknown_id], 1)
     found_nodes = bool((query.result or {}).get("nodes"))
     assert request.answered_by == (query.id if found_nodes else None)
 
@@ -239,7 +239,7 @@ async def test_a_request_whose_document_says_what_is_missing_is_answered_in_part
     sandbox_settings: Settings, sandbox: str, past: Past, form: str
 ) -> None:
     """The nodes that the query wrote are its answer, shown with the sentence."""
-    objective, said = "The revenue of Halden in 2031", "the revenue of Halden in 2031"
+    objective, said = "The revenue and welders of Halden in 2031", "the welders of Halden in 2031"
     async with past.database.transaction() as session:
         insight = (await session.scalars(select(Step).where(Step.kind == StepKind.INSIGHT))).one()
         assert insight.iteration_id is not None
@@ -273,7 +273,7 @@ async def test_a_request_whose_document_says_what_is_missing_is_answered_in_part
         (("the revenue of Kestrel in 2031",), ("answered", "not_found")),
         (
             ("the revenue of Halden in 2031", "the revenue of Kestrel in 2031"),
-            ("answered", "answered"),
+            ("not_found", "not_found"),
         ),
         (("the revenue in 2031",), ("answered", "answered")),
     ],
@@ -317,9 +317,8 @@ async def test_a_query_for_several_requests_answers_those_that_it_does_not_lack(
         str(each) for each, state in zip(ids, states, strict=True) if state == "not_found"
     ]
     assert query.result.get("unanswered", []) == unanswered
-    assert {request.answered_by for request in requests if request.state == "answered"} == {
-        query.id
-    }
+    answering = {query.id} if "answered" in states else set()
+    assert {each.answered_by for each in requests if each.state == "answered"} == answering
 
 
 async def test_a_request_that_nothing_written_bears_on_stays_open(

@@ -128,6 +128,20 @@ def test_a_statement_about_other_years_leaves_a_request_answered(
     assert found == ({request: statement} if is_about else {})
 
 
+@pytest.mark.parametrize(
+    ("statement", "sentence", "is_answered"),
+    CASES["a_statement_that_a_cited_sentence_answers_does_not_count"],
+)
+def test_a_statement_that_a_cited_sentence_answers_does_not_count(
+    statement: str, sentence: str, *, is_answered: bool
+) -> None:
+    page = "## Norvolt: third quarter 2026\nSource: https://example.org/q3\nPublished: 2026-11-12\n"
+    document = (
+        f"{PAGE}\n\n{page}\n[2.8] {sentence}\n\n## Without a source\n\nNot found: {statement}"
+    )
+    assert find_statements(document) == ([] if is_answered else [Statement(statement)])
+
+
 MISSION = (
     "Monitor makers of transformers: Norvolt, Hanseong, Suryodaya, Meridian. Prices and exports of transformers, "
     "their workers and sales."
@@ -159,6 +173,19 @@ def test_what_does_not_bear_on_a_request_leaves_it_open(objective: str, text: st
 def test_a_request_is_answered_by_what_has_a_word_of_it(objective: str, text: str) -> None:
     outcomes = _settle(objective, text=text)
     assert (outcomes.answers, outcomes.unanswered) == ({REQUEST: Answer([NODE], [])}, [])
+
+
+@pytest.mark.parametrize(
+    ("objective", "statement", "text", "is_answered"),
+    CASES["a_request_that_the_document_lacks_as_a_whole_is_answered_by_all_its_words_alone"],
+)
+def test_a_request_that_the_document_lacks_as_a_whole_is_answered_by_all_its_words_alone(
+    objective: str, statement: str, text: str, *, is_answered: bool
+) -> None:
+    outcomes = _settle(objective, text=text, statements=(Statement(statement),))
+    assert ([*outcomes.answers], outcomes.not_found) == (
+        ([REQUEST], {}) if is_answered else ([], {REQUEST: statement})
+    )
 
 
 def test_each_request_is_answered_by_the_elements_that_bear_on_it() -> None:
