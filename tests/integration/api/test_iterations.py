@@ -94,11 +94,30 @@ async def test_a_value_without_a_date_supersedes_one_of_its_own_page(database: D
     agent = await _create_agent_with_type(database)
     await _run_iteration(database, agent, tonnes=3, year=None, page="mirror")
     await _run_iteration(database, agent, tonnes=5, year=None)
-    third = await _run_iteration(database, agent, tonnes=7, year=None)
+    other = await _run_iteration(database, agent, tonnes=7, year=None)
+    own = await _run_iteration(database, agent, tonnes=9, year=None, page="mirror")
     async with database.transaction() as session:
         access = agent_access(session, agent.owner_id, agent.id)
-        (superseded,) = await iterations.list_superseded(access, third, limit=9)
-    assert (superseded.before, superseded.after) == (5, 7)
+        assert await iterations.list_superseded(access, other, limit=9) == []
+        (superseded,) = await iterations.list_superseded(access, own, limit=9)
+    assert (superseded.before, superseded.after) == (3, 9)
+
+
+async def test_only_a_value_that_was_in_force_is_superseded(database: Database) -> None:
+    agent = await _create_agent_with_type(database)
+    for tonnes, year in ((31, 2023), (17, 2025)):
+        await _run_iteration(database, agent, tonnes=tonnes, year=year)
+    # A page between both says the current value, or another one.
+    again = await _run_iteration(database, agent, tonnes=17, year=2024)
+    late = await _run_iteration(database, agent, tonnes=5, year=2024, page="late")
+    newest = await _run_iteration(database, agent, tonnes=7, year=2026)
+    equal = await _run_iteration(database, agent, tonnes=7, year=2027)
+    async with database.transaction() as session:
+        access = agent_access(session, agent.owner_id, agent.id)
+        for iteration in (again, late, equal):
+            assert await iterations.list_superseded(access, iteration, limit=9) == []
+        (superseded,) = await iterations.list_superseded(access, newest, limit=9)
+    assert (superseded.before, superseded.after) == (17, 7)
 
 
 @pytest.mark.parametrize("page", ["iterations", "iterations/1", "settings"])

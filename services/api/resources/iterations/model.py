@@ -1,11 +1,13 @@
 """Iterations: lists, details, live progress, and what each one wrote."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, cast, func, literal, not_, select, text, true
+from sqlalchemy import ColumnElement, and_, cast, func, literal, not_, select, true
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 from sqlalchemy.orm import aliased
 
@@ -29,7 +31,9 @@ from shared.enums import (
     StepStatus,
 )
 from shared.graph import labels
-from shared.graph.provenance.claims import UNKNOWN_DATE
+from shared.graph.projection import EDGES, NODES, ElementClaims, load_claims
+from shared.graph.provenance.claims import current_claims
+from shared.graph.provenance.integrity import is_equal
 from shared.graph.scope import JOINS_TWO_NODES
 from shared.schemas.base import (
     IterationDetails,
@@ -337,28 +341,10 @@ async def newest_working(session: Transaction, agent_id: UUID) -> IterationSumma
     return await read_one(session, IterationSummary, newest)
 
 
-def _superseded_sql(kind: str) -> str:
-    """Selects claims of the iteration, each with the newest earlier claim of the same property, where the values differ."""
-    # See `current_claims`: a value without a date replaces only one of its own page.
-    return f"""
-select '{kind}' as kind, now.{kind}_id as id, claim.key as property, earlier.value as before, claim.value as after
-from evidence as now cross join lateral jsonb_each(now.claims) as claim (key, value) cross join lateral (
-  select claims -> claim.key as value from evidence
-  where {kind}_id = now.{kind}_id and learned_at < now.learned_at
-    and (step_id is null or step_id not in (select id from steps where iteration_id = :of_iteration))
-    and jsonb_exists(claims, claim.key)
-    and (as_of <= now.as_of and now.as_of <> :unknown or now.as_of = :unknown
-      and (select url from sources where id = source_id) = (select url from sources where id = now.source_id)
-      and (as_of = :unknown
-        or valid_from is null and (select published from sources where id = source_id) is null))
-  order by as_of desc, learned_at desc limit 1
-) as earlier
-where now.step_id in (select id from steps where iteration_id = :of_iteration) and earlier.value <> claim.value
-order by now.{kind}_id, claim.key limit :most
-"""
-
-
-_SUPERSEDED: Final = text(f"({_superseded_sql('node')}) union all ({_superseded_sql('edge')})")
+_EVIDENCE_OF_ITERATION: Final = CompiledStatement("""
+select id, node_id, edge_id, learned_at from evidence
+where step_id in (select id from steps where iteration_id = :of_iteration)
+""")
 
 
 async def list_superseded(
@@ -368,12 +354,46 @@ async def list_superseded(
 
     The caller has checked that the iteration is the owner's.
     """
-    params = {"of_iteration": iteration_id, "unknown": UNKNOWN_DATE, "most": limit}
-    rows = (await access.session.execute(_SUPERSEDED, params)).mappings().all()
-    names = await labels.load_labels(access.session, access.scope, [row["id"] for row in rows])
+    rows = await _EVIDENCE_OF_ITERATION.rows(access.session, {"of_iteration": iteration_id})
+    own = {row.id for row in rows}
+    began = min((row.learned_at for row in rows), default=None)
+    changed: list[Json] = []
+    for kind in (NODES, EDGES):
+        element_ids = sorted({getattr(row, kind.evidence_column) for row in rows} - {None})
+        if not element_ids or began is None:
+            continue
+        claims = await load_claims(access.session, kind, element_ids)
+        values = (
+            {"kind": kind.name, "id": element_id, **value}
+            for element_id in element_ids
+            for value in _changed_values(claims[element_id], own, began)
+        )
+        changed += islice(values, limit)
+    names = await labels.load_labels(access.session, access.scope, [each["id"] for each in changed])
     return [
-        SupersededValue(**row, name=names[row["id"]].name) for row in rows if row["id"] in names
+        SupersededValue(**each, name=names[each["id"]].name)
+        for each in changed
+        if each["id"] in names
     ]
+
+
+def _changed_values(
+    claims: ElementClaims, own: Collection[UUID], began: datetime
+) -> Iterator[Json]:
+    """The properties whose value in force differs after the evidence `own`, which was stored from `began` on."""
+    earlier, later = [], []
+    for claim in claims.claims:
+        retracted_at = claims.retracted_at.get(claims.source_of[claim.evidence_id])
+        was_retracted = retracted_at is not None and retracted_at < began
+        if claim.evidence_id in own:
+            later.append(replace(claim, is_retracted=False))
+        elif claim.learned_at < began:
+            earlier.append(replace(claim, is_retracted=was_retracted))
+    before, after = current_claims(earlier), current_claims([*earlier, *later])
+    for name in sorted(before):
+        values = before[name].values[name], after[name].values[name]
+        if not is_equal(*values):
+            yield {"property": name, "before": values[0], "after": values[1]}
 
 
 async def sum_iterations(
