@@ -68,9 +68,11 @@ def repair_configuration(mission: str, value: Any, repairs: Repairs) -> AgentCon
     if not isinstance(answer, dict):
         raise ValueError("it is not a JSON object with a name and six system prompts")
     prompts: dict[str, str] = {}
+    lengths: dict[str, int] = {}
     for phase in PROMPTED_PHASES:
         key = to_camel(f"{phase}_system_prompt")
         prompt = str(answer.get(key) or "").strip()
+        lengths[key] = len(prompt)
         if len(prompt) < MIN_PROMPT_CHARS:
             repairs.add(f"The {phase} prompt was missing or too short; the built-in one is used.")
         elif prompt in prompts.values():
@@ -81,8 +83,9 @@ def repair_configuration(mission: str, value: Any, repairs: Repairs) -> AgentCon
                 prompts[key] = cut_text(prompt, MAX_PROMPT_CHARS)
                 repairs.add(f"The {phase} prompt was too long and was cut.")
     if not prompts:
+        listed = ", ".join(f"{key} {length}" for key, length in lengths.items())
         raise ValueError(
-            f"all six system prompts are missing; write each with at least {MIN_PROMPT_CHARS} characters"
+            f"none of the six system prompts has the {MIN_PROMPT_CHARS} characters that each needs; they have: {listed}"
         )
     built = {
         to_camel(f"{phase}_system_prompt"): default_configuration.PROMPTS[phase]

@@ -243,7 +243,7 @@ class CitedPassages:
     def numbers_instead(self) -> str:
         """The end of a reason: the numbers of the quotes as written."""
         return instead(
-            reading.passage.quote[each.start : each.end].strip()
+            each.written_in(reading.passage.quote)
             for reading in self.readings
             for each in reading.quantities
             if each.end

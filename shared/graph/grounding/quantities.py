@@ -45,6 +45,14 @@ class Quantity(NamedTuple):
     is_label: bool = False
     """Whether it only names something, as in "ISO 9001", "p. 12" and "[3]"."""
 
+    def written_in(self, text: str) -> str:
+        """The number as its text writes it, with the currency before it."""
+        before = text[: self.start].rstrip()
+        signs = (*sorted(self.currencies), *"$€£¥") if self.currencies else ()
+        sign = next((each for each in signs if before.endswith(each)), "")
+        space = " " if sign.isalpha() else ""
+        return f"{sign}{space}{text[self.start : self.end].strip(' .,;:')}"
+
 
 _GROUPING: Final = " \u00a0\u202f\u2009'’"
 _NUMBER: Final = re.compile(

@@ -229,7 +229,8 @@ class TextRules:
             for word in table("periods").get(f"{first.values[0].normalize():f}", "").split(", ")
         ):
             return unverified(f"{written!r} has a different form in the quote")
-        return refused(f"{written!r} is not in the quote{cited.numbers_instead}")
+        shown = first.written_in(text) or written
+        return refused(f"{shown!r} is not in the quote{cited.numbers_instead}")
 
     def _found_quantity(
         self, text: str, written: str, readings: Sequence[Quantity], found: Sequence[Quantity]
@@ -518,7 +519,7 @@ class NumberRules:
         ):
             return unverified("rules do not cover south, west and BC")
         unit = hint.currency or hint.unit
-        written = f"{value:f} ({unit})" if unit else f"{value:f}"
+        written = f"{value:f} ({unit})" if unit not in ("", SHARE) else f"{value:f}"
         return refused(f"{written} is not in the quote{cited.numbers_instead}")
 
     def _has_unit_of(self, hint: Hint) -> bool:

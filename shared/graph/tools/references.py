@@ -39,7 +39,9 @@ NodeReference = Annotated[
 
 _ID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _MAX_CANDIDATES: Final = 3
-_ADD_FIRST: Final = "If it is none of the graph's nodes, add it first with addGraphNode."
+_ADD_FIRST: Final = (
+    "If it is none of the graph's nodes, add it first if you have addGraphNode, or leave this out."
+)
 _MAX_REFERENCE_CHARS: Final = 300
 # Joined by type, the first column of the index: an agent has a few dozen types, but may have a million names.
 _NODES_BY_NAME: Final = CompiledStatement(

@@ -162,6 +162,13 @@ def test_missing_fields_are_filled_in_and_long_texts_are_cut() -> None:
     assert len(short.node_types[0].description) <= 500
 
 
+def test_prompts_that_are_all_too_short_are_named_with_their_lengths() -> None:
+    with pytest.raises(
+        ValueError, match=r"observerSystemPrompt 5, .*analysisGenerationSystemPrompt 0"
+    ):
+        repair_configuration(MISSION, {"observer": "Look."}, Repairs())
+
+
 @pytest.mark.parametrize(
     "answer", [[], {}, "x", {"nodeTypes": []}, {"nodeTypes": ["", "!!"]}, None]
 )

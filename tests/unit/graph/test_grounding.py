@@ -193,6 +193,17 @@ def test_years_of_validity_are_read_in_ranges_decades_and_other_digits(
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "quote", "reason"), CASES["refusals_name_numbers_with_their_currencies"]
+)
+def test_refusals_name_numbers_with_their_currencies(
+    name: str, value: str | float, quote: str, reason: str
+) -> None:
+    claimed = Claimed([["Atlantis"]], {name: value})
+    found = check_element(claimed, [Passage(quote, "en", ".", "Atlantis")]).properties[name]
+    assert (found.verdict, found.reason) == (Verdict.REFUSED, reason)
+
+
+@pytest.mark.parametrize(
     ("quote", "day", "is_stated"), CASES["a_day_is_stated_by_a_date_that_begins_or_ends_with_it"]
 )
 def test_a_day_is_stated_by_a_date_that_begins_or_ends_with_it(
