@@ -39,6 +39,13 @@ _DAYS: Final = {
 _HORIZON_PART: Final = Decimal("0.15")
 _DURATION: Final = "duration-"
 _AHEAD_CHARS: Final = 30
+_MONTHS: Final = 12
+_PERIOD_BEFORE: Final = re.compile(
+    r"(?<!\w)(?:first|last|past|(?:of|in|over) the|ersten|letzten|premiers|derniers|primeros|ultimos|primi|ultimi"
+    r"|primeiros|eerste|laatste) $"
+)
+_PERIOD_AFTER: Final = re.compile(r"(?:[\s-]months?)? (?:of|to|until|through|ended|ending) ")
+"""Before and after a number of months: "the first nine months", "the nine months to September"."""
 _NOUN_WORDS: Final = 3
 _MAX_NUMBERING: Final = 99
 _RATIO: Final = re.compile(r"(?:^|_)(?:ratio|factor|multiple|times|x)(?:$|_)", re.IGNORECASE)
@@ -358,7 +365,7 @@ class ConclusionNumbers:
         first = result.operands[0]
         unit = number.unit or (first.unit if first.unit != PERCENT else "")
         if number.unit == "" and result.what.count(" / ") == 1 and "+" not in result.what:
-            unit = ""
+            unit = TIMES if len({each.unit for each in result.operands}) == 1 else ""
         codes = number.currencies or (first.currencies if unit == CURRENCY else frozenset())
         value = Value(abs(exact), unit, codes)
         self._results.append(value)
@@ -378,6 +385,15 @@ class ConclusionNumbers:
             or (number.is_word and number.value <= _MIN_COUNT)
         ):
             return unverified("it is a future time or a time between two dates")
+        if (
+            number.unit == "duration-month"
+            and number.value < _MONTHS
+            and (
+                _PERIOD_BEFORE.search(sentence.folded[: number.start])
+                or _PERIOD_AFTER.match(sentence.folded, number.end)
+            )
+        ):
+            return unverified("it is the period of a figure")
         if _TIME.match(sentence.text, number.start) or _TIME.search(
             sentence.text[max(0, number.start - 4) : number.end]
         ):

@@ -120,6 +120,33 @@ def test_what_is_computed_in_one_text_may_be_repeated_in_the_others() -> None:
     assert reason.startswith("name: '25 %'")
 
 
+CASTELLAN: Final = CitedElement(
+    "Carrier",
+    ("Castellan",),
+    (("netDebtEurBillion", 1.44), ("ebitdaEurMillion", 249), ("ships", 3)),
+    dates=("2026-09-30",),
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "summary", "refused"), ROUNDINGS["what_one_text_computes_the_others_may_repeat"]
+)
+def test_what_one_text_computes_the_others_may_repeat(
+    content: str, summary: str, refused: str
+) -> None:
+    findings = rules.refused(
+        check_conclusion({"content": content, "summary": summary}, [CASTELLAN])
+    )
+    assert [each.written for each in findings] == ([refused] if refused else [])
+
+
+@pytest.mark.parametrize(("content", "refused"), ROUNDINGS["months_of_a_year_are_a_period"])
+def test_months_of_a_year_are_a_period(content: str, refused: str) -> None:
+    findings = rules.refused(check_conclusion({"content": content}, [CASTELLAN]))
+    assert "".join(each.written for each in findings).startswith(refused)
+    assert bool(findings) == bool(refused)
+
+
 def test_thresholds_of_a_forecast_are_free_but_names_are_not() -> None:
     invalidation = "The price of cocoa rises above 70 USD before 2028-01-01."
     assert refusal_of("Ghana is large.", GHANA, invalidation=invalidation) == ""
