@@ -96,16 +96,20 @@ _MAY_NEED_REPAIR: Final = re.compile(
 
 
 def parse_arguments(tool: Tool, text: str, repairs: Repairs) -> Arguments:
-    """Parses and validates the arguments of a call. Raises pydantic.ValidationError."""
+    """Parses and validates the arguments of a call, whose validators can add to `repairs`, their context.
+
+    Raises pydantic.ValidationError.
+    """
     shape: type[Arguments] = tool.arguments
     if not _MAY_NEED_REPAIR.search(text):
         with suppress(ValidationError):
-            return shape.model_validate_json(text)
+            return shape.model_validate_json(text, context=repairs)
     try:
         value = read_json(text or "{}", repairs)
     except UnreadableError:
         return shape.model_validate_json(text)
-    return shape.model_validate(fit_to_schema(shape, value, repairs, salvage=False))
+    fit = fit_to_schema(shape, value, repairs, salvage=False)
+    return shape.model_validate(fit, context=repairs)
 
 
 MAX_CALLS_IN_TEXT: Final = 50

@@ -279,7 +279,7 @@ class ToolLoop:
         `rounds_left`: rounds after this one; None for calls of a review.
         """
         run, results = self._run, self._results
-        self._uses = uses
+        self._uses = uses = await self._guarded_again(uses)
         self._is_finished = self._is_finished or any(
             isinstance(use.tool, StateTool) and use.tool.ends_work for use in uses
         )
@@ -297,6 +297,17 @@ class ToolLoop:
             await run.unit.commit_if_immediate()
         results.end_round(uses)
         return following
+
+    async def _guarded_again(self, uses: Sequence[ToolUse]) -> Sequence[ToolUse]:
+        """The calls of an answer. What the policy refused is judged again after the others that are paid for."""
+        paid = [use for use in uses if use.request is not None]
+        if not paid or not any(use.refused_arguments for use in uses):
+            return uses
+        self._results.begin_round(uses)
+        async with self._tools.execute(
+            [use for use in paid if use.key not in self._results.by_key]
+        ):
+            return [self._reader.guard_again(use) for use in uses]
 
     def _following(
         self, request: ChatRequest, answer: ChatAnswer, rounds_left: int | None

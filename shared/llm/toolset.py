@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
 from typing import Any, Final, Protocol, TypeGuard
@@ -83,6 +83,8 @@ class ToolUse(StateCall):
     """Refused part of a call whose other part is executed."""
     is_written: bool = True
     """Whether the call is in the recorded answer. Other calls are recorded with their arguments."""
+    refused_arguments: Arguments | None = None
+    """What the policy of the phase refused, which may change with the results of the answer's other calls."""
 
     @cached_property
     def request(self) -> CallRequest | None:
@@ -245,14 +247,27 @@ class CallReader:
             arguments = parse_arguments(tool, text, repairs)
         except ValidationError as error:
             return use(tool, None, faults(call.name, error))
-        refused = None
-        if self._guard is not None:
-            refused = self._guard(self._run.first_message, arguments, self._results.accepted)
+        return self._guarded(use(tool, arguments))
+
+    def guard_again(self, use: ToolUse) -> ToolUse:
+        """A call that the policy refused, as it judges it now; other calls as they are."""
+        if use.refused_arguments is None:
+            return use
+        return self._guarded(
+            replace(use, arguments=use.refused_arguments, refusal=None, refused_arguments=None)
+        )
+
+    def _guarded(self, use: ToolUse) -> ToolUse:
+        if self._guard is None or use.arguments is None:
+            return use
+        refused = self._guard(self._run.first_message, use.arguments, self._results.accepted)
         if refused is None:
-            return use(tool, arguments)
+            return use
         if refused.remaining is None:
-            return use(tool, None, refused.reason)
-        return use(tool, refused.remaining, note=refused.reason)
+            return replace(
+                use, arguments=None, refusal=refused.reason, refused_arguments=use.arguments
+            )
+        return replace(use, arguments=refused.remaining, note=refused.reason)
 
 
 def faults(tool: str, error: ValidationError) -> str:
@@ -347,6 +362,8 @@ class PaidTools:
         self._results = results
         self._shown: dict[str, Json | None] = {}
         """By key of the call; None if all of it was shown before."""
+        self._first_keys: dict[tuple[str, str, int], str] = {}
+        """The key of the first of equal calls in a round, by name, request and the number of earlier rounds with it."""
 
     @asynccontextmanager
     async def execute(self, uses: Sequence[ToolUse]) -> AsyncIterator[Transaction | None]:
@@ -406,6 +423,8 @@ class PaidTools:
             return self._shown[use.key]
         result = self._results.by_key[use.key]
         times = self._results.paid_for[use.name_and_arguments]
+        first_key = self._first_keys.setdefault((*use.name_and_arguments, times), use.key)
+        times += first_key != use.key
         if not isinstance(use.tool, PaidTool) or use.tool.show is None or "error" in result:
             shown = None if times else result
         else:

@@ -7,7 +7,7 @@ from datetime import date, datetime
 from typing import Final, Literal, NamedTuple, Self
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from shared.billing.resumable_call import ResumableCall
 from shared.domains import DomainPreferences
@@ -67,15 +67,28 @@ class Archive:
         return {**answer, "results": used, PUBLISHED_UNTIL_KEY: self.until.isoformat(), **note}
 
 
+MAX_RESULTS: Final = 10
+
+
 class TavilySearch(Arguments):
     query: str = Field(min_length=2, max_length=400, description="What to look for, in words")
-    max_results: int = Field(5, ge=1, le=10)
+    max_results: int = Field(5, ge=1, le=MAX_RESULTS)
     topic: Literal["general", "news", "finance"] | None = Field(
         None, description="news for the last days, finance for markets and companies"
     )
     time_range: Literal["day", "week", "month", "year"] | None = Field(
         None, description="Only pages published within this time"
     )
+
+    @field_validator("max_results", mode="before")
+    @classmethod
+    def _within_limits(cls, number: object, info: ValidationInfo) -> object:
+        if not isinstance(number, int) or 1 <= number <= MAX_RESULTS:
+            return number
+        limit, which = (MAX_RESULTS, "most") if number > 1 else (1, "least")
+        if info.context is not None:
+            info.context.add(f"maxResults: {number} was read as {limit}, the {which}.")
+        return limit
 
 
 MAX_EXTRACTED_PAGES: Final = 5

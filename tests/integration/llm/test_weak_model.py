@@ -325,6 +325,40 @@ async def test_a_call_that_is_refused_again_is_told_so(case: ModelCase) -> None:
     assert all("add it first if you have addGraphNode" in each for each in answers)
 
 
+async def test_a_page_that_a_search_of_the_same_answer_finds_is_read(case: ModelCase) -> None:
+    unknown = "https://nowhere.example/"
+    reads = [{"name": "tavilyExtract", "arguments": {"urls": [url]}} for url in (PAGE.url, unknown)]
+    case.sandbox_control.script(_acquires(reads[0], SEARCH, reads[1]), _acquires(content="[1.1]"))
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    assert (case.web.searched, case.web.read) == (["lithium"], [PAGE.url])
+    read, _, refused = [
+        each["content"] for each in case.recording.asked[-1].messages if each["role"] == "tool"
+    ]
+    assert "names this" in refused
+    assert "names this" not in read
+    asked = len(case.web.asked)
+    resumed = await acquire(case.model, case.search, situation)
+    assert resumed.document == acquired.document
+    assert len(case.web.asked) == asked, "a resumed step pays for nothing again"
+
+
+async def test_equal_searches_of_an_answer_are_made_and_shown_once(case: ModelCase) -> None:
+    many = {**SEARCH, "arguments": {"query": "lithium", "maxResults": 50}}
+    most = {**SEARCH, "arguments": {"query": "lithium", "maxResults": 10}}
+    case.sandbox_control.script(_acquires(SEARCH, SEARCH, many, most), _acquires(content="[1.1]"))
+    await acquire(case.model, case.search, await case.situation())
+    assert case.web.searched == ["lithium"] * 2
+    shown = [
+        "made before" in each["content"]
+        for each in case.recording.asked[-1].messages
+        if each["role"] == "tool"
+    ]
+    assert shown == [False, True, False, True]
+    notes = await case.repairs(Phase.KNOWLEDGE_ACQUISITION)
+    assert ("tavilySearch", "maxResults: 50 was read as 10, the most.") in notes
+
+
 FINISH: dict[str, Any] = {"name": "finish", "arguments": {}}
 
 
