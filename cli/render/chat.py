@@ -6,7 +6,14 @@ from typing import Final
 from rich.console import Console
 from rich.markup import escape
 
-from cli.render.console import cited, harmless_json, print_json, quoted, short_id
+from cli.render.console import (
+    cited,
+    harmless_json,
+    print_json,
+    quoted,
+    short_id,
+    with_short_citations,
+)
 from shared.schemas.conversation import MessageResponse, ToolUseResponse
 from shared.wording import ago
 
@@ -52,7 +59,7 @@ class ShowText(Show):
 
     def print_text(self, text: str) -> None:
         self._is_in_line = True
-        self._out.print(text, end="", markup=False)
+        self._out.print(with_short_citations(text), end="", markup=False)
 
     def restart(self) -> None:
         self._end_line()

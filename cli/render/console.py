@@ -172,16 +172,25 @@ def as_of(moment: datetime | None) -> str:
 
 
 def cited(content: str, citations: Iterable[CitationResponse]) -> str:
-    """`content` with its citations replaced by names; unknown ids stay."""
+    """`content` with its citations replaced by names; those of unknown elements by the beginnings of their ids."""
     names: Mapping[str, str] = {
         str(citation.id): citation.name for citation in citations if citation.name
     }
 
     def name(match: re.Match[str]) -> str:
         label = names.get(match[2].lower())
-        return f"[{label}]" if label else match[0]
+        return f"[{label}]" if label else _short_citation(match)
 
     return _CITATION.sub(name, content)
+
+
+def with_short_citations(content: str) -> str:
+    """`content` with the beginnings of the ids that it cites, as lists of citations have them."""
+    return _CITATION.sub(_short_citation, content)
+
+
+def _short_citation(match: re.Match[str]) -> str:
+    return f"[{match[1]}:{short_id(match[2])}]"
 
 
 def printable(text: str) -> str:

@@ -124,16 +124,15 @@ class ShortIds:
     def expand(self, text: str) -> str:
         """`text` with `[node:UUID]` in place of `[n17]`, and `[edge:UUID]` in place of `[e4]`; `[n1, n2]` becomes two.
 
-        Short ids that were not shown stay as they are.
+        One that was not shown gets a UUID that no element has, `[node:00000000-0000-0000-0000-000000000077]` for `[n77]`, so
+        that its citation is marked as that of a missing element.
         """
 
-        def replace(match: re.Match[str]) -> str:
-            cited = [each[0] for each in _ONE.finditer(match[0])]
-            if not self._elements.keys() >= set(cited):
-                return match[0]
-            return " ".join(f"[{_KINDS[each[0]]}:{self._elements[each]}]" for each in cited)
+        def expand_one(match: re.Match[str]) -> str:
+            element_id = self._elements.get(match[0]) or f"{UUID(int=0)}"[:-12] + match[2].zfill(12)
+            return f"[{_KINDS[match[1]]}:{element_id}]"
 
-        return _CITED.sub(replace, text)
+        return _CITED.sub(lambda match: " ".join(map(expand_one, _ONE.finditer(match[0]))), text)
 
     def unknown(self, text: str) -> list[str]:
         """The short ids that `text` cites and that were not shown."""

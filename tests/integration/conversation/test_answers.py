@@ -74,7 +74,13 @@ async def test_the_model_reads_and_writes_short_ids_and_the_owner_gets_citations
                 select(Interaction.message).where(Interaction.phase == Phase.CONVERSATION)
             )
         )
-    expected = f"Halden buys {cited[1]}, {cited[2]} {cited[3]}, not [n999] nor [this]." * 4
+    missing = "00000000-0000-0000-0000-000000000999"
+    expected = (
+        f"Halden buys {cited[1]}, {cited[2]} {cited[3]}, not [node:{missing}] nor [this]." * 4
+    )
+    assert stream.final_message is not None
+    marked = {each["id"]: each["name"] for each in stream.final_message["citations"]}
+    assert marked[missing] is None
     assert stream.text == (await talk.message(answer_id))["content"] == expected
     assert "restart" not in stream.names
     assert requests

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 
 import pytest
@@ -45,6 +46,7 @@ async def test_chat_sends_a_message_and_shows_the_answer_with_its_citations(talk
     assert "Halden" in stdout
     assert "queries the graph: Halden" in stderr
     assert "Thing Halden Cells" in stderr
+    assert not re.search(r"[0-9a-f]{8}-[0-9a-f]{4}-", stdout)
 
 
 async def test_chat_reads_stdin_and_prints_json_for_programs(talk: Talk) -> None:

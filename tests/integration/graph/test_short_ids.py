@@ -54,8 +54,12 @@ async def test_short_ids_are_expanded_where_they_are_cited(agent_graph: AgentGra
     assert ids.expand("It grows [n1], as [node:n2] does [ n1 , e3 ].") == (
         f"It grows [node:{ghana}], as [node:{togo}] does [node:{ghana}] [edge:{border}]."
     )
-    untouched = f"n1 alone, [n9], [e1], an N95 mask, [1] and [node:{ghana}]"
+    untouched = f"n1 alone, an N95 mask, [1] and [node:{ghana}]"
     assert ids.expand(untouched) == untouched
+    assert ids.expand("[n1, n9] and [e1]") == (
+        f"[node:{ghana}] [node:00000000-0000-0000-0000-000000000009]"
+        " and [edge:00000000-0000-0000-0000-000000000001]"
+    )
     assert [
         ids.find(each) for each in ("n2", "[n2]", "[node:n2]", f"[node:{togo}]", str(togo))
     ] == [togo] * 5
@@ -82,7 +86,8 @@ async def test_a_resumed_run_knows_what_it_has_shown(agent_graph: AgentGraph) ->
     resumed = ShortIds(agent_graph.scope)
     async with agent_graph.database.transaction() as session:
         await resumed.load(session, [message])
-    assert resumed.expand("[n1] [n2]") == f"[node:{ghana}] [n2]"
+    missing = UUID("00000000-0000-0000-0000-000000000002")
+    assert resumed.expand("[n1] [n2]") == f"[node:{ghana}] [node:{missing}]"
 
 
 async def test_relevant_nodes_are_numbered_with_the_statements_that_load_their_edges(

@@ -7,7 +7,7 @@ import pytest
 
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError
-from cli.render.console import cited
+from cli.render.console import cited, with_short_citations
 from shared.durations import format_duration
 from shared.schemas.base import CitationResponse
 
@@ -29,8 +29,11 @@ def test_an_invalid_duration_is_rejected_with_an_example(text: str) -> None:
         parse_seconds(text)
 
 
-def test_citations_are_replaced_by_names_and_unknown_ones_stay() -> None:
+def test_citations_are_replaced_by_names_and_unknown_ones_are_short() -> None:
     citation = CitationResponse(kind="node", id=GHANA, type="Country", name="Ghana")
     unknown = CitationResponse(kind="edge", id=UUID(int=2), type=None, name=None)
     content = f"Gold [node:{GHANA}] and more [edge:{unknown.id}]."
-    assert cited(content, [citation, unknown]) == f"Gold [Ghana] and more [edge:{unknown.id}]."
+    assert cited(content, [citation, unknown]) == "Gold [Ghana] and more [edge:00000000]."
+    assert (
+        with_short_citations(content) == f"Gold [node:{str(GHANA)[:8]}] and more [edge:00000000]."
+    )
