@@ -1,4 +1,4 @@
-"""The sandbox over HTTP, with the official OpenAI and Tavily clients."""
+"""The sandbox answers as OpenAI does: chat completions, responses and embeddings."""
 
 from pathlib import Path
 
@@ -10,7 +10,13 @@ from tavily import AsyncTavilyClient
 from tavily.errors import BadRequestError, InvalidAPIKeyError
 
 from sandbox.settings import SandboxSettings
-from tests.support.sandbox.server import MESSAGES, MODEL, SCHEMA, SEARCH, running_sandbox
+from tests.support.sandbox.server import (
+    MESSAGES,
+    MODEL,
+    SCHEMA,
+    SEARCH,
+    running_sandbox,
+)
 
 
 async def test_the_root_describes_the_sandbox(url: str) -> None:

@@ -8,14 +8,13 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -39,24 +38,12 @@ class FaultKind(StrEnum):
     """An error with `status`, and `Retry-After` if `retry_after_seconds` is set."""
     RATE_LIMIT = "rate_limit"
     """429 with `Retry-After` for each call above `per_minute`, after a burst of `burst` calls."""
-    HANG = "hang"
-    """No answer until the client disconnects or `hang_seconds` have passed; then 504."""
     CUT = "cut"
     """Billed, and the connection is closed in the middle of the answer."""
     STALL = "stall"
     """Billed, and a streamed answer pauses in its middle for `stall_seconds`."""
     MALFORMED_JSON = "malformed_json"
     """The JSON that the model writes (an answer or a call's arguments), else the whole body, is cut off."""
-    UNKNOWN_TOOL = "unknown_tool"
-    """The model calls a tool that was not offered."""
-    WRONG_ARGUMENTS = "wrong_arguments"
-    """The model calls a tool with unknown arguments."""
-
-
-CORRUPTIONS = frozenset(
-    {FaultKind.MALFORMED_JSON, FaultKind.UNKNOWN_TOOL, FaultKind.WRONG_ARGUMENTS}
-)
-"""Kinds of faults that corrupt the answer."""
 
 
 class Rule(BaseModel):
@@ -91,14 +78,7 @@ class Fault(Rule):
     retry_after_seconds: float | None = None
     per_minute: Annotated[float, Field(gt=0)] = 60
     burst: Annotated[float, Field(ge=1)] = 5
-    hang_seconds: Annotated[float, Field(gt=0)] = 60
     stall_seconds: Annotated[float, Field(ge=0)] = 60
-
-    @model_validator(mode="after")
-    def _one_frequency(self) -> Self:
-        if sum([self.nth is not None, self.count is not None, self.always]) > 1:
-            raise ValueError("specify at most one of nth, count and always")
-        return self
 
     def applies_to(self, match_number: int) -> bool:
         """Whether the fault applies to its `match_number`th match (from 1)."""
@@ -181,22 +161,7 @@ def retry_after(seconds: float | None) -> dict[str, str]:
     return {} if seconds is None else {"retry-after": f"{seconds:g}"}
 
 
-UNKNOWN_TOOL = "noSuchTool"
-WRONG_ARGUMENTS = '{"noSuchArgument":true}'
 BROKEN_JSON = '{"broken'
-
-
-def corrupt_answer(answer: Answer, kinds: Iterable[FaultKind], tool_names: Iterable[str]) -> Answer:
-    """Apply each kind of corruption to an answer."""
-    for kind in kinds:
-        if kind is FaultKind.MALFORMED_JSON:
-            answer = _with_broken_json(answer)
-        elif kind is FaultKind.UNKNOWN_TOOL:
-            answer = Answer(calls=(ToolCall(UNKNOWN_TOOL, "{}"),))
-        elif kind is FaultKind.WRONG_ARGUMENTS:
-            name = answer.calls[0].name if answer.calls else min(tool_names, default=UNKNOWN_TOOL)
-            answer = Answer(calls=(ToolCall(name, WRONG_ARGUMENTS),))
-    return answer
 
 
 def _with_broken_json(answer: Answer) -> Answer:
@@ -290,7 +255,8 @@ class Controls:
 class ControlledCall(Call):
     """A call with the faults that apply to it."""
 
-    corruptions: frozenset[FaultKind] = frozenset()
+    is_malformed: bool = False
+    """Whether its answer's JSON is cut off."""
     usage: dict[str, int] = field(default_factory=dict)
     """That of the model's answer, as soon as there is one."""
 
@@ -305,7 +271,7 @@ class ControlledCall(Call):
 
 
 class ControlledHandler(CallHandler):
-    """Answers as the scripts and faults of its controls say, and records each call in their meter."""
+    """Answers as the scripts and faults of its controls say, and counts answered calls in their meter."""
 
     def __init__(self, latency_seconds: float = 0.0, pace_seconds: float = 0.0) -> None:
         super().__init__(latency_seconds, pace_seconds)
@@ -323,48 +289,31 @@ class ControlledHandler(CallHandler):
         assert isinstance(call, ControlledCall)
         request, script = ChatRequest(call.body), self.controls.next_script(call)
         answer = script.answer() if script else answer_request(request)
-        answer = corrupt_answer(answer, sorted(call.corruptions), request.offered_tools)
+        if call.is_malformed:
+            answer = _with_broken_json(answer)
         answer, usage = cut_off(call, answer)
         call.usage.update(usage)
         return answer, usage
 
     async def send(self, request: Request, call: Call, endpoint: Endpoint) -> Response:
-        return await self.answer_once(request, call, partial(self._reply, request, call, endpoint))
+        make = partial(self._reply, call, endpoint)
+        return await self.controls.keys.answer_once(request, call, make)
 
-    async def answer_once(
-        self, request: Request, call: Call, make: Callable[[], Awaitable[PiecesResponse]]
-    ) -> Response:
-        """Answers once for each idempotency key. An error is recorded."""
-
-        async def record_errors() -> PiecesResponse:
-            meter = self.controls.meter
-            try:
-                return await make()
-            except RefusedError as error:
-                meter.record(call, error.status, delivered=not await request.is_disconnected())
-                raise
-
-        return await self.controls.keys.answer_once(request, call, record_errors)
-
-    async def _reply(self, request: Request, call: Call, endpoint: Endpoint) -> PiecesResponse:
+    async def _reply(self, call: Call, endpoint: Endpoint) -> PiecesResponse:
         controls, faults = self.controls, self.controls.faults_of(call)
         await asyncio.sleep(self.latency_seconds + sum(each.latency_seconds for each in faults))
-        await apply_error_faults(request, faults, endpoint.error_shape)
+        apply_error_faults(faults, endpoint.error_shape)
         controlled = controlled_call(call, faults)
         reply = await endpoint.respond(controlled)
-        if call.kind not in ("llm", "embedding") and controlled.corruptions & {
-            FaultKind.MALFORMED_JSON
-        }:
+        if call.kind not in ("llm", "embedding") and controlled.is_malformed:
             reply = Reply(tuple(piece[: len(piece) // 2] for piece in reply.pieces))
-        sending = send_options(faults, self.pace_seconds)
-        is_delivered = not sending.is_cut_off and not await request.is_disconnected()
-        controls.meter.record(call, 200, delivered=is_delivered, usd=controlled.usd)
-        return PiecesResponse(reply, sending)
+        controls.meter.bill(call, controlled.usd)
+        return PiecesResponse(reply, send_options(faults, self.pace_seconds))
 
 
 def controlled_call(call: Call, faults: Iterable[Fault]) -> ControlledCall:
-    corruptions = frozenset(fault.kind for fault in faults) & CORRUPTIONS
-    return ControlledCall(call.kind, call.path, call.body, call.phase, corruptions)
+    is_malformed = any(fault.kind is FaultKind.MALFORMED_JSON for fault in faults)
+    return ControlledCall(call.kind, call.path, call.body, call.phase, is_malformed)
 
 
 def send_options(faults: Iterable[Fault], pace_seconds: float = 0.0) -> SendOptions:
@@ -378,30 +327,22 @@ def send_options(faults: Iterable[Fault], pace_seconds: float = 0.0) -> SendOpti
     )
 
 
-async def apply_error_faults(
-    request: Request, faults: Iterable[Fault], error_shape: Callable[[str], Mapping[str, Any]]
+def apply_error_faults(
+    faults: Iterable[Fault], error_shape: Callable[[str], Mapping[str, Any]]
 ) -> None:
-    """Raise RefusedError if a fault asks for an error status, or a hang: that waits until the client disconnects."""
+    """Raise RefusedError if a fault asks for an error status."""
     for fault in faults:
         if fault.kind is FaultKind.STATUS:
             message = f"The sandbox was configured to answer with status {fault.status}."
             headers = retry_after(fault.retry_after_seconds)
             raise RefusedError(fault.status, error_shape(message), headers)
-        if fault.kind is FaultKind.HANG:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(fault.hang_seconds):
-                    while (await request.receive())["type"] != "http.disconnect":
-                        continue
-            raise RefusedError(504, error_shape("The sandbox was configured to hang."))
 
 
 def control_routes(controls: Controls) -> list[Route]:
     """The routes under /control."""
 
-    async def meter(request: Request) -> Response:
-        wants_detail = request.query_params.get("detail", "") not in {"", "0", "false"}
-        counts = controls.meter.as_json(detail=wants_detail)
-        return JSONResponse({**counts, "replayed": controls.keys.replayed})
+    async def meter(_: Request) -> Response:
+        return JSONResponse({**controls.meter.as_json(), "replayed": controls.keys.replayed})
 
     async def reset(_: Request) -> Response:
         controls.meter, controls.keys = Meter(), IdempotencyKeys()
@@ -426,7 +367,7 @@ def control_routes(controls: Controls) -> list[Route]:
             {**each.rule.model_dump(mode="json"), "matched": each.matched}
             for each in controls.faults
         ]
-        return JSONResponse({"faults": faults, "scripts": len(controls.scripts)})
+        return JSONResponse({"faults": faults})
 
     return [
         Route("/control", state, methods=["GET"]),
@@ -442,12 +383,9 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 async def _add(request: Request, form: type[Body], add: Callable[[list[Body]], None]) -> Response:
-    """Parse one rule or a list of them and add them; 400 with the errors if any is invalid."""
+    """Parse one rule or a list of them and add them."""
     body = await request.body()
     whole = body if body.lstrip().startswith(b"[") else b"[%b]" % body
-    try:
-        rules = TypeAdapter(list[form]).validate_json(whole)  # type: ignore[valid-type]  # a type known at run time
-    except ValidationError as error:
-        return JSONResponse({"error": error.errors(include_url=False, include_context=False)}, 400)
+    rules = TypeAdapter(list[form]).validate_json(whole)  # type: ignore[valid-type]  # a type known at run time
     add(rules)
     return JSONResponse({"added": len(rules)})

@@ -1,6 +1,6 @@
 """The prices of the sandbox's calls, and the meter that counts them."""
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final, get_args
@@ -40,8 +40,6 @@ def operation_usd(kind: str, body: Mapping[str, Any]) -> Decimal:
 KINDS: tuple[CallKind, ...] = get_args(CallKind)
 MAX_HASHES = 200_000
 """Repeated requests are detected among this many different ones."""
-MAX_DETAILED_CALLS = 20_000
-"""Number of newest calls in the detail; the counts include all."""
 
 
 class Meter:
@@ -52,34 +50,25 @@ class Meter:
         self._repeated: Counter[CallKind] = Counter()
         self._usd = Decimal(0)
         self._billed_hashes: dict[str, None] = {}
-        self._calls: deque[dict[str, Any]] = deque(maxlen=MAX_DETAILED_CALLS)
 
-    def record(
-        self, call: Call, status: int, *, delivered: bool, usd: Decimal = Decimal(0)
-    ) -> None:
-        """Record the outcome of a request and its price. With status 200 it is billed, whether it was `delivered` or not."""
-        is_billed, request_hash = status == 200, call.request_hash
+    def bill(self, call: Call, usd: Decimal) -> None:
+        """Count an answered call with its price, whether the answer was delivered or not."""
+        request_hash = call.request_hash
         self._usd += usd
-        if is_billed:
-            self._billed[call.kind] += 1
-            self._repeated[call.kind] += request_hash in self._billed_hashes
-            self._billed_hashes[request_hash] = None
-            if len(self._billed_hashes) > MAX_HASHES:
-                del self._billed_hashes[next(iter(self._billed_hashes))]
-        outcome = {"status": status, "delivered": delivered, "billed": is_billed}
-        self._calls.append(
-            {"kind": call.kind, "phase": call.phase, "request_hash": request_hash, **outcome}
-        )
+        self._billed[call.kind] += 1
+        self._repeated[call.kind] += request_hash in self._billed_hashes
+        self._billed_hashes[request_hash] = None
+        if len(self._billed_hashes) > MAX_HASHES:
+            del self._billed_hashes[next(iter(self._billed_hashes))]
 
-    def as_json(self, *, detail: bool) -> dict[str, Any]:
-        """Counts by kind of `billed` and `repeated` (billed again for the same request), and the calls if `detail`.
+    def as_json(self) -> dict[str, Any]:
+        """Counts by kind of `billed` and `repeated` (billed again for the same request).
 
         `usd` is the total price as a string, without loss of precision.
         """
-        counts: dict[str, Any] = {
+        return {
             "billed": {kind: self._billed[kind] for kind in KINDS},
             "repeated": {kind: self._repeated[kind] for kind in KINDS},
             "total": self._billed.total(),
             "usd": f"{self._usd:f}",
         }
-        return counts | ({"calls": list(self._calls)} if detail else {})

@@ -149,9 +149,7 @@ class _Responses:
         """Return the id at once. The answer is made and billed in the background."""
         try:
             call = await _parse_call(request)
-            return await self._handler.answer_once(
-                request, call, partial(self._begin, request, call)
-            )
+            return await self._controls.keys.answer_once(request, call, partial(self._begin, call))
         except RefusedError as error:
             return error_response(error)
 
@@ -170,9 +168,9 @@ class _Responses:
             return JSONResponse(answer.result())
         return JSONResponse(response_object(response_id, call.body["model"], "in_progress"))
 
-    async def _begin(self, request: Request, call: Call) -> PiecesResponse:
+    async def _begin(self, call: Call) -> PiecesResponse:
         meter, faults = self._controls.meter, self._controls.faults_of(call)
-        await apply_error_faults(request, faults, server_error)
+        apply_error_faults(faults, server_error)
         self._count += 1
         response_id = f"resp_{self._count:06}_{call.request_hash[:24]}"
         latency_seconds = sum(each.latency_seconds for each in faults)
@@ -194,11 +192,10 @@ class _Responses:
         try:
             completed, usage = self._handler.complete(call)
         except RefusedError as error:
-            meter.record(call, error.status, delivered=True)
             code = "server_error" if error.status >= 500 else "invalid_prompt"
             failure = {"code": code, "message": error.body["error"]["message"]}
             return response_object(response_id, model, "failed", error=failure)
-        meter.record(call, 200, delivered=True, usd=call.usd)
+        meter.bill(call, call.usd)
         return response_object(
             response_id,
             model,

@@ -61,13 +61,3 @@ async def running_app(app: Starlette, port: int = 0) -> AsyncIterator[str]:
 async def _is_ready(url: str) -> bool:
     async with httpx.AsyncClient(verify=False) as client:
         return (await client.get(f"{url}/health")).status_code == 200
-
-
-async def post_control(url: str, control: str, *rules: dict[str, Any]) -> None:
-    async with httpx.AsyncClient(verify=False) as client:
-        (await client.post(f"{url}/control/{control}", json=list(rules))).raise_for_status()
-
-
-async def read_meter(url: str) -> Any:
-    async with httpx.AsyncClient(verify=False) as client:
-        return (await client.get(f"{url}/control/meter?detail=1")).raise_for_status().json()

@@ -102,3 +102,58 @@ def test_files_without_a_secret_are_settings_that_are_not_set(
 def test_a_stack_is_reachable_for_prometheus() -> None:
     for service, environment in environments("deploy/stack.yaml").items():
         assert environment["VIGIL_HOST"] == "0.0.0.0", service
+
+
+COMPOSE_VARIABLES: Final = {"COMPOSE_PROFILES"}
+
+
+def cluster_variables() -> set[str]:
+    """Return the variables used as `${NAME…}`, or passed on by a name without a value."""
+    files = [ROOT / "compose.yaml", *(ROOT / "deploy").glob("*.yaml")]
+    text = "\n".join(file.read_text() for file in files)
+    passed_on = re.findall(r"^\s+((?:VIGIL|OPENAI|TAVILY|OTEL)_[A-Z_]+):\s*$", text, re.M)
+    from_secrets = re.findall(r"\{environment: (\w+)\}", text)
+    return {*from_secrets, *re.findall(r"(?<!\$)\$\{([A-Z_]+)", text), *passed_on}
+
+
+def test_the_env_file_names_every_variable_of_the_cluster() -> None:
+    names = re.findall(r"^(?:# )?([A-Z_]+)=", (ROOT / ".env").read_text(), re.M)
+    assert len(names) == len(set(names))
+    assert {*names} - COMPOSE_VARIABLES == cluster_variables()
+
+
+def test_the_env_file_names_each_secret_without_a_value() -> None:
+    """Compose does not start if the variable of a secret is not defined at all."""
+    compose = (ROOT / "compose.yaml").read_text()
+    secrets = set(re.findall(r"^  \w+: \{environment: (\w+)\}$", compose, re.M))
+    settings = dict(re.findall(r"^([A-Z_]+)=(.*)$", (ROOT / ".env").read_text(), re.M))
+    assert len(secrets) == 5
+    assert {name: settings.get(name) for name in secrets} == dict.fromkeys(secrets, "")
+
+
+NAMES = {
+    f"{PREFIX}{name.upper()}" for name in Settings.model_fields if name.startswith("retention_")
+}
+
+
+@pytest.mark.parametrize("file", ["compose.yaml", "deploy/stack.yaml"])
+def test_the_scheduler_has_every_setting(file: str) -> None:
+    services = yaml.load((ROOT / file).read_text(), yaml.CSafeLoader)["services"]
+    of_scheduler = services["scheduler"]["environment"]
+    assert len(NAMES) == 17
+    assert {name for name in of_scheduler if "RETENTION" in name} == NAMES
+    passed_on = {of_scheduler[name] for name in NAMES}
+    assert passed_on == {None} or passed_on == {f"${{{name}:-}}" for name in NAMES}
+
+
+def test_compose_passes_on_where_the_collector_is_and_its_key() -> None:
+    passed_on = re.findall(r"^  ((?:OTEL|VIGIL)_\w+):$", (ROOT / "compose.yaml").read_text(), re.M)
+    assert {"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS", "VIGIL_TRACE_URL"} <= {
+        *passed_on
+    }
+
+
+def test_a_stack_passes_them_on_too() -> None:
+    stack = (ROOT / "deploy" / "stack.yaml").read_text()
+    for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_HEADERS"):
+        assert f"  {name}: ${{{name}:-}}\n" in stack

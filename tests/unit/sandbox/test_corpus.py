@@ -1,9 +1,11 @@
-"""Parsing of corpus files, and rejected files."""
+"""Corpora of the sandbox: files, texts and quantities."""
 
 import errno
 import os
+import re
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -12,10 +14,18 @@ import pytest
 from sandbox.corpus import CorpusError, SkippedFile, fingerprint, load, loader
 from sandbox.corpus.documents import parse_date
 from sandbox.corpus.parsers import MAX_FILE_BYTES
-from sandbox.text.labels import join_lines
+from sandbox.corpus.registry import AddedCorpus, add_corpus, new_name, read_registry
+from sandbox.model.facts import comparisons
+from sandbox.model.graph_view import ViewNode
+from sandbox.text.figures import is_quantity, parse_amount
+from sandbox.text.labels import Entry, join_lines, parse_label, sentences, table_lines
+from sandbox.text.missions import Mission, parse_mission
+from sandbox.text.tokens import stems
+from shared.agents.fields import CORPUS_NAME
 from tests.support.case_files import read_cases
 
 CASES = read_cases(__file__)
+
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -297,3 +307,169 @@ def test_facts_on_separate_lines_stay_separate() -> None:
         "Employees 2026: 310",
         "It hires more.",
     ]
+
+
+@pytest.mark.parametrize(("folder", "words"), CASES["a_corpus_is_named_after_its_folder"])
+def test_a_corpus_is_named_after_its_folder(folder: str, words: str) -> None:
+    names = {new_name(Path(folder)) for _ in range(20)}
+    assert {name.rpartition("-")[0] for name in names} == {words}
+    assert len(names) == 20, "they cannot be guessed"
+    assert all(re.fullmatch(CORPUS_NAME, name) for name in names)
+
+
+def test_each_folder_of_each_user_is_a_corpus_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "corpora.json"
+    assert read_registry(file) == {}
+    added = [(Path(f"/{each}/reports"), owner) for each in "ab" for owner in ("ada", "bob")]
+    names = [add_corpus(file, *each) for each in added]
+    assert [add_corpus(file, *each) for each in added] == names
+    assert read_registry(file) == {
+        name: AddedCorpus(*each) for name, each in zip(names, added, strict=True)
+    }
+
+
+def test_the_list_of_an_older_version_stays(tmp_path: Path) -> None:
+    file = tmp_path / "corpora.json"
+    file.write_text('{"reports-1234abcd": "/a/reports"}')
+    name = add_corpus(file, Path("/a/reports"), "ada")
+    assert read_registry(file) == {
+        "reports-1234abcd": AddedCorpus(Path("/a/reports"), None),
+        name: AddedCorpus(Path("/a/reports"), "ada"),
+    }
+
+
+def test_corpora_that_are_added_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    file = tmp_path / "corpora.json"
+    folders = [Path(f"/data/{number}") for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        names = list(pool.map(lambda folder: add_corpus(file, folder, "ada"), folders))
+    assert read_registry(file) == {
+        name: AddedCorpus(folder, "ada") for name, folder in zip(names, folders, strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{", '{"a": 1}', '{"a": {"folder": "/b"}}', "null", "[" * 100_000]
+)
+def test_a_damaged_list_says_what_to_do(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "corpora.json"
+    file.write_text(content)
+    with pytest.raises(CorpusError, match=r"corpora.json cannot be read(?s:.*)Repair it"):
+        read_registry(file)
+    with pytest.raises(CorpusError, match="cannot be read"):
+        add_corpus(file, Path("/data"), "ada")
+    assert file.read_text() == content
+
+
+def test_sentences_are_parts_of_their_text() -> None:
+    text = 'It works today. She said 3.5% was "low." Really?\n- An item\nNo end'
+    assert sentences(text) == [
+        "It works today.",
+        'She said 3.5% was "low."',
+        "Really?",
+        "An item",
+        "No end",
+    ]
+
+
+def test_a_long_sentence_is_split_at_its_semicolons() -> None:
+    text = "; ".join([f"clause {number} is of some length indeed" for number in range(20)]) + "."
+    parts = sentences(text)
+    assert len(parts) > 1
+    assert all(part in text and len(part) <= 320 for part in parts)
+
+
+@pytest.mark.parametrize(("line", "label", "figure"), CASES["a_labelled_line_has_a_figure_or_none"])
+def test_a_labelled_line_has_a_figure_or_none(line: str, label: str, figure: str) -> None:
+    parsed = parse_label(line)
+    assert parsed is not None
+    assert (parsed.label, parsed.figure) == (label, figure)
+    assert figure in line
+
+
+@pytest.mark.parametrize("prose", CASES["prose_is_no_labelled_line"])
+def test_prose_is_no_labelled_line(prose: str) -> None:
+    assert parse_label(prose) is None
+
+
+@pytest.mark.parametrize(("value", "expected"), CASES["the_entries_of_a_list"])
+def test_the_entries_of_a_list(value: str, expected: list[tuple[str, str]]) -> None:
+    line = parse_label(f"Togo — Exports - partners: {value}.")
+    assert line is not None
+    assert (line.subject, line.key) == ("Togo", "Exports - partners")
+    assert list(line.entries) == [Entry(*each) for each in expected]
+
+
+def test_the_cells_of_a_table_are_labelled_lines() -> None:
+    rows = [
+        ["Company", "Revenue 2025", "Staff"],
+        ["Northvale", "$1.1 billion", ""],
+        ["Kestrel", "$2 billion", "12"],
+    ]
+    assert table_lines(rows) == [
+        "Northvale — Revenue 2025: $1.1 billion",
+        "Kestrel — Revenue 2025: $2 billion",
+        "Kestrel — Staff: 12",
+    ]
+
+
+@pytest.mark.parametrize(("value", "number", "unit"), CASES["amounts"])
+def test_amounts(value: str, number: float, unit: str) -> None:
+    amount = parse_amount(value)
+    assert amount is not None
+    assert amount.number == pytest.approx(number)
+    assert amount.unit == unit
+
+
+@pytest.mark.parametrize(("mission", "topics", "names"), CASES["the_terms_of_a_mission"])
+def test_the_terms_of_a_mission(mission: str, topics: list[str], names: list[str]) -> None:
+    assert parse_mission(mission) == Mission(tuple(topics), tuple(names))
+
+
+def test_forms_of_a_word_have_the_same_stem() -> None:
+    assert stems("Economies' exports") == stems("the economy export")
+
+
+@pytest.mark.parametrize(("label", "value"), CASES["sizes_are_quantities"])
+def test_sizes_are_quantities(label: str, value: str) -> None:
+    assert is_quantity(label, value)
+    assert parse_amount(value) is not None
+
+
+@pytest.mark.parametrize(("label", "value"), CASES["numbers_that_name_something_are_none"])
+def test_numbers_that_name_something_are_none(label: str, value: str) -> None:
+    assert not is_quantity(label, value)
+
+
+def node(name: str, kind: str = "Country", /, **figures: str) -> ViewNode:
+    properties = {label.replace("_", " "): value for label, value in figures.items()}
+    return ViewNode(f"{kind} {name}", kind, name, properties)
+
+
+def test_a_thing_is_not_compared_with_itself() -> None:
+    nodes = [node("Ghana", Exports="$3 billion"), node("Ghana ".strip(), Exports="$2 billion")]
+    assert comparisons(nodes) == []
+    assert comparisons([node("Ghana", Exports="$3"), node("Ghana", "Topic", Exports="$2")]) == []
+
+
+@pytest.mark.parametrize("other", ["€2 billion", "2 billion cedis", "12%", "£2 billion"])
+def test_other_units_and_currencies_are_not_compared(other: str) -> None:
+    assert comparisons([node("Ghana", Exports="$3 billion"), node("Togo", Exports=other)]) == []
+
+
+def test_dollars_are_dollars() -> None:
+    (comparison,) = comparisons(
+        [node("Ghana", Exports="US$3 billion"), node("Togo", Exports="$2 billion")]
+    )
+    assert [figure.node.name for figure in comparison.figures] == ["Ghana", "Togo"]
+
+
+def test_a_count_of_something_unnamed_is_not_compared() -> None:
+    assert (
+        comparisons([node("A", "Topic", bytes="8 bytes"), node("B", "Topic", bytes="4 bytes")])
+        == []
+    )
+
+
+def test_a_decimal_comma_is_not_read() -> None:
+    assert parse_amount("12,3 Mio. EUR") is None
