@@ -69,3 +69,12 @@ async def claim(
                 return Claimed(lease, step._replace(status=StepStatus.RUNNING))
             case rejection:
                 return rejection
+
+
+async def claimed(
+    session: Transaction, step_id: UUID, owner: str, *, seconds: float = LEASE_SECONDS
+) -> Claimed:
+    """Claim the step for `owner`, which must be possible."""
+    result = await claim(session, step_id, owner, seconds=seconds)
+    assert isinstance(result, Claimed), result
+    return result

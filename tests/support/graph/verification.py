@@ -5,10 +5,11 @@ from itertools import pairwise
 from random import Random
 from typing import Final
 
+from shared.database.engine import Database
 from shared.database.transaction import Transaction
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import MAX_PAGE_ROWS, check_page
-from shared.schemas.provenance import ElementFault
+from shared.schemas.provenance import CheckedCounts, ElementFault
 from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph
 
 COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire")
@@ -72,3 +73,20 @@ async def breaks(session: Transaction, scope: GraphScope) -> list[ElementFault]:
         cursor = page.next
         if cursor is None:
             return faults
+
+
+async def check_all(
+    database: Database, scope: GraphScope, rows: int = MAX_PAGE_ROWS
+) -> tuple[CheckedCounts, list[ElementFault]]:
+    """Check the whole graph, each page in a snapshot of its own."""
+    counts: dict[str, int] = {}
+    faults: list[ElementFault] = []
+    cursor: str | None = None
+    while True:
+        async with database.snapshot() as session:
+            page = await check_page(session, scope, cursor=cursor, rows=rows)
+        faults += page.breaks
+        for name, count in page.checked.model_dump().items():
+            counts[name] = counts.get(name, 0) + count
+        if (cursor := page.next) is None:
+            return CheckedCounts(**counts), faults
