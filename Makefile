@@ -93,10 +93,10 @@ test-alerts: $(VENV)/.installed-dev  ## let every alert fire and resolve in the 
 	@$(BIN)/python -m pytest -n 0 -m "slow or not slow" tests/integration/observability/test_alerts.py $(ARGS)
 
 test-mutations: $(VENV)/.installed-dev  ## change finished graphs in over 7,000 ways: `vigil verify` must find each change and nothing else (10 minutes)
-	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s tests/integration/graph/test_mutations.py $(ARGS)
+	@VIGIL_TEST_SEEDS=41 $(BIN)/python -m pytest -s -k "mutation or change" tests/integration/graph/test_verify.py $(ARGS)
 
 test-walks: $(VENV)/.installed-dev  ## do 200 random walks of 200 operations on a graph: `vigil verify` must succeed after each step (1 hour)
-	@VIGIL_TEST_SEEDS=200 $(BIN)/python -m pytest -n 2 -m slow tests/integration/graph/test_random_walk.py $(ARGS)
+	@VIGIL_TEST_SEEDS=200 $(BIN)/python -m pytest -n 2 -m slow -k every_step tests/integration/graph/test_verify.py $(ARGS)
 
 test-simulation: $(VENV)/.installed-dev  ## simulate 5,000 iterations of the services with faults, broken builds, and a million joins
 	@nice $(BIN)/python -m pytest -s -n 2 --dist loadfile -m "slow or not slow" tests/simulation tests/unit/aggregator $(ARGS)

@@ -1,24 +1,80 @@
 """A graph in canonical form, without ids and times: equal knowledge gives equal text."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from shared.database.pagination import iterate_batches
-from shared.database.tables import Evidence, GraphEdge, GraphNode
+from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Citation, Kind, parse_citations
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeType, NodeType, list_edge_types, list_node_types
 from shared.graph.verification.loader import EDGES, NODES, load_current_ids
 from shared.tools import Json
-from tests.support.canonical_evidence import evidence_json, load_evidence
-from tests.support.spelling import Name, Names, one_json, plain
+from tests.support.spelling import Name, Names, moment, one_json, plain
 from tests.support.unordered_locks import UnorderedHash
+
+
+@dataclass(frozen=True)
+class EvidenceRow:
+    url: str
+    sha256: bytes
+    first_byte: int
+    end_byte: int
+    claims: Json
+    valid_from: datetime | None
+    valid_to: datetime | None
+    is_retracted: bool
+
+    def content(self, names: Names) -> Json:
+        return {
+            "url": self.url,
+            "sha256": self.sha256.hex(),
+            "bytes": [self.first_byte, self.end_byte],
+            "claims": plain(self.claims, names),
+            "valid_from": moment(self.valid_from),
+            "valid_to": moment(self.valid_to),
+            "retracted": self.is_retracted,
+        }
+
+
+def evidence_json(rows: Iterable[EvidenceRow], names: Names) -> list[Json]:
+    return sorted((row.content(names) for row in rows), key=one_json)
+
+
+async def load_evidence(
+    session: Transaction,
+    scope: GraphScope,
+    id_column: InstrumentedAttribute[UUID | None],
+    ids: Sequence[UUID],
+) -> dict[UUID, list[EvidenceRow]]:
+    """Evidence by the id of its node or edge."""
+    rows = await session.execute(
+        select(
+            func.coalesce(Evidence.node_id, Evidence.edge_id),
+            Source.url,
+            Source.sha256,
+            Evidence.first_byte,
+            Evidence.end_byte,
+            Evidence.claims,
+            Evidence.valid_from,
+            Evidence.valid_to,
+            Source.retracted_at.is_not(None),
+        )
+        .join(Source, Source.id == Evidence.source_id)
+        .where(Evidence.agent_id == scope.owned_agent_id(), id_column.in_(ids))
+    )
+    evidence: dict[UUID, list[EvidenceRow]] = {}
+    for row in rows:
+        evidence.setdefault(row[0], []).append(EvidenceRow(*row[1:]))
+    return evidence
+
 
 BATCH_ROWS: Final = 2000
 _GENERATED_AT = "generated_at"

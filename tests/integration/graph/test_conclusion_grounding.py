@@ -12,16 +12,14 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
-from shared.graph.scope import GraphScope
 from shared.graph.tools import add_agent_analysis_node
-from shared.graph.verification.verifier import check_page
-from shared.schemas.provenance import CheckedCounts, ElementFault
 from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import merge_nodes
 from tests.support.graph.graph_with_evidence import EvidenceGraph
 from tests.support.graph.tooling import call
 from tests.support.graph.transfer import exported, imported
+from tests.support.graph.verification import check_all
 
 PAGES = {
     "https://a.example/old": ("2023-01-01", "Ghana has 33.8 million people."),
@@ -53,22 +51,6 @@ async def analyse(graph: AgentGraph, name: str, content: str, summary: str = "So
 
 async def advise(graph: AgentGraph, content: str, **terms: Any) -> UUID:
     return await graph.advice(content, **terms)
-
-
-async def verified(
-    graph: AgentGraph, scope: GraphScope | None = None
-) -> tuple[CheckedCounts, list[ElementFault]]:
-    counts: dict[str, int] = {}
-    faults: list[ElementFault] = []
-    cursor: str | None = None
-    while True:
-        async with graph.database.snapshot() as session:
-            page = await check_page(session, scope or graph.scope, cursor=cursor)
-        faults += page.breaks
-        for name, count in page.checked.model_dump().items():
-            counts[name] = counts.get(name, 0) + count
-        if (cursor := page.next) is None:
-            return CheckedCounts(**counts), faults
 
 
 async def put_in(graph: AgentGraph, node_id: UUID, changes: Mapping[str, Any]) -> None:
@@ -137,7 +119,7 @@ async def test_advice_may_use_what_its_analyses_cite(countries: AgentGraph) -> N
         f"Wait, for Ghana has 33.8 million people and Togo 8.65 million {cited}.",
         invalidation="The price of cocoa rises above 9,000 USD a tonne.",
     )
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
 
 
 async def test_advice_cites_two_analyses_unless_the_owner_allows_one(
@@ -153,7 +135,7 @@ async def test_advice_cites_two_analyses_unless_the_owner_allows_one(
         if is_allowed:
             await advise(countries, f"Wait [node:{analysis}].")
     # It was allowed when it was written.
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
 
 
 async def test_a_value_that_is_put_in_by_sql_is_found(countries: AgentGraph) -> None:
@@ -161,7 +143,7 @@ async def test_a_value_that_is_put_in_by_sql_is_found(countries: AgentGraph) -> 
     analysis = await analyse(
         countries, "Size", f"Ghana has 33.8 million people [node:{ghana}].", "Ghana is large."
     )
-    counts, faults = await verified(countries)
+    counts, faults = await check_all(countries.database, countries.scope)
     assert faults == []
     assert (counts.values_supported, counts.values_unverified, counts.conclusions_unchecked) == (
         3,
@@ -169,7 +151,7 @@ async def test_a_value_that_is_put_in_by_sql_is_found(countries: AgentGraph) -> 
         0,
     )
     await put_in(countries, analysis, {"summary": "Ghana has 99 million people."})
-    _, faults = await verified(countries)
+    _, faults = await check_all(countries.database, countries.scope)
     assert [(fault.id, fault.broken, fault.message) for fault in faults] == [
         (
             analysis,
@@ -186,7 +168,7 @@ async def test_advice_whose_second_analysis_is_taken_out_is_found(countries: Age
     second = await analyse(countries, "Other", f"So it is [node:{ghana}].")
     advice = await advise(countries, f"Wait [node:{first}] [node:{second}].")
     await put_in(countries, advice, {"content": f"Wait [node:{first}]."})
-    _, faults = await verified(countries)
+    _, faults = await check_all(countries.database, countries.scope)
     assert [(fault.id, fault.message) for fault in faults] == [(advice, "it cites 1 analysis only")]
 
 
@@ -198,7 +180,7 @@ async def test_conclusions_of_earlier_releases_are_counted_and_not_checked(
     async with countries.database.transaction() as session:
         await session.execute(update(GraphNode).where(GraphNode.id == analysis).values(rules=None))
     await put_in(countries, analysis, {"summary": "Ghana has 99 million people."})
-    counts, faults = await verified(countries)
+    counts, faults = await check_all(countries.database, countries.scope)
     assert faults == []
     assert (counts.values_supported, counts.conclusions_unchecked) == (0, 1)
 
@@ -210,7 +192,7 @@ async def test_conclusions_that_other_rules_accepted_are_no_faults(countries: Ag
         changed = update(GraphNode).where(GraphNode.id == analysis)
         await session.execute(changed.values(rules={"version": 0}))
     await put_in(countries, analysis, {"summary": "Ghana has 99 million people."})
-    counts, faults = await verified(countries)
+    counts, faults = await check_all(countries.database, countries.scope)
     assert faults == []
     assert counts.values_unverified == 1
 
@@ -219,7 +201,7 @@ async def test_a_superseded_value_keeps_the_conclusion_valid(countries: AgentGra
     ghana = await add(countries, "Ghana", 33_800_000, OLD)
     await analyse(countries, "Size", f"Ghana has 33.8 million people [node:{ghana}].")
     await add(countries, "Ghana", 35_000_000, NEW)
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
     await analyse(
         countries,
         "Growth",
@@ -234,7 +216,7 @@ async def test_a_retracted_value_keeps_the_conclusion_valid(countries: AgentGrap
     async with countries.database.transaction() as session:
         await retractions.retract_source(session, countries.scope, NEW, "made up")
     await propagate_retractions(countries.database)
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
 
 
 async def test_a_merged_node_keeps_the_conclusion_valid(countries: AgentGraph) -> None:
@@ -244,12 +226,12 @@ async def test_a_merged_node_keeps_the_conclusion_valid(countries: AgentGraph) -
         countries, "Size", f"The Gold Coast has 33.8 million people [node:{gold}]."
     )
     await merge_nodes(countries, ghana, gold)
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
     second = await analyse(countries, "Again", f"Gold Coast: 33.8 million people [node:{gold}].")
     await advise(
         countries, f"Wait for the Gold Coast: 33.8 million [node:{analysis}] [node:{second}]."
     )
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
 
 
 async def test_names_of_the_mission_stay_allowed_when_it_changes(countries: AgentGraph) -> None:
@@ -262,7 +244,7 @@ async def test_names_of_the_mission_stay_allowed_when_it_changes(countries: Agen
             await session.execute(update(Agent).values(mission=mission))
         if "Barry" in mission:
             await analyse(countries, "Buyer", content)
-    assert (await verified(countries))[1] == []
+    assert (await check_all(countries.database, countries.scope))[1] == []
 
 
 async def test_an_imported_conclusion_is_checked_again(countries: AgentGraph) -> None:
@@ -270,6 +252,6 @@ async def test_an_imported_conclusion_is_checked_again(countries: AgentGraph) ->
     await analyse(countries, "Size", f"Ghana has 33.8 million people [node:{ghana}].")
     evidence_graph = EvidenceGraph(countries)
     copy = await imported(evidence_graph, await exported(evidence_graph))
-    counts, faults = await verified(countries, copy)
+    counts, faults = await check_all(countries.database, copy)
     assert faults == []
     assert (counts.values_supported, counts.conclusions_unchecked) == (2, 0)

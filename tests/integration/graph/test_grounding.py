@@ -15,12 +15,11 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.page_reading import Span
 from shared.graph.upsert import UpsertResult
-from shared.graph.verification.verifier import check_page
-from shared.schemas.provenance import CheckedCounts, ElementFault
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.shown_pages import shown_pages
 from tests.support.graph.tooling import call, find_tool
+from tests.support.graph.verification import check_all
 
 URL = "https://press.example/atlantis"
 TEXT = """\
@@ -70,20 +69,6 @@ async def claims_of(graph: AgentGraph, element: UpsertResult) -> dict[str, Any]:
     return {Span(first, end).extract(TEXT).decode(): claims for first, end, claims, _ in found}
 
 
-async def verified(graph: AgentGraph) -> tuple[CheckedCounts, list[ElementFault]]:
-    counts: dict[str, int] = {}
-    faults: list[ElementFault] = []
-    cursor: str | None = None
-    while True:
-        async with graph.database.snapshot() as session:
-            page = await check_page(session, graph.scope, cursor=cursor)
-        faults += page.breaks
-        for name, count in page.checked.model_dump().items():
-            counts[name] = counts.get(name, 0) + count
-        if (cursor := page.next) is None:
-            return CheckedCounts(**counts), faults
-
-
 async def test_a_number_that_no_quote_has_is_refused_and_nothing_is_written(
     islands: AgentGraph,
 ) -> None:
@@ -102,7 +87,7 @@ async def test_a_time_of_validity_that_no_page_says_is_refused(islands: AgentGra
         await add(islands, "Atlantis", {}, invented)
     said = EvidenceInput(URL, PEOPLE, ("population",), datetime(2024, 5, 3, tzinfo=UTC))
     added = await add(islands, "Atlantis", {"population": 1200}, said, RAIN)
-    _, faults = await verified(islands)
+    _, faults = await check_all(islands.database, islands.scope)
     assert faults == []
     async with islands.database.transaction() as session:
         await session.execute(
@@ -110,7 +95,7 @@ async def test_a_time_of_validity_that_no_page_says_is_refused(islands: AgentGra
             .where(Evidence.node_id == added.id, Evidence.valid_from.is_not(None))
             .values(valid_to=datetime(2031, 1, 1, tzinfo=UTC))
         )
-    _, faults = await verified(islands)
+    _, faults = await check_all(islands.database, islands.scope)
     assert "its validTo: 2030 is neither" in " ".join(fault.message for fault in faults)
 
 
@@ -174,7 +159,7 @@ async def test_both_ends_of_an_edge_must_be_named(islands: AgentGraph) -> None:
 async def test_verification_says_how_much_follows_by_rules(islands: AgentGraph) -> None:
     await add(islands, "Atlantis", {"population": 1200}, RAIN, PEOPLE)
     await add(islands, "Lemuria", {"summary": "port handled 4.5 million tonnes"}, PORT)
-    counts, faults = await verified(islands)
+    counts, faults = await check_all(islands.database, islands.scope)
     assert faults == []
     claims = (counts.claims_supported, counts.claims_unverified, counts.claims_unchecked)
     assert claims == (3, 0, 0)
@@ -219,7 +204,7 @@ async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> No
                 ),
             )
         )
-    _, faults = await verified(islands)
+    _, faults = await check_all(islands.database, islands.scope)
     assert [(fault.id, fault.broken, fault.message) for fault in faults] == [
         (evidence_id, "grounding", "its population: 999000000 is not in the quote")
     ]

@@ -1,20 +1,31 @@
-"""One node per entity, in any spelling and with concurrent writers."""
+"""Nodes and edges are stored once, in any spelling of their names and with concurrent writers."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, text
 
-from shared.database.tables import GraphName, GraphNode
+from services.api.resources.graph import model as graph
+from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
+from shared.database.transaction import Transaction
 from shared.graph import elements, tools
 from shared.graph.entity_resolution import aliases, candidates
 from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.projection import EDGES, NODES, ElementKind
+from shared.graph.provenance.claims import PropertyChange
+from shared.graph.retraction import retractions
+from shared.graph.retraction.propagation import propagate_retractions
+from shared.graph.upsert import Element, UpsertResult
 from shared.tools import Json, ToolRefusalError
+from tests.support.api.access import agent_access
 from tests.support.graph.agent_graph import COUNTRY, EVIDENCE_INPUTS, PAGE, AgentGraph
-from tests.support.graph.concurrent_writes import retried
+from tests.support.graph.concurrent_writes import resolve_and_reserve, retried
+from tests.support.waiting import wait_until
 
 EVIDENCE = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
 
@@ -29,7 +40,7 @@ async def _list_names(agent_graph: AgentGraph, node_id: UUID) -> list[str]:
         return await aliases.list_names(session, agent_graph.scope, node_id)
 
 
-async def _count(agent_graph: AgentGraph, table: type[GraphName] | type[GraphNode]) -> int:
+async def _count(agent_graph: AgentGraph, table: type[GraphNode | GraphName | Evidence]) -> int:
     async with agent_graph.database.transaction() as session:
         return await session.scalar(select(func.count()).select_from(table)) or 0
 
@@ -190,3 +201,331 @@ async def test_concurrent_writers_with_swapped_names_do_not_deadlock(
 
     assert len(set(await asyncio.gather(*(add(number) for number in range(16))))) == 1
     assert await _count(companies, GraphName) == 2
+
+
+async def _add_within(
+    agent_graph: AgentGraph, session: Transaction, name: str, **options: Any
+) -> UpsertResult:
+    return await elements.add_node(
+        session,
+        agent_graph.scope,
+        agent_graph.validators,
+        type_name="Company",
+        name=name,
+        properties=COUNTRY,
+        evidence=EVIDENCE_INPUTS,
+        **options,
+    )
+
+
+@retried
+async def _add_in_transaction(agent_graph: AgentGraph, name: str, **options: Any) -> UpsertResult:
+    async with agent_graph.database.transaction() as session:
+        return await _add_within(agent_graph, session, name, **options)
+
+
+async def _count_waiting(agent_graph: AgentGraph) -> int:
+    async with agent_graph.database.transaction() as session:
+        statement = text(
+            "select count(*) from pg_locks join pg_stat_activity using (pid)"
+            " where not granted and datname = current_database()"
+        )
+        return int((await session.execute(statement)).scalar_one())
+
+
+@asynccontextmanager
+async def _add_behind_a_claim(
+    agent_graph: AgentGraph, first: str, *, name: str, **options: Any
+) -> AsyncIterator[tuple[Transaction, "asyncio.Task[UpsertResult]"]]:
+    """Yield a session that claimed `first` without committing, and a task that waits for it to add `name`."""
+    async with agent_graph.database.transaction() as session:
+        await resolve_and_reserve(
+            session, agent_graph.scope, [aliases.NameRequest("Company", first)]
+        )
+        task = asyncio.create_task(_add_in_transaction(agent_graph, name, **options))
+        await wait_until(
+            lambda: _count_waiting(agent_graph), what="the second to wait for the first's name"
+        )
+        yield session, task
+
+
+async def test_losing_the_only_name_yields_the_other_node(companies: AgentGraph) -> None:
+    async with _add_behind_a_claim(companies, "Nvidia", name="NVIDIA Corp.") as (session, task):
+        await _add_within(companies, session, "Nvidia")
+    result = await task
+    assert not result.created
+    assert await _list_names(companies, result.id) == ["Nvidia"]
+    assert await _count(companies, GraphNode) == 1
+
+
+async def test_a_rolled_back_claim_frees_the_name_for_a_new_node(companies: AgentGraph) -> None:
+    async with _add_behind_a_claim(companies, "Nvidia", name="NVIDIA Corp.") as (session, task):
+        await session.rollback()
+    result = await task
+    assert result.created
+    assert await _list_names(companies, result.id) == ["NVIDIA Corp."]
+    assert await _count(companies, GraphNode) == 1
+
+
+async def test_losing_one_of_two_names_keeps_the_other(companies: AgentGraph) -> None:
+    """The node is written without its derived alias, which belongs to another node."""
+    name = "Nvidia (NASDAQ: NVDA)"
+    async with _add_behind_a_claim(companies, "NVDA", name=name) as (session, task):
+        await _add_within(companies, session, "NVDA")
+    result = await task
+    assert result.created
+    assert await _list_names(companies, result.id) == [name]
+    assert await _count(companies, GraphNode) == await _count(companies, GraphName) == 2
+    assert await _count(companies, Evidence) == 2
+
+
+async def test_a_duplicate_that_appears_meanwhile_is_refused_and_claims_no_name(
+    companies: AgentGraph,
+) -> None:
+    name = "Nvidia (NASDAQ: NVDA)"
+    async with _add_behind_a_claim(companies, "NVDA", name=name, duplicate_threshold=0.55) as (
+        session,
+        task,
+    ):
+        await _add_within(companies, session, "NVDA")
+    with pytest.raises(Exception, match="which may be the same thing"):
+        await task
+    assert await _count(companies, GraphName) == await _count(companies, GraphNode) == 1
+
+
+async def test_a_retraction_while_evidence_is_written_is_applied(
+    companies: AgentGraph,
+) -> None:
+    """The running write still sees the page as valid, so the worker that propagates the retraction waits for it."""
+    async with _add_behind_a_claim(companies, "Nvidia", name="NVIDIA Corp.") as (session, task):
+        async with companies.database.transaction() as other:
+            await retractions.retract_source(other, companies.scope, PAGE["url"], "made up")
+        work = asyncio.create_task(propagate_retractions(companies.database))
+        await wait_until(lambda: _two_wait_or_done(companies, work), what="the worker to wait")
+        await session.rollback()
+    result = await task
+    await work
+    async with companies.database.transaction() as session:
+        node = await session.get_one(GraphNode, result.id)
+        assert node.properties == {}
+        assert node.unsupported_since is not None
+
+
+async def _two_wait_or_done(agent_graph: AgentGraph, work: "asyncio.Task[None]") -> bool:
+    return work.done() or await _count_waiting(agent_graph) > 1
+
+
+WRITERS = 16
+
+
+@retried
+async def _upsert(agent_graph: AgentGraph, name: str, **properties: object) -> tuple[object, bool]:
+    result = await agent_graph.add_node(name, properties)
+    return result.id, result.created
+
+
+async def _properties(agent_graph: AgentGraph, name: str) -> dict[str, object]:
+    async with agent_graph.database.transaction() as session:
+        properties = await session.scalar(
+            select(GraphNode.properties).where(GraphNode.name == name)
+        )
+    assert properties is not None
+    return properties
+
+
+async def test_the_same_name_updates_the_same_node(agent_graph: AgentGraph) -> None:
+    first, created = await _upsert(agent_graph, "Ghana", summary="A state.", capital="Accra")
+    second, created_again = await _upsert(
+        agent_graph, " Ghana\n", summary="A republic.", population=3
+    )
+    assert (first, created, created_again) == (second, True, False)
+    assert await _properties(agent_graph, "Ghana") == {
+        "summary": "A republic.",
+        "capital": "Accra",
+        "population": 3,
+    }
+
+
+async def test_an_update_needs_only_the_new_properties(agent_graph: AgentGraph) -> None:
+    await _upsert(agent_graph, "Ghana", summary="A state.")
+    await _upsert(agent_graph, "Ghana", population=3)
+    assert await _properties(agent_graph, "Ghana") == {"summary": "A state.", "population": 3}
+
+
+async def test_an_update_changes_updated_at_and_keeps_created_at(agent_graph: AgentGraph) -> None:
+    node_id, _ = await _upsert(agent_graph, "Ghana", summary="A state.")
+    async with agent_graph.database.transaction() as session:
+        before = await session.get_one(GraphNode, node_id)
+    await _upsert(agent_graph, "Ghana", population=3)
+    async with agent_graph.database.transaction() as session:
+        after = await session.get_one(GraphNode, node_id)
+    assert after.updated_at > before.updated_at
+    assert after.created_at == before.created_at
+
+
+async def test_a_refused_update_leaves_node_and_transaction_unchanged(
+    agent_graph: AgentGraph,
+) -> None:
+    await _upsert(agent_graph, "Ghana", summary="A state.")
+    async with agent_graph.database.transaction() as session:
+        with pytest.raises(ToolRefusalError, match=r"population: 'many' is not of type 'integer'"):
+            await elements.add_node(
+                session,
+                agent_graph.scope,
+                agent_graph.validators,
+                type_name="Country",
+                name="Ghana",
+                properties={"population": "many"},
+                evidence=EVIDENCE_INPUTS,
+            )
+        await elements.add_node(
+            session,
+            agent_graph.scope,
+            agent_graph.validators,
+            type_name="Country",
+            name="Togo",
+            properties={"summary": "Another."},
+            evidence=EVIDENCE_INPUTS,
+        )
+    assert await _properties(agent_graph, "Ghana") == {"summary": "A state."}
+    assert await _properties(agent_graph, "Togo") == {"summary": "Another."}
+
+
+INVALID_NODES: list[tuple[str, str, dict[str, str], str]] = [
+    ("Country", "Ghana", {}, "'summary' is a required property"),
+    ("Country", "Ghana", {"summary": "a", "colour": "red"}, "'colour' was unexpected"),
+    ("Country", "  ", {"summary": "a"}, "give 1 to 200"),
+    ("Country", "x" * 201, {"summary": "a"}, "201 characters"),
+    ("Country", "Gh\x00ana", {"summary": "a"}, r"name: contains U\+0000"),
+    ("Country", "Ghana", {"summary": "\ud800"}, r"properties.summary: contains U\+D800"),
+    ("Country", "Ghana", {"summary": "a" * 20_000}, "bytes, more than the limit of 20000"),
+    ("country", "Ghana", {"summary": "a"}, r"no node type 'country'.* mean Country\?"),
+    ("AgentAnalysis", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
+    ("AgentAdvice", "Ghana", {"summary": "a"}, "conclusions and cannot be added here"),
+]
+
+
+async def test_invalid_nodes_are_refused_with_the_reason(
+    agent_graph: AgentGraph, subtests: pytest.Subtests
+) -> None:
+    for type_name, name, properties, reason in INVALID_NODES:
+        with subtests.test(reason):
+            async with agent_graph.database.transaction() as session:
+                with pytest.raises(ToolRefusalError, match=reason):
+                    await elements.add_node(
+                        session,
+                        agent_graph.scope,
+                        agent_graph.validators,
+                        type_name=type_name,
+                        name=name,
+                        properties=properties,
+                        evidence=EVIDENCE_INPUTS,
+                    )
+                assert (
+                    await graph.count_by_type(agent_access(session, agent_graph.scope))
+                ).totals.nodes == 0
+
+
+async def test_concurrent_writers_store_overlapping_nodes_once(agent_graph: AgentGraph) -> None:
+    async def write(writer: int) -> int:
+        order = [(writer + index) % 10 for index in range(10)]
+        results = [
+            await _upsert(agent_graph, f"Country {index}", summary="A state.", population=writer)
+            for index in order
+        ]
+        return sum(created for _, created in results)
+
+    created = await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+    assert sum(created) == 10
+    async with agent_graph.database.transaction() as session:
+        assert await session.scalar(select(func.count()).select_from(GraphNode)) == 10
+
+
+async def test_concurrent_updates_of_one_node_lose_nothing(agent_graph: AgentGraph) -> None:
+    @retried
+    async def write(writer: int) -> None:
+        await agent_graph.add_node("Ghana", {"summary": "A state.", **property_of(writer)})
+
+    def property_of(writer: int) -> dict[str, object]:
+        return {"population": 7} if writer % 2 else {"capital": "Accra"}
+
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+    assert await _properties(agent_graph, "Ghana") == {
+        "summary": "A state.",
+        "population": 7,
+        "capital": "Accra",
+    }
+
+
+async def test_concurrent_writers_store_each_edge_once(agent_graph: AgentGraph) -> None:
+    ends = [await agent_graph.node(name) for name in ("Ghana", "Togo", "Benin")]
+    pairs = [(a, b) for a in ends for b in ends if a != b]
+
+    async def write(writer: int) -> None:
+        for index in range(len(pairs)):
+            await agent_graph.edge(*pairs[(writer + index) % len(pairs)])
+
+    await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
+    async with agent_graph.database.transaction() as session:
+        assert await session.scalar(select(func.count()).select_from(GraphEdge)) == len(pairs)
+
+
+async def test_an_edge_is_updated_with_new_properties(agent_graph: AgentGraph) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+
+    async def add(**properties: object) -> tuple[object, bool]:
+        async with agent_graph.database.transaction() as session:
+            result = await elements.add_edge(
+                session,
+                agent_graph.scope,
+                agent_graph.validators,
+                type_name="borders",
+                source_id=ghana,
+                target_id=togo,
+                properties=dict(properties),
+                evidence=EVIDENCE_INPUTS,
+            )
+            return result.id, result.created
+
+    first, created = await add(length_km=1)
+    second, created_again = await add(length_km=2, since=1914)
+    assert (first, created, created_again) == (second, True, False)
+    async with agent_graph.database.transaction() as session:
+        edge = await session.scalar(select(GraphEdge))
+    assert edge is not None
+    assert edge.properties == {"length_km": 2, "since": 1914}
+
+
+async def test_an_edge_joins_two_different_nodes_of_the_right_types(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.node_type("River")
+    ghana, volta = await agent_graph.node("Ghana"), await agent_graph.node("Volta", "River")
+    with pytest.raises(ToolRefusalError, match="an edge joins two different nodes"):
+        await agent_graph.edge(ghana, ghana)
+    with pytest.raises(ToolRefusalError, match="borders edges lead to Country nodes, not River"):
+        await agent_graph.edge(ghana, volta)
+    with pytest.raises(ToolRefusalError, match="borders edges start from Country nodes, not River"):
+        await agent_graph.edge(volta, ghana)
+    with pytest.raises(ToolRefusalError, match=r"no edge type 'border'.* mean borders"):
+        await agent_graph.edge(ghana, volta, "border")
+
+
+async def test_edges_to_nodes_of_another_agent_are_refused(
+    agent_graph: AgentGraph, stranger: AgentGraph
+) -> None:
+    ghana, foreign_node = await agent_graph.node("Ghana"), await stranger.node("Togo")
+    with pytest.raises(ToolRefusalError, match=f"targetId: no such node: {foreign_node}"):
+        await agent_graph.edge(ghana, foreign_node)
+    with pytest.raises(ToolRefusalError, match=f"sourceId: no such node: {foreign_node}"):
+        await agent_graph.edge(foreign_node, ghana)
+
+
+@pytest.mark.parametrize("kind", [NODES, EDGES])
+async def test_updating_a_missing_element_fails(agent_graph: AgentGraph, kind: ElementKind) -> None:
+    ends = {"source_id": uuid4(), "target_id": uuid4()}
+    identity = {"type": "Country", "name": "Ghana", **ends}
+    element = Element(kind, agent_graph.scope, uuid4(), identity)
+    async with agent_graph.database.transaction() as session:
+        with pytest.raises(RuntimeError, match=f"{element.id} is locked"):
+            await element.update(session, PropertyChange({}), [])

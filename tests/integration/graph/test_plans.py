@@ -1,26 +1,34 @@
-"""Queries on a graph of 20,000 nodes use indexes, according to PostgreSQL's plans for the statements sent."""
+"""Queries and writes on a graph of 20,000 nodes use indexes and few statements."""
 
-from collections.abc import Iterator
-from typing import Any
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
 
 import psycopg
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from bench.graph.filling import FilledGraph, fill
-from bench.graph.measuring import Timing, measure
+from bench.graph.measuring import Timing, measure, quote_about, store_page, write_edge, write_node
 from services.api.resources.graph import model as graph
 from shared.database.engine import Database
+from shared.database.statements import BoundQuery
+from shared.database.transaction import Transaction
 from shared.enums import StepKind
-from shared.graph import context
+from shared.graph import context, elements
+from shared.graph.context import recent
+from shared.graph.entity_resolution import aliases
+from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.retrieval import query
+from shared.graph.validation import Validators
 from tests.conftest import cloned
 from tests.support.api.access import agent_access
 from tests.support.engines import Postgres
 from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.sql_capture import Statements, captured_statements, explain
 
-NODES = 20_000
+NODES: Final = 20_000
 FEW_NODES = 1_000
 
 
@@ -160,3 +168,159 @@ async def test_the_benchmark_measures_every_operation(full: tuple[str, FilledGra
     assert [timing.name for timing in timings][-2:] == ["add a node", "add an edge"]
     assert len({timing.name for timing in timings}) == len(timings) == 14
     assert all(isinstance(timing, Timing) and timing.p50_seconds > 0 for timing in timings)
+
+
+FEW: Final = (60, 200)
+"""PostgreSQL analyses a table for the first time when it has more than 50 rows."""
+
+_ALL_OF_AGENT: Final = re.compile(r"Index Cond: \(agent_id = [^=]*$", re.MULTILINE)
+
+
+async def _kept_plan(database: Database, query: BoundQuery[Any]) -> str:
+    """The plan that workers use, whatever the values are."""
+    statement = query.statement.bind(query.params).sql.decode()
+    async with database.connection() as connection:
+        cursor = await connection.execute(f"explain (generic_plan) {statement}".encode())
+        return "\n".join(row[0] for row in await cursor.fetchall())
+
+
+@pytest.mark.parametrize("size", FEW)
+async def test_rows_are_found_by_their_id_or_key(
+    database: Database, database_url: str, size: int
+) -> None:
+    """And not among all rows of the agent, which are many later."""
+    filled = fill(database_url, size)
+    scope, ids = filled.scope, filled.ids[:2]
+    request, other = (
+        aliases.request_keys(NameRequest("Type1", name, ["Other"], duplicate_threshold=0.5))
+        for name in filled.names[:2]
+    )
+    queries: dict[str, BoundQuery[Any]] = {
+        "nodes by id": recent.nodes_by_ids(scope, ids),
+        "edges by id": recent.edges_by_ids(scope, ids),
+        "existing nodes": elements.existing_ids(scope, ids),
+        "ends of edges": elements.ends_query(scope, [("type_1", ids[0], ids[1])] * 2),
+        "names": aliases.names_query(scope, [request, other]),
+    }
+    plans = {name: await _kept_plan(database, query) for name, query in queries.items()}
+    for name, plan in plans.items():
+        assert "Seq Scan" not in plan, f"{name}\n{plan}"
+        assert "_updated_idx" not in plan, f"{name}\n{plan}"
+        assert not _ALL_OF_AGENT.search(plan), f"{name}\n{plan}"
+        # It would sort all that come before or after a name.
+        assert "Bitmap Index Scan on graph_names" not in plan, f"{name}\n{plan}"
+    for index in ("graph_names_pkey", "graph_nodes_agent_id_type_name_key"):
+        assert index in plans["names"], plans["names"]
+
+
+TIMES: Final = 12
+"""More executions than PostgreSQL needs before it uses a generic plan."""
+FARTHEST: Final = 100
+"""Number of the last node to which an edge is written."""
+
+
+@dataclass(frozen=True)
+class LargeGraph:
+    url: str
+    database: Database
+    filled: FilledGraph
+
+    async def node(self, session: Transaction, name: str) -> None:
+        await write_node(
+            session,
+            self.filled.scope,
+            Validators(),
+            type_name="Type1",
+            name=name,
+            properties={"summary": "What was found out just now."},
+            quote=quote_about(name),
+        )
+
+    async def edge(self, session: Transaction, number: int, type_name: str) -> None:
+        source_id, target_id = self.filled.ids[number], self.filled.hub
+        await write_edge(
+            session,
+            self.filled.scope,
+            Validators(),
+            type_name=type_name,
+            source_id=target_id,
+            target_id=source_id,
+            quote=quote_about(self.filled.names[number]),
+        )
+
+
+@pytest.fixture
+async def large_graph(full: tuple[str, FilledGraph]) -> AsyncIterator[LargeGraph]:
+    url, filled = full
+    database = Database(url, name="test", pool_size=1)
+    async with database.transaction() as session:
+        added = [f"{name} {8000 + number}" for number, name in enumerate(filled.names[:TIMES])]
+        added += [f"{filled.names[0]} {number}" for number in (7001, 7100, 7101, 9001)]
+        names = [*filled.names[: FARTHEST + 1], *added]
+        await store_page(session, filled.scope, [quote_about(name) for name in names])
+    yield LargeGraph(url, database, filled)
+    await database.close()
+
+
+async def test_a_new_element_takes_four_statements_and_an_existing_one_six(
+    large_graph: LargeGraph,
+) -> None:
+    """An existing element takes two more: to lock it, and to load its claims."""
+    name = f"{large_graph.filled.names[0]} 7001"
+    statement_counts = []
+    for _ in range(2):
+        async with large_graph.database.transaction() as session:
+            with captured_statements() as statements:
+                await large_graph.node(session, name)
+            statement_counts.append(len(statements))
+        async with large_graph.database.transaction() as session:
+            with captured_statements() as statements:
+                await large_graph.edge(session, 0, "type_13")
+            statement_counts.append(len(statements))
+    assert statement_counts == [4, 4, 6, 6]
+
+
+async def test_later_elements_of_a_transaction_take_two_statements_less(
+    large_graph: LargeGraph,
+) -> None:
+    """Their page and type are cached; for the first edge only the page is."""
+    statement_counts = []
+    async with large_graph.database.transaction() as session:
+        for number in range(2):
+            with captured_statements() as statements:
+                await large_graph.node(session, f"{large_graph.filled.names[0]} {7100 + number}")
+            statement_counts.append(len(statements))
+            with captured_statements() as statements:
+                await large_graph.edge(session, 10 + number, "type_13")
+            statement_counts.append(len(statements))
+    assert statement_counts == [4, 3, 2, 2]
+
+
+async def test_every_statement_gets_a_generic_plan(large_graph: LargeGraph) -> None:
+    """If custom plans look cheaper, PostgreSQL plans every execution, which takes longer than the rest."""
+    # The second time, the elements exist.
+    for number in [*range(TIMES), *range(TIMES)]:
+        async with large_graph.database.transaction() as session:
+            await large_graph.node(session, f"{large_graph.filled.names[number]} {8000 + number}")
+        async with large_graph.database.transaction() as session:
+            await large_graph.edge(session, number, "type_14")
+    async with large_graph.database.transaction() as session:
+        rows = await session.execute(
+            text("select statement, generic_plans from pg_prepared_statements")
+        )
+        plans = {row.statement: row.generic_plans for row in rows}
+    assert len(plans) >= 7
+    assert [statement for statement, generic in plans.items() if not generic] == []
+
+
+async def test_no_write_uses_a_sequential_scan(large_graph: LargeGraph) -> None:
+    async with large_graph.database.transaction() as session:
+        with captured_statements() as statements:
+            await large_graph.node(session, f"{large_graph.filled.names[0]} 9001")
+            await large_graph.edge(session, FARTHEST, "type_12")
+    with psycopg.connect(large_graph.url) as connection:
+        connection.execute("set plan_cache_mode = force_generic_plan")
+        for statement, values in statements:
+            plan = explain(connection, statement, values)
+            for table in ("graph_nodes", "graph_edges", "graph_names", "evidence", "sources"):
+                assert f"Seq Scan on {table}" not in plan, plan

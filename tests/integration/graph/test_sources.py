@@ -1,32 +1,53 @@
-"""Storing pages and finding them again."""
+"""Pages: stored, dated, found again, and deleted when nothing cites them."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, select, update
 
+from services.api.resources.sources import model as provenance
 from services.api.resources.sources.model import list_pages
+from services.observer.news import store_query
+from services.observer.news_items import Item
+from services.researcher.acquisition import headings
+from services.scheduler import pruning_sql
+from services.scheduler.scheduler import Ticker
+from shared.database.engine import Database
+from shared.database.locks import shared_write_lock
 from shared.database.statements import Batch
-from shared.database.tables import Source
+from shared.database.tables import Agent, Evidence, Source, Step
+from shared.enums import NewsKind, RetentionKind, StepKind, StepStatus
+from shared.graph import elements, entity_resolution
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
-from shared.graph.provenance.numbered_pages import NumberedPage
+from shared.graph.provenance.numbered_pages import NumberedPage, RunPages
 from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading
 from shared.graph.provenance.sources import (
     PASSAGES_KEY,
     find_pages,
+    known_pages,
     list_recent_urls,
     page_storing,
     store_pages,
 )
+from shared.graph.retraction import retractions
 from shared.graph.scope import GraphScope
 from shared.tools import Json
+from shared.urls import page_key
+from shared.web_search.tools import KnownOfPages
+from shared.workflow import iterations
 from tests.support.api.access import agent_access
-from tests.support.graph.agent_graph import PAGE, AgentGraph
+from tests.support.graph.agent_graph import COUNTRY, PAGE, AgentGraph, make_agent_graph
 from tests.support.graph.verification import breaks
+from tests.support.retention.history import History
+from tests.support.retention.pruning import prune_after
 from tests.support.sql_capture import captured_statements
+from tests.support.table_rows import change
 
 URL = "https://press.example/lithium"
 MAY = datetime(2024, 5, 1, tzinfo=UTC)
@@ -287,3 +308,310 @@ async def test_sentences_of_one_address_are_read_together(agent_graph: AgentGrap
     await agent_graph.add_node("Ghana", properties, evidence)
     async with agent_graph.database.transaction() as session:
         assert await breaks(session, agent_graph.scope) == []
+
+
+async def test_versions_of_a_page_are_listed_once_with_their_quotes(database: Database) -> None:
+    agent_graph, other = await make_agent_graph(database), await make_agent_graph(database, "other")
+    await agent_graph.node("Aland")
+    changed = {**PAGE, "title": "A new atlas", "content": "Another text."}
+    await agent_graph.store_search_results({"results": [changed]})
+    async with database.transaction() as session:
+        await session.execute(
+            update(Source)
+            .where(Source.title != "A new atlas")
+            .values(retracted_at=datetime.now(UTC))
+        )
+        [page] = await provenance.list_pages(agent_access(session, agent_graph.scope))
+        [of_other] = await provenance.list_pages(agent_access(session, other.scope))
+        assert (of_other.versions, of_other.quotes) == (1, 0)
+        newest = await provenance.get_source(
+            agent_access(session, agent_graph.scope), page.newest_id
+        )
+    assert (page.url, page.title) == (PAGE["url"], "A new atlas")
+    assert (page.versions, page.retracted, page.quotes) == (2, 1, 1)
+    assert newest.text == "Another text."
+
+
+async def test_marks_of_a_page_are_listed_for_its_agent_only(database: Database) -> None:
+    agent_graph, other = await make_agent_graph(database), await make_agent_graph(database, "other")
+    aland, borland = await agent_graph.node("Aland"), await agent_graph.node("Borland")
+    edge = await agent_graph.edge(aland, borland)
+    async with database.transaction() as session:
+        [page] = await provenance.list_pages(agent_access(session, agent_graph.scope))
+        source_id = page.newest_id
+        highlights = await provenance.list_quote_highlights(
+            agent_access(session, agent_graph.scope), source_id
+        )
+        assert (
+            await provenance.list_quote_highlights(agent_access(session, other.scope), source_id)
+        ).items == []
+    assert {(highlight.kind, highlight.element_id) for highlight in highlights.items} == {
+        ("node", aland),
+        ("node", borland),
+        ("edge", edge),
+    }
+    assert page.quotes == 3
+    assert not highlights.cut
+    assert (
+        next(highlight.name for highlight in highlights.items if highlight.kind == "edge")
+        == "Aland → Borland"
+    )
+
+
+NEWS_URL = "https://news.example/fire"
+BY_FEED = datetime(2026, 11, 20, 9, tzinfo=UTC)
+BY_SEARCH = datetime(2026, 11, 22, tzinfo=UTC)
+
+
+async def _found_by_feed(
+    graph: AgentGraph, published: datetime | None, url: str = NEWS_URL
+) -> None:
+    item = Item(UUID(int=1), NewsKind.DOCUMENT, url, "Fire", BY_FEED, published=published)
+    await graph.database.run(store_query(graph.scope, [], [item]))
+
+
+async def _store(graph: AgentGraph, page: NumberedPage) -> None:
+    async with graph.database.transaction() as session:
+        batch = Batch()
+        storing = page_storing(batch, graph.scope, [page])
+        await batch.execute(session)
+        for query in storing.value:
+            await query.execute(session)
+
+
+async def _stored(graph: AgentGraph) -> list[datetime | None]:
+    async with graph.database.transaction() as session:
+        return list(
+            await session.scalars(select(Source.published).where(Source.url.contains("fire")))
+        )
+
+
+async def _known(graph: AgentGraph, url: str) -> datetime | None:
+    async with graph.database.connection() as connection:
+        return (await known_pages(graph.scope, [url]).execute(connection)).published.get(
+            page_key(url)
+        )
+
+
+@pytest.mark.parametrize(
+    "url", [NEWS_URL, f"{NEWS_URL}/", f"{NEWS_URL}#top", "https://NEWS.example/fire"]
+)
+async def test_a_page_that_is_read_without_a_date_has_that_of_the_feed(
+    agent_graph: AgentGraph, url: str
+) -> None:
+    await _found_by_feed(agent_graph, BY_FEED)
+    assert await _known(agent_graph, url) == BY_FEED
+    await _store(agent_graph, NumberedPage(url, reads=["A fire stopped furnace 3."]))
+    assert await _stored(agent_graph) == [BY_FEED]
+
+
+async def test_a_date_of_the_pages_own_result_wins_and_is_known_later(
+    agent_graph: AgentGraph,
+) -> None:
+    await _found_by_feed(agent_graph, BY_FEED)
+    await _store(agent_graph, NumberedPage(NEWS_URL, "Fire", "2026-11-22", passages=["A fire."]))
+    assert await _known(agent_graph, NEWS_URL) == BY_SEARCH
+    await _store(agent_graph, NumberedPage(NEWS_URL, reads=["A fire stopped furnace 3."]))
+    assert await _stored(agent_graph) == [BY_SEARCH, BY_SEARCH]
+
+
+@pytest.mark.parametrize("published", [None, datetime(2999, 1, 1, tzinfo=UTC)])
+async def test_a_feed_without_a_possible_date_gives_none(
+    agent_graph: AgentGraph, published: datetime | None
+) -> None:
+    await _found_by_feed(agent_graph, published)
+    assert await _known(agent_graph, NEWS_URL) is None
+
+
+def test_a_page_that_is_read_has_the_date_that_the_search_gave() -> None:
+    run = RunPages("fire")
+    found = {
+        "url": NEWS_URL,
+        "content": "A fire stopped furnace 3.",
+        "published_date": "2026-11-22",
+    }
+    run.show_passages({"results": [found]})
+    page = {
+        "url": NEWS_URL,
+        "content": "A fire stopped furnace 3 at Larne.",
+        "published_date": None,
+    }
+    shown = run.show_reads({"results": [page]}).result
+    assert shown is not None
+    assert shown["results"][0]["published_date"] == "2026-11-22"
+
+
+@pytest.mark.parametrize("own", [None, "2026-11-22"])
+def test_the_model_and_the_document_have_the_known_date_unless_a_result_has_its_own(
+    own: str | None,
+) -> None:
+    known = KnownOfPages(published={NEWS_URL: BY_FEED.isoformat()})
+    run = RunPages("fire")
+    found = known.dated({"url": NEWS_URL, "content": "A fire stopped furnace 3."})
+    shown = run.show_passages({"results": [found]}).result
+    assert shown is not None
+    assert shown["results"][0]["published_date"].startswith("2026-11-20")
+    page = {"url": NEWS_URL, "content": "A fire stopped furnace 3 at Larne.", "published_date": own}
+    run.show_reads({"results": [known.dated(page)]})
+    assert f"Published: {own or '2026-11-20'}" in headings(run.pages)[0]
+
+
+def test_the_observer_is_shown_the_date_of_a_new_document() -> None:
+    item = Item(UUID(int=1), NewsKind.DOCUMENT, NEWS_URL, "Fire", BY_FEED, published=BY_FEED)
+    assert item.line == f"- new document: Fire: {NEWS_URL} (published 2026-11-20)"
+
+
+OTHER_URL: Final = "https://other.example/ghana"
+WORDS: Final = "Ghana is a state in Africa. Its people number 3."
+
+
+async def read_page(agent_graph: AgentGraph, url: str = OTHER_URL) -> None:
+    page = {"url": url, "title": "Ghana, Gana", "content": WORDS}
+    await agent_graph.store_search_results({"results": [page]})
+
+
+async def urls(agent_graph: AgentGraph) -> set[str]:
+    async with agent_graph.database.snapshot() as session:
+        return set(await session.scalars(select(Source.url)))
+
+
+async def prune(agent_graph: AgentGraph, days: float = 31) -> int:
+    pruned = await prune_after(agent_graph.database, days, RetentionKind.PAGES)
+    async with agent_graph.database.snapshot() as session:
+        assert await breaks(session, agent_graph.scope) == []
+    return pruned[RetentionKind.PAGES]
+
+
+async def cite(agent_graph: AgentGraph, url: str, name: str = "Ghana") -> UUID:
+    async with agent_graph.database.transaction() as session:
+        added = await elements.add_node(
+            session,
+            agent_graph.scope,
+            agent_graph.validators,
+            type_name="Country",
+            name=name,
+            properties=COUNTRY,
+            evidence=[EvidenceInput(url, WORDS)],
+        )
+        return added.id
+
+
+async def test_a_page_is_kept_while_it_is_cited(agent_graph: AgentGraph) -> None:
+    await read_page(agent_graph)
+    await cite(agent_graph, OTHER_URL)
+    assert await prune(agent_graph) == 1
+    assert await urls(agent_graph) == {OTHER_URL}
+
+
+async def test_a_page_is_kept_until_it_is_old(agent_graph: AgentGraph) -> None:
+    assert await prune(agent_graph, 29) == 0
+    assert await urls(agent_graph) == {PAGE["url"]}
+
+
+async def test_a_deleted_page_can_be_read_and_cited_again(agent_graph: AgentGraph) -> None:
+    await read_page(agent_graph)
+    assert await prune(agent_graph) == 2
+    await read_page(agent_graph)
+    await cite(agent_graph, OTHER_URL)
+    assert await prune(agent_graph) == 0
+
+
+async def test_a_retracted_page_is_kept(agent_graph: AgentGraph) -> None:
+    """Otherwise it could be cited again when it is read again."""
+    await read_page(agent_graph)
+    async with agent_graph.database.transaction() as session:
+        await retractions.retract_source(session, agent_graph.scope, OTHER_URL, "made up")
+    assert await prune(agent_graph) == 1
+    assert await urls(agent_graph) == {OTHER_URL}
+
+
+async def test_a_page_is_kept_that_is_cited_again_when_a_merge_is_undone(
+    agent_graph: AgentGraph,
+) -> None:
+    await read_page(agent_graph)
+    kept, merged = await cite(agent_graph, OTHER_URL), await cite(agent_graph, OTHER_URL, "Gana")
+    async with agent_graph.database.transaction() as session:
+        merge = await entity_resolution.merge_nodes(
+            session,
+            agent_graph.scope,
+            kept_id=kept,
+            merged_id=merged,
+            reason="One thing.",
+            made_by=agent_graph.scope.owner_id,
+        )
+        assert merge is not None
+    # As if nothing but the merge knew of the page: the checks of the graph are not made.
+    async with agent_graph.database.transaction() as session:
+        rows = list((await session.execute(select(Evidence.__table__))).mappings())
+        await session.execute(delete(Evidence))
+    assert await prune_after(agent_graph.database, 31, RetentionKind.PAGES) == {
+        RetentionKind.PAGES: 1
+    }
+    async with agent_graph.database.transaction() as session:
+        await session.insert_all(Evidence, [dict(row) for row in rows])
+    async with agent_graph.database.transaction() as session:
+        await entity_resolution.undo_merge(session, agent_graph.scope, merge.id)
+    async with agent_graph.database.snapshot() as session:
+        assert len(set(await session.scalars(select(Evidence.source_id)))) == 1
+        assert await breaks(session, agent_graph.scope) == []
+
+
+async def run_iteration(history: History) -> None:
+    await history.iterate(is_open=True)
+
+
+async def wait_for_an_answer(history: History) -> None:
+    step_id = await history.converse(1)
+    async with history.database.transaction() as session:
+        await session.update(Step, step_id, status=StepStatus.PENDING)
+
+
+async def fail_a_query(history: History) -> None:
+    await history.fail_step((await history.iterate()).id)
+
+
+async def retry_a_query(history: History) -> None:
+    iteration = await history.iterate()
+    async with history.database.transaction() as session:
+        step = (
+            await session.scalars(
+                select(Step).where(Step.iteration_id == iteration.id, Step.kind == StepKind.QUERY)
+            )
+        ).one()
+        step = await change(session, step, status=StepStatus.FAILED)
+        step = await change(
+            session,
+            step,
+            retry_requested_at=step.ended_at + timedelta(seconds=1) if step.ended_at else None,
+        )
+
+
+@pytest.mark.parametrize("work", [run_iteration, wait_for_an_answer, fail_a_query, retry_a_query])
+async def test_no_page_is_deleted_while_a_step_may_cite_it(
+    agent_graph: AgentGraph, work: Callable[[History], Coroutine[Any, Any, None]]
+) -> None:
+    """A page that is read again and has not changed is not stored again."""
+    async with agent_graph.database.transaction() as session:
+        agent = await session.get_one(Agent, agent_graph.scope.agent_id)
+    await work(History(agent_graph.database, agent))
+    assert await prune(agent_graph) == 0
+
+
+async def test_no_page_is_deleted_while_the_graph_is_written(agent_graph: AgentGraph) -> None:
+    async with agent_graph.database.transaction() as session:
+        await shared_write_lock(session, agent_graph.scope.agent_id)
+        assert await prune(agent_graph) == 0
+    assert await prune(agent_graph) == 1
+
+
+async def test_no_iteration_starts_while_pages_are_deleted(agent_graph: AgentGraph) -> None:
+    """The scheduler skips an agent that is locked, and starts its iteration at the next tick."""
+    database = agent_graph.database
+    async with database.transaction() as session:
+        row = await session.get_one(Agent, agent_graph.scope.agent_id)
+        row = await change(session, row, run_requested_at=await iterations.database_time(session))
+    ticker = Ticker(database, 60)
+    async with database.transaction() as session:
+        await session.execute(pruning_sql.STOP_AGENT, {"agent": agent_graph.scope.agent_id})
+        assert await ticker.tick() == []
+    assert len(await ticker.tick()) == 1

@@ -1,6 +1,6 @@
-"""Verification of evidence chains, from rows alone."""
+"""Which sources put a conclusion in doubt, and verification of evidence chains from rows alone."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -9,10 +9,16 @@ import pytest
 from shared.database import ids
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CitedElements
+from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, canonical_json, sha256
+from shared.graph.retraction.doubts import contradicted_sources, invalidated_by
 from shared.graph.verification import checks
 from shared.graph.verification.checks import QuotedEvidence, find_unproven
+from tests.support.case_files import read_cases
 from tests.support.unordered_locks import UnorderedHash
+
+CASES = read_cases(__file__)
+
 
 AGENT = uuid4()
 WHEN = datetime(2026, 3, 1, tzinfo=UTC)
@@ -176,3 +182,57 @@ def test_properties_of_elements_due_for_projection_are_not_checked() -> None:
     due = retracted._replace(is_due=True)
     assert fault_kinds(checks.check_node(AGENT, sealed(row, due), [due])) == []
     assert fault_kinds(checks.check_node(AGENT, sealed(node(people=1), due), [due])) == ["unproven"]
+
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RETRACTED, ACTIVE = UUID(int=1), UUID(int=2)
+
+
+@pytest.mark.parametrize(
+    ("retracted", "active", "is_invalidated"),
+    CASES["another_value_of_the_remaining_page_invalidates"],
+)
+def test_another_value_of_the_remaining_page_invalidates(
+    retracted: Any, active: Any, is_invalidated: bool
+) -> None:
+    """True and 1 are different values in JSON, as they are for the properties."""
+    claims = [
+        Claim(RETRACTED, {"value": retracted}, START + timedelta(days=1), START, is_retracted=True),
+        Claim(ACTIVE, {"value": active}, START, START),
+    ]
+    sources = {RETRACTED: RETRACTED, ACTIVE: ACTIVE}
+    retracted_at = {RETRACTED: START + timedelta(days=2)}
+    expected = {RETRACTED} if is_invalidated else set()
+    assert invalidated_by(claims, sources, retracted_at) == expected
+
+
+BAD, GOOD = UUID(int=1), UUID(int=2)
+BAD_SOURCE, GOOD_SOURCE = UUID(int=11), UUID(int=12)
+SOURCES = {BAD: BAD_SOURCE, GOOD: GOOD_SOURCE}
+
+
+def _claim(evidence_id: UUID, day: int, *, is_retracted: bool = False, **values: Any) -> Claim:
+    return Claim(evidence_id, values, START + timedelta(days=day), START, is_retracted)
+
+
+@pytest.mark.parametrize(
+    ("claims", "is_doubted"),
+    [
+        ([_claim(BAD, 1, value=7)], True),
+        ([_claim(BAD, 1)], True),
+        ([_claim(BAD, 1, is_retracted=True, value=7)], False),
+        ([_claim(BAD, 2, value=7), _claim(GOOD, 1, value=7)], False),
+        ([_claim(BAD, 2, value=7), _claim(GOOD, 1, value=8)], True),
+        ([_claim(BAD, 1, value=7), _claim(GOOD, 2, value=8)], False),
+        ([_claim(BAD, 1, value=7), _claim(GOOD, 2, other=8)], True),
+        ([_claim(BAD, 1, value=7), _claim(GOOD, 2, is_retracted=True, value=7)], True),
+        ([_claim(BAD, 1), _claim(GOOD, 2, value=7)], False),
+        ([_claim(GOOD, 1, value=7)], False),
+        ([], False),
+    ],
+)
+def test_only_evidence_on_which_a_current_value_rests_doubts(
+    claims: list[Claim], is_doubted: bool
+) -> None:
+    expected = {BAD_SOURCE} if is_doubted else set()
+    assert contradicted_sources(claims, SOURCES, {BAD}) == expected
