@@ -39,7 +39,6 @@ from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.workflow.leases import Lease
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
@@ -194,8 +193,7 @@ async def check_case(
         agent = await session.get_one(Agent, agent_graph.scope.agent_id)
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        claim = await claims.claim(session, started.observe.id, "test")
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, started.observe.id, "test")
     lease = claim.lease
     scope = replace(agent_graph.scope, iteration_id=lease.iteration_id, step_id=lease.step_id)
     agent_graph = replace(agent_graph, scope=scope)

@@ -24,7 +24,6 @@ from shared.workflow import investigations, steps
 from shared.workflow.investigations import Answer, MissingData
 from shared.workflow.iterations import StepRow
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.joins import end_events, plan_iteration, reload_iteration, subjects
 
 ANALYSIS = "00000000-0000-0000-0000-000000000001"
@@ -60,8 +59,7 @@ class Loop:
     ) -> Event:
         """Ends the step with `result`; returns its event, which the aggregator has not received."""
         async with self.database.transaction() as session:
-            claim = await claims.claim(session, step.id, "worker")
-            assert isinstance(claim, Claimed)
+            claim = await claims.claimed(session, step.id, "worker")
             for objective in missing_objectives:
                 missing_data = MissingData(objective, "It is lacking.", (objective,))
                 request_id = await investigations.create_request(

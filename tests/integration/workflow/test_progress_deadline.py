@@ -19,7 +19,6 @@ from shared.workflow import iterations, leases, steps
 from shared.workflow.leases import Lease
 from shared.workflow.steps import Pauses
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.spending import Spender
 
 PATIENCE_SECONDS = 1800.0
@@ -134,8 +133,7 @@ async def test_the_deadline_passes_if_the_returned_provider_brings_no_progress(
     async with database.transaction() as session:
         await steps.wait(session, spender.lease, "connection refused", pauses=Pauses())
         await session.execute(update(Step).values(retry_at=None))
-        claim = await claims.claim(session, spender.lease.step_id, "another")
-        assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, spender.lease.step_id, "another")
         await steps.wait_ending(claim.lease).execute(session)
     iteration = await check_deadline(database, bus, spender)
     assert iteration.status == IterationStatus.FAILED

@@ -33,7 +33,6 @@ from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from shared.workflow.steps import Pauses
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.marks import slow
 from tests.support.mission import Mission
@@ -108,8 +107,7 @@ async def claim_new_step(database: Database) -> Lease:
 async def claim_step(database: Database, step: Step | StepRow) -> Lease:
     async with database.transaction() as session:
         await session.execute(update(Step).where(Step.id == step.id).values(retry_at=None))
-        claim = await claims.claim(session, step.id, "worker")
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, step.id, "worker")
     return claim.lease
 
 
