@@ -20,7 +20,6 @@ from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support.api.signed_in import create_token
-from tests.support.api.stream_load import AGENTS, Load, measure
 from tests.support.factories import make_agent
 from tests.support.lost_events import events_that_are_lost
 from tests.support.marks import slow
@@ -88,24 +87,6 @@ async def test_no_event_is_lost_over_a_restart_of_the_api(
     reasons = ["stopping"] if how is signal.SIGTERM else []
     assert [end["why"] for end in before.of(END)] == reasons
     assert "graceful shutdown exceeded" not in process.log.read_text()
-
-
-async def test_listeners_survive_a_restart_of_nats(
-    settings: Settings, own_nats: EmbeddedNats, agent_id: UUID
-) -> None:
-    own_nats.start()
-    own = settings.model_copy(update={"nats_url": own_nats.url, "event_window": 2})
-    await provision_stream(own)
-    async with serving(own) as api, listening(api) as listener:
-        await listener.wait_for_event_id()
-        await publish_to(own.nats_url, agent_id, 1)
-        await listener.wait_for_numbers(1)
-        own_nats.stop()
-        own_nats.start()
-        await publish_to(own.nats_url, agent_id, 2, 3, 4, 5)
-        await listener.wait_for_numbers(1, 2, 3, 4, 5)
-        assert ids_of(listener.events) == [1, 2, 3, 4, 5]
-        assert (listener.of(GAP), listener.is_over) == ([], False)
 
 
 async def test_listeners_get_the_events_that_take_the_sequences_of_lost_ones(
@@ -356,16 +337,3 @@ class _SlowClientContext:
 
     async def __aexit__(self, *_: object) -> None:
         self._connection.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("window", [10_000, 50], ids=["from the buffer", "from the stream"])
-async def test_many_listeners_resume_after_the_api_is_killed(
-    settings: Settings, tmp_path: Path, window: int
-) -> None:
-    load = Load(clients=20, events=600, per_second=200)
-    result = await measure(settings.model_copy(update={"event_window": window}), tmp_path, load)
-    assert result.faults == []
-    assert result.resumed == load.clients
-    events_per_agent = load.events // (AGENTS + 2)
-    assert result.deliveries == 10 * AGENTS * events_per_agent + 10 * events_per_agent

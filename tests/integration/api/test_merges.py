@@ -4,7 +4,6 @@ import re
 from uuid import UUID, uuid4
 
 import httpx
-import pytest
 from sqlalchemy import text
 
 from services.api.resources.graph.pages import SHOWN_DECISIONS
@@ -15,18 +14,12 @@ from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
 from shared.graph.validation import Validators
 from tests.support.api.clients import assert_problem
-from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
+from tests.support.api.full_agent import AGENT, FullAgent
 from tests.support.api.rows import get_agent
 
 ROOT = "http://127.0.0.1"
 PATH = f"/agents/{AGENT}"
 TEXT = "They bought 2024 tonnes."
-
-
-@pytest.fixture
-async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
-    await api.get("/agents")  # creates the owner
-    return await create_full_agent(database)
 
 
 async def _add_nodes(database: Database, *names: str) -> list[UUID]:

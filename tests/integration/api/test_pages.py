@@ -1,17 +1,27 @@
-"""Pagination: every list is complete, ordered and without duplicates, also while rows are added."""
+"""Lists: pagination, the palette, and the plans of their statements."""
 
+import re
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import httpx
+import psycopg
 import pytest
 from sqlalchemy import insert, text
 
+from services.api.resources.palette.pages import MAX_SEARCH_CHARS
 from shared.database.engine import Database
-from shared.database.tables import GraphNode
-from tests.support.api.clients import assert_problem, create_agent
+from shared.database.tables import GraphNode, InboxItem, Source
+from shared.runtime.settings import Settings
+from tests.support import large_agent
+from tests.support.api.clients import assert_problem, create_agent, create_client
 from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
+from tests.support.case_files import read_cases
+from tests.support.large_agent import OWNER, Size, fill
+from tests.support.sql_capture import Statements, captured_statements, explain
+
+CASES = read_cases(__file__)
 
 LISTS = [
     "/agents",
@@ -101,18 +111,7 @@ async def test_nodes_updated_at_the_same_time_are_listed_once_each(
 
 
 async def test_lists_are_filtered(api: httpx.AsyncClient, full: FullAgent) -> None:
-    for path, filters, expected in (
-        ("nodes", {"type": "Thing"}, ["Lithium", "Halden Cells"]),
-        ("nodes", {"search": "hal", "type": "Thing"}, ["Halden Cells"]),
-        ("nodes", {"search": "cell hald"}, ["Halden Cells"]),
-        ("nodes", {"search": "LITH", "type": "Thing"}, ["Lithium"]),
-        ("nodes", {"search": "alden"}, []),
-        ("nodes", {"search": " "}, []),
-        ("nodes", {"search": "a' | b:* & \\ !("}, []),
-        ("nodes", {"type": "None"}, []),
-        ("nodes", {"updated_since": "2999-01-01T00:00:00Z"}, []),
-        ("node-types", {}, ["AgentAdvice", "AgentAnalysis", "Thing"]),
-    ):
+    for path, filters, expected in CASES["lists_are_filtered"]:
         items = await fetch_all(api, f"/agents/{AGENT}/{path}", **filters)
         assert [item["name"] for item in items] == expected, (path, filters)
 
@@ -145,3 +144,186 @@ async def test_agents_are_found_by_state_and_name(api: httpx.AsyncClient, full: 
         items = await fetch_all(api, "/agents", **filters)
         assert [item["name"] for item in items] == names, filters
     assert_problem(await api.get("/agents", params={"state": "asleep"}), 422, "state")
+
+
+SIZE: Final = Size(nodes=5_000, edges=10_000, iterations=1_000, items=2_000, calls=5_000)
+
+INDEX_BY_PATH: Final = {
+    f"/agents/{large_agent.AGENT}/iterations": "iterations_agent_id_number_key",
+    f"/agents/{large_agent.AGENT}/interactions": "llm_interactions_agent_idx",
+    f"/agents/{large_agent.AGENT}/nodes": "graph_nodes_agent_updated_idx",
+    f"/agents/{large_agent.AGENT}/nodes?type=Type3": "graph_nodes_agent_type_updated_idx",
+    f"/agents/{large_agent.AGENT}/nodes?search=word777": "graph_nodes_search_idx",
+    f"/agents/{large_agent.AGENT}/edges": "graph_edges_agent_updated_idx",
+    f"/agents/{large_agent.AGENT}/edges?type=type_3": "graph_edges_agent_type_updated_idx",
+    f"/agents/{large_agent.AGENT}/analyses": "graph_nodes_agent_type_updated_idx",
+    f"/agents/{large_agent.AGENT}/calls": "calls_costs_idx",
+    f"/agents/{large_agent.AGENT}/edges?node_id={{hub}}": "graph_edges_target_updated_idx",
+    "/inbox": "inbox_items_shown_idx",
+    "/inbox?view=open": "inbox_items_shown_idx",
+    "/inbox?unread=true": "inbox_items_unread_idx",
+}
+"""The index that each list uses. Lists that stay small (agents, types, dead letters) are not checked."""
+
+
+def _page_query(statements: Statements) -> tuple[str, Any]:
+    """Returns the query that reads the page: it is ordered, and it is not the lookup of the agent."""
+    page_queries = [
+        statement
+        for statement in statements
+        if "ORDER BY" in statement[0] and "lower(agents.name)" not in statement[0]
+    ]
+    (query,) = page_queries
+    return query
+
+
+async def test_every_list_page_uses_its_index(database_url: str) -> None:
+    hub = fill(database_url, SIZE)
+    async with create_client(Settings(database_url=database_url, owner=OWNER)) as api:
+        for template, index in INDEX_BY_PATH.items():
+            path = template.format(hub=hub)
+            first = await api.get(path)
+            assert first.status_code == 200, first.text
+            for cursor in {None, first.json()["next"]}:
+                params = {"cursor": cursor} if cursor else {}
+                with captured_statements() as statements:
+                    await api.get(httpx.URL(path).copy_merge_params(params))
+                with psycopg.connect(database_url) as connection:
+                    plan = explain(connection, *_page_query(statements))
+                assert index in plan, f"{path}\n{plan}"
+                # There is one agent, and the node has few edges in this data.
+                if "node_id" not in path:
+                    others = plan.replace("Seq Scan on agents", "")
+                    assert "Seq Scan" not in others, f"{path}\n{plan}"
+
+
+ROOT = "http://127.0.0.1"
+MAX_STATEMENTS = 14
+
+
+async def search(api: httpx.AsyncClient, query: str, path: str = "/inbox") -> dict[str, list[str]]:
+    """Returns the addresses of results by group."""
+    answer = await api.get(f"{ROOT}/palette", params={"query": query, "from": path})
+    assert answer.status_code == 200, answer.text
+    parts = re.split(r'<h2 id="palette-group-\d+" role="presentation">([^<]*)</h2>', answer.text)
+    return {
+        name: re.findall(r'<a [^>]*href="([^"]*)"', rows)
+        for name, rows in zip(parts[1::2], parts[2::2], strict=True)
+    }
+
+
+async def test_everything_that_agents_hold_is_found_from_any_page(
+    database: Database, api: httpx.AsyncClient
+) -> None:
+    await api.get("/agents")  # creates the owner
+    first = await create_full_agent(database)
+    second = await create_full_agent(database, "Another")
+    async with database.transaction() as session:
+        node = await session.get_one(GraphNode, first.node_id)
+        item = await session.get_one(InboxItem, first.item_id)
+        source = await session.get_one(Source, first.source_id)
+    found = await search(api, node.name[:-1])
+    nodes = {f"/agents/{each.agent_id}/nodes/{each.node_id}" for each in (first, second)}
+    assert nodes <= set(found["Nodes"])
+    assert not any("/conclusions/" in address for address in found["Nodes"])
+    found = await search(api, item.title[:8].upper())
+    assert f"/inbox?view=all&amp;item={first.item_id}" in found["Inbox"]
+    found = await search(api, source.url)
+    assert f"/agents/{first.agent_id}/sources/{first.source_id}" in found["Sources"]
+
+
+async def test_an_iteration_is_found_by_its_number_that_of_the_open_agent_first(
+    database: Database, api: httpx.AsyncClient
+) -> None:
+    await api.get("/agents")  # creates the owner
+    agents = [await create_full_agent(database, name) for name in ("Copper desk", "Zinc desk")]
+    addresses = [f"/agents/{agent.agent_id}/iterations/2" for agent in agents]
+    for query in ("2", "#2", "iteration 2", "2 iter"):
+        for agent, address in zip(agents, addresses, strict=True):
+            found = await search(api, query, f"/agents/{agent.agent_id}/graph")
+            assert found["Iterations"][0] == address
+            assert set(found["Iterations"]) == set(addresses)
+    assert (await search(api, "zinc 2"))["Iterations"] == addresses[1:]
+    for query in ("99", "2 2", "iteration", "9" * 30, "-2"):
+        assert "Iterations" not in await search(api, query)
+
+
+async def test_nothing_of_another_owner_is_found(
+    database: Database, api: httpx.AsyncClient, database_url: str
+) -> None:
+    await api.get("/agents")  # creates the owner
+    full = await create_full_agent(database)
+    async with database.transaction() as session:
+        node = await session.get_one(GraphNode, full.node_id)
+        item = await session.get_one(InboxItem, full.item_id)
+        source = await session.get_one(Source, full.source_id)
+    async with create_client(Settings(database_url=database_url, owner="stranger")) as stranger:
+        for query in (node.name, item.title, source.url, "1"):
+            groups = {"Iterations", "Conclusions", "Inbox", "Nodes", "Sources"}
+            assert not groups & set(await search(stranger, query))
+
+
+async def test_hostile_words_are_only_words(database: Database, api: httpx.AsyncClient) -> None:
+    await api.get("/agents")  # creates the owner
+    await create_full_agent(database)
+    for query in ("%", "__", "'; --", "a & !b", "\\", "<script>", "::"):
+        assert not {"Inbox", "Sources", "Iterations"} & set(await search(api, query))
+
+
+SEARCHED = Size(
+    nodes=20_000, edges=1_000, iterations=1_000, items=5_000, calls=100, agents=50, sources=2_000
+)
+
+
+async def test_searching_many_agents_uses_indexes_and_few_statements(database_url: str) -> None:
+    fill(database_url, SEARCHED)
+    async with create_client(Settings(database_url=database_url, owner=OWNER)) as api:
+        await api.get("/agents")
+        with captured_statements() as statements:
+            found = await search(api, "word777")
+        assert found["Nodes"]
+        assert len(statements) <= MAX_STATEMENTS, [statement for statement, _ in statements]
+        plans = {
+            index: statement
+            for index, mark in (
+                ("graph_nodes_search_idx", "NOT IN"),
+                ("sources_agent_fetched_idx", "sources.fetched_at"),
+                ("inbox_items_owner_idx", "inbox_items.title"),
+            )
+            for statement in statements
+            if mark in statement[0]
+        }
+        assert len(plans) == 3
+        with psycopg.connect(database_url) as connection:
+            for index, (statement, values) in plans.items():
+                plan = explain(connection, statement, values)
+                assert index in plan, plan
+
+
+async def test_a_query_that_is_too_long_gets_a_sentence(api: httpx.AsyncClient) -> None:
+    """As the page asks, whatever a browser's extension makes of the Accept header."""
+    for accept in ("text/html", "*/*"):
+        headers = {"hx-request": "true", "accept": accept}
+        for length, sentence in (
+            (MAX_SEARCH_CHARS, "Nothing matches"),
+            (MAX_SEARCH_CHARS + 1, None),
+        ):
+            answer = await api.get(
+                f"{ROOT}/palette",
+                params={"query": "x" * length, "from": "/a" * 400},
+                headers=headers,
+            )
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith("text/html")
+            assert (sentence or "Search for at most 200 characters.") in answer.text
+
+
+async def test_a_part_of_a_page_that_is_refused_is_a_sentence(api: httpx.AsyncClient) -> None:
+    """Whatever it accepts; only programs get JSON."""
+    address = f"/agents?search={'x' * 201}"
+    part = await api.get(f"{ROOT}{address}", headers={"hx-request": "true", "accept": "*/*"})
+    assert part.text == "<p>search: it may have at most 200 characters.</p>"
+    assert part.status_code == 422
+    for url in (f"{ROOT}{address}", address):  # a page, for a program; and the API, also for a page
+        headers = {"accept": "*/*"} if url.startswith(ROOT) else {"hx-request": "true"}
+        assert (await api.get(url, headers=headers)).json()["status"] == 422
