@@ -11,7 +11,6 @@ from shared.events.stream_admin import Queue, list_queues
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.running_services import running_services
 from tests.support.waiting import wait_until
@@ -51,8 +50,7 @@ async def test_replicas_are_counted_by_process_and_leases_by_worker(
 ) -> None:
     rows = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        claim = await claims.claim(session, rows.observe.id, "machine:1")
-    assert isinstance(claim, Claimed)
+        await claims.claimed(session, rows.observe.id, "machine:1")
     assert await current_workforce(database) == Workforce(
         {}, {"observer": Leases(held=1, lapsed=0, workers=1)}
     )

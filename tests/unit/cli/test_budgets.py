@@ -1,6 +1,5 @@
 """Options and output of `vigil budget` and `vigil costs`."""
 
-import io
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -12,7 +11,6 @@ from cli.commands.costs import new_caps
 from cli.config.durations import parse_day
 from cli.demo import Summary, show_results
 from cli.errors import BadInputError
-from cli.render.console import THEME, SafeConsole
 from cli.render.costs import describe_forecast, show_budget, show_costs
 from shared.schemas.base import CallTotals, GraphCounts, GraphResponse
 from shared.schemas.costs import (
@@ -24,6 +22,7 @@ from shared.schemas.costs import (
     ForecastResponse,
 )
 from tests.support.case_files import read_cases
+from tests.support.cli.console import printed
 from tests.support.responses import agent
 
 CASES = read_cases(__file__)
@@ -77,13 +76,9 @@ def test_days_are_parsed_from_dates_and_ages() -> None:
 
 
 def render(response: CostsResponse | BudgetResponse | BudgetUsage) -> str:
-    file = io.StringIO()
-    console = SafeConsole(file=file, theme=THEME, width=160)
     if isinstance(response, CostsResponse):
-        show_costs(console, response, "Lithium [bold]")
-    else:
-        show_budget(console, response)
-    return file.getvalue()
+        return printed(show_costs, response, "Lithium [bold]")
+    return printed(show_budget, response)
 
 
 def costs(*groups: CostGroup) -> CostsResponse:
@@ -119,9 +114,7 @@ def test_what_is_not_billed_is_shown_without_dollars() -> None:
     assert "$" not in output
     assert "Nothing was billed." in output
     assert "Lithium [bold] today: 12 calls, not billed" in output
-    file = io.StringIO()
-    show_costs(SafeConsole(file=file, theme=THEME, width=160), costs(), None, sandbox=True)
-    assert "$" not in file.getvalue()
+    assert "$" not in printed(show_costs, costs(), None, sandbox=True)
 
 
 def test_a_budget_is_shown_with_the_suspension_it_caused() -> None:
@@ -180,10 +173,8 @@ def test_a_forecast_names_its_price(changes: dict[str, Any], expected: str) -> N
     [(0.0, 0, "not billed"), (0.0, 2, "cost unknown"), (0.25, 0, "$0.25")],
 )
 def test_a_demo_reports_its_cost(cost_usd: float, unpriced: int, expected: str) -> None:
-    file = io.StringIO()
     counts = GraphCounts(nodes=0, edges=0, analyses=0, advice=0)
     empty = GraphResponse(counts=counts, node_types=[], edge_types=[], nodes=[], edges=[])
     calls = CallTotals(llm_calls=3, cost_usd=cost_usd, unpriced_calls=unpriced)
     summary = Summary(agent(), (), empty, (), (), calls, (), None, seconds=7)
-    show_results(SafeConsole(file=file, theme=THEME, width=160), summary)
-    assert f"tokens, {expected}, " in file.getvalue()
+    assert f"tokens, {expected}, " in printed(show_results, summary)

@@ -1,14 +1,13 @@
 """Dead letters in a terminal: every payload is readable, and its control characters are escaped."""
 
-import io
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from cli.render.console import THEME, SafeConsole
 from cli.render.operations import readable, show_dead_letter, show_dead_letters
 from shared.schemas.operations import DeadLetterDetails
+from tests.support.cli.console import printed
 from tests.support.responses import DEAD_STEP, START, dead_letter_fields
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
@@ -29,12 +28,6 @@ def dead_letter(payload: bytes = b"{}", **values: Any) -> DeadLetterDetails:
     return DeadLetterDetails(
         **dead_letter_fields(**(defaults | values)), payload=payload, text=text
     )
-
-
-def render(details: DeadLetterDetails) -> str:
-    file = io.StringIO()
-    show_dead_letter(SafeConsole(file=file, theme=THEME, width=200), details)
-    return file.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -60,7 +53,7 @@ def test_a_long_payload_is_cut_and_marked(payload: bytes) -> None:
 
 
 def test_a_dead_letter_is_shown_with_its_details_and_commands() -> None:
-    output = render(dead_letter(b'{"objective": "lithium"}'))
+    output = printed(show_dead_letter, dead_letter(b'{"objective": "lithium"}'))
     for words in (
         str(ID)[:8],
         "query.requested",
@@ -75,19 +68,17 @@ def test_a_dead_letter_is_shown_with_its_details_and_commands() -> None:
 
 
 def test_a_refused_and_a_pending_retry_are_explained() -> None:
-    refusal_output = render(dead_letter(refusal="iteration 7 still runs"))
+    refusal_output = printed(show_dead_letter, dead_letter(refusal="iteration 7 still runs"))
     assert "iteration 7 still runs" in refusal_output
     assert "dead-letters retry" not in refusal_output
-    pending_output = render(dead_letter(retry_requested_at=START))
+    pending_output = printed(show_dead_letter, dead_letter(retry_requested_at=START))
     assert "is waiting for the scheduler and NATS" in pending_output
 
 
 def test_the_list_has_one_line_per_dead_letter() -> None:
-    file = io.StringIO()
-    console = SafeConsole(file=file, theme=THEME, width=200)
     pending = dead_letter(retry_requested_at=START, step=None, error="two\nlines")
-    show_dead_letters(console, [dead_letter(), pending], limit=2)
-    head, first, second, more = file.getvalue().splitlines()
+    output = printed(show_dead_letters, [dead_letter(), pending], limit=2)
+    head, first, second, more = output.splitlines()
     assert head.split()[:3] == ["Id", "When", "Service"]
     assert "a1b2c3d4" in first
     assert "query 2 of Tin [bold] #7" in first
@@ -97,6 +88,4 @@ def test_the_list_has_one_line_per_dead_letter() -> None:
 
 
 def test_an_empty_list_is_reported() -> None:
-    file = io.StringIO()
-    show_dead_letters(SafeConsole(file=file, theme=THEME), [], limit=50)
-    assert "no dead letters" in file.getvalue()
+    assert "no dead letters" in printed(show_dead_letters, [], limit=50)

@@ -1,21 +1,17 @@
 """Destinations in a terminal: creation, state, deliveries, and a secret that is shown once."""
 
-import io
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from rich.console import Console
-
 from cli.render import notifications as show
-from cli.render.console import THEME, SafeConsole
 from shared.schemas.notifications import (
     CreatedDestination,
     DeliveryResponse,
     DestinationDetails,
     NewSecret,
 )
+from tests.support.cli.console import printed
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 CREATED_AT = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -55,22 +51,16 @@ def destination(**values: Any) -> dict[str, Any]:
     return defaults | values
 
 
-def render(renderer: Callable[[Console, Any], None], value: Any) -> str:
-    file = io.StringIO()
-    renderer(SafeConsole(file=file, theme=THEME, width=200), value)
-    return file.getvalue()
-
-
 def test_a_secret_is_shown_at_creation() -> None:
     webhook = CreatedDestination(**destination(), secret="whsec_abc")
-    output = render(show.show_created, webhook)
+    output = printed(show.show_created, webhook)
     for words in ("https://example.org/[bold]", "from all agents", "whsec_abc", "only once"):
         assert words in output
     assert "vigil destination test a1b2c3d4" in output
     mail = CreatedDestination(**destination(kind="mail"), secret=None)
-    assert "Secret" not in render(show.show_created, mail)
+    assert "Secret" not in printed(show.show_created, mail)
     new_secret = NewSecret(secret="whsec_def", previous_signs_until=CREATED_AT)
-    assert "The previous secret stays valid until" in render(show.show_secret, new_secret)
+    assert "The previous secret stays valid until" in printed(show.show_secret, new_secret)
 
 
 def test_the_list_shows_the_state_of_each_destination() -> None:
@@ -82,12 +72,12 @@ def test_the_list_shows_the_state_of_each_destination() -> None:
         ),
         DestinationDetails(**destination(active=False, agent_name="Lithium"), deliveries=[]),
     ]
-    lines = render(show.show_destinations, destinations).splitlines()
+    lines = printed(show.show_destinations, destinations).splitlines()
     assert "delivered (204)" in lines[1]
     assert "stopped: the receiver answered 410 Gone" in lines[2]
     assert "Lithium" in lines[3]
     assert "paused" in lines[3]
-    assert "vigil destination add" in render(show.show_destinations, [])
+    assert "vigil destination add" in printed(show.show_destinations, [])
 
 
 def test_a_destination_is_shown_with_its_deliveries() -> None:
@@ -99,7 +89,7 @@ def test_a_destination_is_shown_with_its_deliveries() -> None:
         title=None,
     )
     details = DestinationDetails(**destination(), deliveries=[pending, delivery()])
-    output = render(show.show_destination, details)
+    output = printed(show.show_destination, details)
     for words in (
         str(ID)[:8],
         "active",
@@ -108,13 +98,13 @@ def test_a_destination_is_shown_with_its_deliveries() -> None:
         "HOLD: Wait [/]",
     ):
         assert words in output
-    assert "There are no deliveries" in render(
+    assert "There are no deliveries" in printed(
         show.show_destination, DestinationDetails(**destination(), deliveries=[])
     )
 
 
 def test_the_outcome_of_a_test_delivery_is_shown() -> None:
-    assert "delivered (204)" in render(show.show_outcome, delivery())
+    assert "delivered (204)" in printed(show.show_outcome, delivery())
     failure = delivery(status="failed", error="the receiver answered 500")
-    assert "failed: the receiver answered 500" in render(show.show_outcome, failure)
-    assert "notifier" in render(show.show_outcome, delivery(status="pending"))
+    assert "failed: the receiver answered 500" in printed(show.show_outcome, failure)
+    assert "notifier" in printed(show.show_outcome, delivery(status="pending"))

@@ -1,12 +1,9 @@
 """Duplicates and merges in a terminal."""
 
-import io
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli.render.console import THEME, SafeConsole
 from cli.render.graph import (
     show_distinct,
     show_distinct_pairs,
@@ -25,6 +22,7 @@ from shared.schemas.graph import (
     NodeRef,
 )
 from shared.schemas.provenance import AgreementResponse, OtherValueResponse
+from tests.support.cli.console import printed
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
 OTHER = UUID("a1b2c3d4-0000-4000-8000-000000000002")
@@ -50,20 +48,14 @@ def make_merge(**values: Any) -> MergeResponse:
     return MergeResponse(**(defaults | values))
 
 
-def render(show: Callable[..., None], *values: Any) -> str:
-    file = io.StringIO()
-    show(SafeConsole(file=file, theme=THEME, width=200), *values)
-    return file.getvalue()
-
-
 def test_a_merge_is_shown_with_the_command_to_undo_it() -> None:
-    output = render(show_merge, "Chips", make_merge())
+    output = printed(show_merge, "Chips", make_merge())
     assert (
         "NVIDIA Corp is merged into Nvidia [bold]: 2 names, 1 span of evidence, 0 edges." in output
     )
     assert "vigil node unmerge Chips a1b2c3d4\n" in output
     assert str(ID) not in output
-    assert "NVIDIA Corp is restored" in render(show_unmerge, make_merge(undone_at=WHEN))
+    assert "NVIDIA Corp is restored" in printed(show_unmerge, make_merge(undone_at=WHEN))
 
 
 def test_distinct_nodes_are_shown_with_the_command_to_undo_it() -> None:
@@ -73,21 +65,21 @@ def test_distinct_nodes_are_shown_with_the_command_to_undo_it() -> None:
         other=NodeRef(id=OTHER, type="Company", name="NVIDIA Corp"),
         made_at=WHEN,
     )
-    output = render(show_distinct, "Chips", pair)
+    output = printed(show_distinct, "Chips", pair)
     assert "Nvidia [bold] and NVIDIA Corp are distinct" in output
     assert f'vigil node distinct "Chips" {ID} {OTHER} --undo' in output
-    assert f"Nvidia [bold] {ID}  and  NVIDIA Corp {OTHER}" in render(show_distinct_pairs, [pair])
-    assert "No nodes have been declared distinct" in render(show_distinct_pairs, [])
+    assert f"Nvidia [bold] {ID}  and  NVIDIA Corp {OTHER}" in printed(show_distinct_pairs, [pair])
+    assert "No nodes have been declared distinct" in printed(show_distinct_pairs, [])
 
 
 def test_merges_are_listed_with_reason_and_state() -> None:
-    output = render(show_merges, [make_merge(), make_merge(kept_name=None, undone_at=WHEN)])
+    output = printed(show_merges, [make_merge(), make_merge(kept_name=None, undone_at=WHEN)])
     first, second = output.splitlines()
     assert "NVIDIA Corp → Nvidia [bold]  One [/] company." in first
     assert "undone" not in first
     assert "a node that has since been merged" in second
     assert "undone" in second
-    assert render(show_merges, []) == "No nodes have been merged.\n"
+    assert printed(show_merges, []) == "No nodes have been merged.\n"
 
 
 def test_duplicates_are_listed_with_their_ids() -> None:
@@ -96,10 +88,10 @@ def test_duplicates_are_listed_with_their_ids() -> None:
         other=NodeRef(id=OTHER, type="Company", name="Nvidea [x]"),
         similarity=0.6,
     )
-    output = render(show_duplicates, [pair])
+    output = printed(show_duplicates, [pair])
     assert output.startswith("0.60  Nvidia")
     assert all(text in output for text in ("Nvidea [x]", str(ID), str(OTHER), "Company"))
-    assert render(show_duplicates, []) == "No two nodes have similar names.\n"
+    assert printed(show_duplicates, []) == "No two nodes have similar names.\n"
 
 
 def make_edge(
@@ -124,8 +116,8 @@ def make_edge(
 
 
 def test_an_edge_between_merged_nodes_is_shown_as_such() -> None:
-    assert "This edge connected nodes that were merged" in render(show_edge, make_edge(ID, ID))
-    assert "merged" not in render(show_edge, make_edge(ID, OTHER))
+    assert "This edge connected nodes that were merged" in printed(show_edge, make_edge(ID, ID))
+    assert "merged" not in printed(show_edge, make_edge(ID, OTHER))
 
 
 def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> None:
@@ -136,7 +128,7 @@ def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> N
             sites=["a.example", "b.example"], barred=["b.example"], others=[]
         ),
     }
-    output = render(show_edge, make_edge(ID, OTHER, agreement))
+    output = printed(show_edge, make_edge(ID, OTHER, agreement))
     assert "share: 40  (only a.example)\n" in output
     assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
     assert "since: 2020  (2 sites; since barred: b.example)\n" in output
@@ -145,4 +137,4 @@ def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> N
 def test_what_has_no_date_is_shown_with_none() -> None:
     other = OtherValueResponse(value=35, sites=["c.example"], as_of=None)
     agreement = {"share": AgreementResponse(sites=["a.example"], others=[other])}
-    assert "c.example: 35 date unknown\n" in render(show_edge, make_edge(ID, OTHER, agreement))
+    assert "c.example: 35 date unknown\n" in printed(show_edge, make_edge(ID, OTHER, agreement))

@@ -1,12 +1,10 @@
 """`vigil retention`: limits of age and of size, and what was measured."""
 
-import io
-
 import pytest
 
-from cli.render.console import THEME, SafeConsole
 from cli.render.operations import show_retention
 from shared.schemas.operations import RetainedKind, RetainedTable, RetentionResponse
+from tests.support.cli.console import printed
 
 
 def kind(**values: object) -> RetainedKind:
@@ -44,9 +42,8 @@ def kind(**values: object) -> RetainedKind:
     ],
 )
 def test_each_limit_is_shown(values: dict[str, object], kept: str, size: str) -> None:
-    file = io.StringIO()
     view = RetentionResponse(kinds=[kind(**values)], kept=[])
-    show_retention(SafeConsole(file=file, theme=THEME, width=200), view)
-    [row] = [line for line in file.getvalue().splitlines() if line.startswith("Pages")]
+    lines = printed(show_retention, view).splitlines()
+    [row] = [line for line in lines if line.startswith("Pages")]
     cells = [cell.strip() for cell in row.split("  ") if cell.strip()]
     assert cells[1:4] == [kept, "3", size]

@@ -1,7 +1,12 @@
-"""The report of a model trial, computed from the records of an installation."""
+"""The trial of a model: its checks before, its facts and its report."""
 
+import asyncio
 import json
-from collections.abc import Sequence
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +19,17 @@ from cli.errors import BadInputError
 from cli.render.console import THEME, SafeConsole
 from cli.render.trial import show_comparison, show_report
 from cli.trial import report as reports
-from cli.trial.facts import FactCheck
-from cli.trial.preflight import Preflight, Probe, Server
+from cli.trial.facts import FactCheck, Judgement, WrittenProperty, quantities, years
+from cli.trial.preflight import (
+    OPENAI_URL,
+    Preflight,
+    Probe,
+    Server,
+    UnreachableError,
+    chosen_server,
+    hold_conversations,
+    preflight,
+)
 from cli.trial.pricing import TrialPrice, output_limit, price_of, write_prices
 from cli.trial.report import (
     CostReport,
@@ -30,8 +44,9 @@ from cli.trial.report import (
 )
 from cli.trial.run import MISSION, _without_secrets
 from cli.verification import AgentVerified
-from sandbox.corpus.factbook import Country, StatedFact
+from sandbox.corpus.factbook import Country, StatedFact, countries
 from shared.llm.pricing import ModelPrice, read_prices
+from shared.runtime.settings import Settings
 from shared.schemas.agents import ConfigurationDetails
 from shared.schemas.base import (
     AnswerEvent,
@@ -45,11 +60,319 @@ from shared.schemas.base import (
 from shared.schemas.iterations import CallResponse
 from shared.schemas.provenance import CheckedCounts
 from tests.support.case_files import read_cases
+from tests.support.model_server import model_server
+from tests.support.providers.quirk_server import QuirkServer
+from tests.support.providers.quirks import Quirk, quirks
 from tests.support.responses import ID, START, edge, iteration, node, step
+from tests.support.scripted_server import (
+    Answer,
+    Reply,
+    as_stream,
+    completion,
+    json_reply,
+    serve_model,
+)
 
 CASES = read_cases(__file__)
 
-CHECK = FactCheck(
+
+GHANA = Country(
+    ("Ghana", "Republic of Ghana", "Gold Coast"),
+    (
+        StatedFact("Real GDP (purchasing power parity) 2024", "$243.124 billion (2024 est.)"),
+        StatedFact("Real GDP growth rate 2024", "5.7% (2024 est.)"),
+        StatedFact("Real GDP growth rate 2023", "3.1% (2023 est.)"),
+        StatedFact("GDP (official exchange rate)", "$82.825 billion (2024 est.)"),
+        StatedFact("GDP - composition, by end use, imports of goods", "-34.1% (2024 est.)"),
+        StatedFact("Electricity, imports", "48.449 million kWh (2023 est.)"),
+        StatedFact("Area, total", "238,533 sq km"),
+        StatedFact("Population, total", "35,302,943 (2024 est.)"),
+        StatedFact("Capital, name", "Accra"),
+        StatedFact("Industries", "mining, lumbering, light manufacturing, petroleum"),
+        StatedFact("Petroleum, total petroleum production", "176,000 bbl/day (2023 est.)"),
+    ),
+)
+TOGO = Country(
+    ("Togo",),
+    (StatedFact("Exports - partners", "UAE 40%, India 13%, Angola 13%, Cote d'Ivoire 3% (2023)"),),
+)
+GUINEA = Country(("Guinea",), (StatedFact("Capital, name", "Conakry"),))
+GUINEA_BISSAU = Country(("Guinea-Bissau",), (StatedFact("Capital, name", "Bissau"),))
+CHECK = FactCheck((GHANA, TOGO, GUINEA, GUINEA_BISSAU))
+
+RIGHT, WRONG, NOT_CHECKABLE = Judgement.RIGHT, Judgement.WRONG, Judgement.NOT_CHECKABLE
+
+
+@pytest.mark.parametrize(("subject", "name", "value", "judgement"), CASES["properties"])
+def test_properties(subject: str, name: str, value: Any, judgement: str) -> None:
+    found, stated = CHECK.check(WrittenProperty(subject, name, value))
+    assert found == judgement, stated
+    assert (stated is None) == (judgement == NOT_CHECKABLE)
+
+
+def test_a_wrong_fact_is_shown_with_the_stated_value() -> None:
+    _, stated = CHECK.check(WrittenProperty("Ghana", "gdp_usd", 8_282_500_000))
+    assert stated == "Ghana — GDP (official exchange rate): $82.825 billion (2024 est.)"
+
+
+def test_a_unit_or_a_year_may_be_a_separate_property() -> None:
+    def judge(**properties: Any) -> Judgement:
+        return CHECK.check(
+            WrittenProperty("Ghana", "gdp_growth", properties["value"], siblings=properties)
+        )[0]
+
+    assert judge(value=5.7, year=2024) is RIGHT
+    assert judge(value=5.7, year="2023") is WRONG
+    assert judge(value=5.7) is RIGHT
+    imports = {"unit": "million kWh"}
+    fact = WrittenProperty("Ghana", "electricity_imports", 48.4, siblings=imports)
+    assert CHECK.check(fact)[0] is RIGHT
+    thousands = WrittenProperty(
+        "Ghana", "electricity_imports", 48.4, siblings={"unit": "thousand kWh"}
+    )
+    assert CHECK.check(thousands)[0] is WRONG
+
+
+@pytest.mark.parametrize(
+    ("source", "type_name", "target", "value", "judgement"), CASES["properties_of_edges"]
+)
+def test_properties_of_edges(
+    source: str, type_name: str, target: str, value: Any, judgement: str
+) -> None:
+    fact = WrittenProperty(source, "figure", value, about=type_name, other=target)
+    assert CHECK.check(fact)[0] == judgement
+
+
+def test_values_of_any_length_and_kind_are_checked_quickly() -> None:
+    for value in ("9" * 100_000, "1,234," * 50_000, "((((" * 50_000, "−1e999", "NaN", 10**400):
+        assert CHECK.check(WrittenProperty("Ghana", "gdp", value))[0] is not RIGHT
+
+
+def test_quantities_are_read_with_scale_unit_and_sign() -> None:
+    (imports,) = quantities("-34.1% (2024 est.)")
+    assert (float(imports.values[0]), imports.unit) == (-34.1, "percent")
+    (gdp,) = quantities("$5.2B in 2023")
+    assert (float(gdp.values[0]), gdp.unit) == (5.2e9, "currency")
+    assert [quantity.values[0] for quantity in quantities("UAE 40%, India 13% (2023)")] == [40, 13]
+    assert quantities("CO2 and G7") == []
+    assert years("2,023 in FY 2022 (2021 est.)") == [2022, 2021]
+
+
+@pytest.mark.parametrize("number", [15, pytest.param(60, marks=pytest.mark.slow)])
+def test_the_factbook_agrees_with_itself(number: int) -> None:
+    """Check each value under its own label; none may be judged wrong."""
+    all_countries = list(countries())
+    check = FactCheck(all_countries)
+    judgements = [
+        check.check(WrittenProperty(country.names[0], fact.path, fact.text))[0]
+        for country in all_countries[:number]
+        for fact in country.facts
+    ]
+    assert judgements.count(WRONG) == 0
+    assert judgements.count(RIGHT) > 0.7 * len(judgements)
+
+
+KEY = "sk-this-is-the-key"
+PAGE = b"<!doctype html><html><head><title>It works!</title></head></html>"
+
+
+def usable_server(path: str, body: Mapping[str, Any]) -> Reply:
+    if path.endswith("/models"):
+        return json_reply({"data": [{"id": "m"}]})
+    return as_stream("kestrel") if body.get("stream") else json_reply(completion("kestrel"))
+
+
+def run_preflight(
+    answer: Answer, model: str | None = "m", **seconds: float
+) -> tuple[Preflight, str]:
+    with serve_model(answer) as url:
+        return asyncio.run(preflight(Server(url, model, KEY), **seconds))
+
+
+def preflight_error(answer: Answer, model: str | None = "m", **seconds: float) -> str:
+    with pytest.raises(UnreachableError) as raised:
+        run_preflight(answer, model, **seconds)
+    assert raised.value.exit_code == 2
+    assert KEY not in str(raised.value)
+    return str(raised.value)
+
+
+def reply_to_chat(reply: Reply) -> Answer:
+    return lambda path, body: usable_server(path, body) if path.endswith("/models") else reply
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (Reply(200, PAGE, "text/html"), ["web page titled 'It works!'", "usually ends in /v1"]),
+        (Reply(200, b"[]"), ["answered 200: []"]),
+        (Reply(200, b"null"), ["not a chat completions response"]),
+        (Reply(200, b""), ["answered 200: nothing"]),
+        (json_reply({"choices": []}), ["not a chat completions response"]),
+        (json_reply({"error": "model exploded"}), ["model exploded"]),
+        (json_reply({"error": {"message": f"wrong key {KEY}"}}, 401), ["401", "***", "--key-env"]),
+        (json_reply({"detail": "no"}, 403), ["403", "--key-env"]),
+        (json_reply({"error": {"message": "no model x"}}, 404), ["no model x", "--model: m"]),
+        (json_reply({"error": {"message": "busy"}}, 503), ["503: busy", "See the server's log"]),
+        (Reply(200, b"[" * 100_000), ["not a chat completions response"]),
+    ],
+)
+def test_the_error_contains_the_server_reply_and_its_address(
+    reply: Reply, words: list[str]
+) -> None:
+    error = preflight_error(reply_to_chat(reply), model="x")
+    for word in (*words, "http://127.0.0.1:", "/v1/chat/completions"):
+        assert word in error, error
+
+
+def test_a_key_rejected_by_the_model_list_is_redacted() -> None:
+    error = preflight_error(lambda *_: json_reply({"error": {"message": f"bad {KEY}"}}, 401))
+    assert "/v1/models answered 401: bad ***" in error
+
+
+def test_a_reasoning_model_may_reject_a_limit_of_one_token() -> None:
+    def answer(path: str, body: Mapping[str, Any]) -> Reply:
+        if body.get("max_completion_tokens") == 1:
+            return json_reply(
+                {"error": {"message": "max_tokens or model output limit was reached"}}, 400
+            )
+        return usable_server(path, body)
+
+    assert run_preflight(answer)[0].conversations["A structured answer"].works
+
+
+@contextmanager
+def silent_server(after: bytes) -> Iterator[str]:
+    """A server that accepts, sends `after` a byte at a time, and never ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stop = threading.Event()
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                for index in range(len(after)):
+                    connection.sendall(after[index : index + 1])
+                stop.wait()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        finally:
+            stop.set()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    "after", [b"", b"HTTP/1.1 200 OK\r\nX: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"]
+)
+def test_the_wait_for_a_silent_server_respects_the_timeout(after: bytes) -> None:
+    started = time.monotonic()
+    with silent_server(after) as url, pytest.raises(UnreachableError) as raised:
+        asyncio.run(preflight(Server(url, "m"), reach_seconds=0.3))
+    assert time.monotonic() - started < 5
+    assert url in str(raised.value)
+    assert "did not answer within" in str(raised.value)
+
+
+def test_an_unanswered_conversation_is_reported() -> None:
+    stop = threading.Event()
+
+    def slow(path: str, body: Mapping[str, Any]) -> Reply:
+        if "tools" in body:
+            stop.wait(10)
+        return usable_server(path, body)
+
+    with serve_model(slow) as url:
+        result, model = asyncio.run(preflight(Server(url, "m"), probe_seconds=0.5))
+        stop.set()
+    assert (result.models, model) == (["m"], "m")
+    assert "no answer within" in result.conversations["Two turns of tools"].detail
+    assert result.conversations["A structured answer"].works
+
+
+def test_a_closed_port_is_unreachable() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(UnreachableError, match=f"http://127.0.0.1:{port}/v1 does not answer"):
+        asyncio.run(preflight(Server(f"http://127.0.0.1:{port}/v1", "m")))
+
+
+def test_a_single_model_is_chosen_and_several_require_the_option() -> None:
+    assert run_preflight(usable_server, model=None)[1] == "m"
+    two = json_reply({"data": [{"id": "a"}, {"id": "b"}]})
+    assert "--model: it has a, b" in preflight_error(lambda *_: two, model=None)
+    assert "--model: it lists none" in preflight_error(lambda *_: json_reply({}), model=None)
+
+
+def test_server_and_key_come_from_the_settings_or_the_options(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "VIGIL_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    assert chosen_server(Settings(), None, None, None) is None
+    with pytest.raises(BadInputError, match="no server is configured"):
+        chosen_server(Settings(), None, "m", None)
+    server = chosen_server(Settings(), "http://host/v1/", None, None)
+    assert server == Server("http://host/v1", None, None)
+
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    settings = Settings()
+    assert chosen_server(settings, None, None, None) == Server(OPENAI_URL, settings.model, KEY)
+    other_server = chosen_server(settings, "http://host/v1", "m", None)
+    assert other_server == Server("http://host/v1", "m", None)  # does not get another server's key
+    monkeypatch.setenv("OTHER_KEY", "sk-other")
+    assert chosen_server(settings, "http://host/v1", "m", "OTHER_KEY") == Server(
+        "http://host/v1", "m", "sk-other"
+    )
+    with pytest.raises(BadInputError, match="NO_SUCH_KEY, which is not set"):
+        chosen_server(settings, None, None, "NO_SUCH_KEY")
+    with pytest.raises(BadInputError, match="is not the URL of a server"):
+        chosen_server(settings, "host:80", None, None)
+
+
+def test_a_password_in_a_url_is_never_shown() -> None:
+    server = Server("http://my-user:pass%2Fword@host:1/v1?key=secret", "m", KEY)
+    assert server.shown_url == "http://host:1/v1"
+    assert KEY not in repr(server)
+    text = f"{KEY} my-user pass%2Fword pass/word key=secret host"
+    assert server.without_secrets(text) == "*** *** *** *** *** host"
+    short = Server("http://me:us@host/v1", "m", "a")
+    assert short.without_secrets("me, us and a") == "me, us and a"
+
+
+BY_NAME = {quirk.name: quirk for quirk in quirks()}
+
+
+async def conversations_with(quirk: Quirk) -> tuple[dict[str, Probe], list[str]]:
+    async with model_server(QuirkServer(quirk)) as stand_in:
+        return await hold_conversations(Server(stand_in.url, "m", "sk-the-key"), "m")
+
+
+@pytest.mark.parametrize(("name", "note"), CASES["what_a_server_needs_is_named"])
+async def test_what_a_server_needs_is_named(name: str, note: str) -> None:
+    probes, notes = await conversations_with(BY_NAME[name])
+    assert [probe for probe in probes.values() if not probe.works] == []
+    assert [each for each in notes if note in each], notes
+
+
+async def test_a_server_that_refuses_the_second_turn_is_found_out() -> None:
+    refusal = {"error": {"message": "no second turn for sk-the-key"}}
+    rule = {"when": [{"path": "callers.role", "equals": "assistant"}], "body": refusal}
+    probes, _ = await conversations_with(Quirk("q", "s", "d", "e", refuse=[rule]))
+    works = {name: probe.works for name, probe in probes.items()}
+    assert list(works.values()) == [False, False, False, True]
+    [detail] = {probe.detail for probe in probes.values() if not probe.works}
+    assert "no second turn for ***" in detail
+
+
+async def test_a_server_that_calls_no_tool_is_found_out() -> None:
+    quirk = Quirk("q", "s", "d", "e", answer={"written": "I do not know."})
+    probes, _ = await conversations_with(quirk)
+    assert not probes["Two turns of tools"].works
+
+
+REPORTED = FactCheck(
     [Country(("Ghana",), (StatedFact("Capital, name", "Accra"), StatedFact("Area, total", "9 km")))]
 )
 EMPTY = Recorded(None, None, (), (), (), (), None, 0.0)
@@ -289,10 +612,10 @@ def test_facts_are_checked_in_nodes_and_edges_but_not_in_conclusions() -> None:
         node("Advice", "AgentAdvice", properties={}),
     ]
     records = make_records(nodes=nodes, edges=[area])
-    facts = reports.facts_of(records, CHECK)
+    facts = reports.facts_of(records, REPORTED)
     assert (facts.right, facts.wrong, facts.not_checkable) == (1, 0, 3)
     wrong = reports.facts_of(
-        make_records(nodes=[node("Ghana", properties={"capital": "Kumasi"})]), CHECK
+        make_records(nodes=[node("Ghana", properties={"capital": "Kumasi"})]), REPORTED
     )
     assert (wrong.wrong, wrong.wrong_examples[0].stated) == (1, "Ghana — Capital, name: Accra")
     assert wrong.wrong_examples[0].written == "Kumasi"
@@ -400,7 +723,7 @@ def report(**overrides: Any) -> Report:
         "repairs": reports.repairs_of([]),
         "structured": reports.structured_of(EMPTY),
         "graph": reports.graph_of(EMPTY),
-        "facts": reports.facts_of(EMPTY, CHECK),
+        "facts": reports.facts_of(EMPTY, REPORTED),
         "costs": CostReport(
             budget_usd=0.5,
             spent_usd=0.25,
