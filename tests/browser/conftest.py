@@ -1,17 +1,50 @@
 """One installation for all tests of the web UI, with an agent that has completed an iteration."""
 
 import json
+import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, sync_playwright
 
 from tests.support.browser.browser_window import WIDE, BrowserWindow
-from tests.support.browser.chromium import chromium
 from tests.support.e2e.installation import MISSION, Installation, installed
+
+_CHROMIUM_NAMES: Final = ("chromium", "chromium-browser", "google-chrome")
+CHROMIUM_ARGUMENTS: Final = [
+    # Most containers have no user namespaces, which Chromium's own sandbox needs; it opens only our pages.
+    "--no-sandbox",
+    "--use-gl=angle",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+]
+
+
+def chromium_path() -> str:
+    """The path of Chromium: $VIGIL_CHROMIUM or an installed one. Raises FileNotFoundError."""
+    setting = os.environ.get("VIGIL_CHROMIUM")
+    path = setting or next(filter(None, map(shutil.which, _CHROMIUM_NAMES)), None)
+    if path is None:
+        raise FileNotFoundError(
+            "There is no Chromium here: `apt install chromium`, or name one by VIGIL_CHROMIUM."
+        )
+    return path
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    path = chromium_path()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=CHROMIUM_ARGUMENTS)
+        yield browser
+        browser.close()
+
 
 AGENT = "Battery watch"
 

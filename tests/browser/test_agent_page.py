@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import SharedInstallation, WindowFactory
+from tests.browser.conftest import SharedInstallation
 from tests.support.browser.agents import ITERATION_TIMEOUT_MS, create_agent, send_command
 from tests.support.browser.browser_window import BrowserWindow
 
@@ -175,18 +175,3 @@ def test_results_are_linked(window: BrowserWindow, installation: SharedInstallat
     expect(page.get_by_role("link", name="Iteration 1").first).to_have_attribute(
         "href", f"/agents/{installation.agent_id}/iterations/1"
     )
-
-
-def test_an_agent_of_another_user_is_not_found(
-    installation: SharedInstallation, open_window: WindowFactory
-) -> None:
-    result = installation.vigil.vigil("user", "add", "neighbour")
-    assert result.returncode == 0, result.stderr
-    stranger = open_window()
-    stranger.page.goto(installation.link("neighbour"))
-    stranger.page.get_by_role("button", name="Sign in").click()
-    expect(stranger.page.get_by_role("heading", name="Agents", exact=True)).to_be_visible()
-    stranger.expected.append("404")
-    for path in ("", "/settings", "/settings/prompts/observer"):
-        page = stranger.open(f"/agents/{installation.agent_id}{path}")
-        expect(page.get_by_role("heading", name="Not found")).to_be_visible()

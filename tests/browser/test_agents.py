@@ -187,10 +187,3 @@ def test_an_agent_is_created_from_a_sentence_and_shown_being_configured(
     row = page.get_by_role("row", name="nickel mines")
     # Without a reload: events update the row.
     expect(row.get_by_role("img", name="completed")).to_be_visible(timeout=60_000)
-
-
-def test_an_unknown_url_shows_an_error_page(window: BrowserWindow) -> None:
-    window.expected.append("404")
-    page = window.open("/agents/there-is-none")
-    expect(page.get_by_role("heading", name="Not found")).to_be_visible()
-    window.screenshot("refused")

@@ -1,10 +1,8 @@
 """The pages of costs."""
 
-import csv
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -70,26 +68,6 @@ def test_total_costs_link_to_each_agent(
     expect(page).to_have_url(f"{installation.base}/costs?agent={installation.agent_id}")
 
 
-def test_a_young_agent_is_averaged_since_it_exists(
-    window: BrowserWindow, installation: SharedInstallation
-) -> None:
-    page = window.open(f"/costs?agent={installation.agent_id}")
-    expect(page.locator(".tiles")).to_contain_text("Too early")
-    expect(page.locator(".tiles")).not_to_contain_text("a day, over the 30 d")
-    with psycopg.connect(installation.vigil.running.database_url, autocommit=True) as connection:
-        connection.execute(
-            "update agents set created_at = created_at - interval '26 hours' where id = %s",
-            (installation.agent_id,),
-        )
-        page.reload()
-        expect(page.locator(".tiles")).to_contain_text("since the agent was created")
-        expect(page.locator(".tiles")).to_contain_text("over the 1 d 2 h")
-        connection.execute(
-            "update agents set created_at = created_at + interval '26 hours' where id = %s",
-            (installation.agent_id,),
-        )
-
-
 def test_a_bar_tells_its_figures_and_the_table_the_same(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:
@@ -140,22 +118,6 @@ def test_calls_without_a_price_and_assumed_costs_are_explained(
         expect(page.locator("#unknown-fold")).to_contain_text("Without a price")
         expect(page.locator("section[aria-labelledby=by-phase]")).to_contain_text("+ up to $")
         window.screenshot("costs-assumed")
-
-
-def test_figures_are_downloaded_as_csv(
-    window: BrowserWindow, installation: SharedInstallation, tmp_path: Path
-) -> None:
-    with priced_differently(installation, "0.0125"):
-        page = window.open(f"/costs?agent={installation.agent_id}")
-        total = Decimal(page.locator("[data-total]").get_attribute("data-total") or "")
-        with page.expect_download() as download:
-            page.get_by_role("link", name="CSV").click()
-        file = tmp_path / "costs.csv"
-        download.value.save_as(file)
-    with file.open(newline="") as content:
-        rows = list(csv.DictReader(content))
-    assert sum(Decimal(row["cost_usd"]) for row in rows) == total > 0
-    assert {"day_utc", "phase", "calls"} <= set(rows[0])
 
 
 def test_costs_fit_a_phone(window: BrowserWindow, installation: SharedInstallation) -> None:

@@ -543,14 +543,6 @@ def test_the_settings_list_types_with_their_schema_and_purpose(
     expect(page.locator("#edge-type-buys")).to_be_visible()
 
 
-def test_unknown_nodes_and_edges_are_not_found(window: BrowserWindow, graph: GraphIds) -> None:
-    window.expected.append("404")
-    unknown_id = "00000000-0000-4000-8000-000000000000"
-    for path in (f"nodes/{unknown_id}", f"edges/{unknown_id}", f"graph/data?node={unknown_id}"):
-        page = window.open(f"/agents/{graph.agent_id}/{path}")
-        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
-
-
 def test_duplicates_are_compared_merged_and_the_merge_is_undone(
     window: BrowserWindow, installation: SharedInstallation
 ) -> None:

@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from shared.database import ids
 from shared.enums import RetentionKind
 from shared.provider_limits.state import ProviderState
-from tests.browser.conftest import SharedInstallation, WindowFactory
+from tests.browser.conftest import SharedInstallation
 from tests.support.browser.browser_window import (
     NARROW,
     WIDE,
@@ -111,7 +111,6 @@ def test_health_shows_what_is_deleted_when_it_is_old(window: BrowserWindow) -> N
 
 
 HOSTILE = "<script>document.title = 'taken'</script>"
-OPERATOR_PAGES = ("/operate", "/settings/users")
 
 
 def insert_dead_letter(installation: SharedInstallation, payload: bytes) -> str:
@@ -254,20 +253,3 @@ def test_dead_letters_need_attention_and_are_linked(
     page.locator(f"#letter-{dead_letter_id}").get_by_role("button", name="Discard").click()
     confirm_dialog(page)
     page.wait_for_url("**/operate?discarded=1#dead-letters")
-
-
-def test_other_users_are_rejected(
-    open_window: WindowFactory, installation: SharedInstallation
-) -> None:
-    installation.vigil.json("user", "add", "visitor")
-    visitor = open_window()
-    visitor.page.goto(installation.link("visitor"))
-    visitor.page.get_by_role("button", name="Sign in").click()
-    visitor.page.wait_for_url("**/agents")
-    visitor.expected.append("403")
-    for path in OPERATOR_PAGES:
-        page = visitor.open(path)
-        expect(page.get_by_role("heading", name="Not allowed")).to_be_visible()
-    page = visitor.open("/settings")
-    expect(page.get_by_role("link", name="Users")).to_have_count(0)
-    expect(page.get_by_role("heading", name="Installation budget")).to_have_count(0)

@@ -155,17 +155,6 @@ def test_a_webhook_is_created_tested_rekeyed_paused_and_deleted(window: BrowserW
     expect(page.get_by_role("link", name=HOOK)).to_have_count(0)
 
 
-def test_an_invalid_url_is_rejected_with_a_message(window: BrowserWindow) -> None:
-    window.expected.append("422")
-    page = window.open("/settings/destinations")
-    address = page.get_by_label("Address")
-    address.fill("javascript:alert(1)")
-    page.get_by_role("button", name="Add destination").click()
-    expect(page.locator("#address-error")).to_contain_text("The address of a webhook")
-    expect(address).to_have_value("javascript:alert(1)")
-    expect(address).to_have_attribute("aria-invalid", "true")
-
-
 def test_a_user_is_added_signs_in_and_is_disabled_and_deleted(
     window: BrowserWindow, open_window: WindowFactory, installation: SharedInstallation
 ) -> None:

@@ -18,7 +18,6 @@ from shared.workflow import attention, iterations, steps
 from shared.workflow.attention import Attention
 from shared.workflow.iterations import IterationRow, StepRow
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_iteration
 from tests.support.joins import INSIGHT, QUERY
 
@@ -83,8 +82,7 @@ async def end_step(
 ) -> None:
     """Ends the step as a worker does, and lets the aggregator handle the event."""
     async with database.transaction() as session:
-        claim = await claims.claim(session, step.id, "worker")
-        assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, step.id, "worker")
         if error is None:
             ended = await steps.end(session, claim.lease, result or {})
         else:

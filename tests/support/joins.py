@@ -8,7 +8,6 @@ from shared.events.envelope import Event
 from shared.workflow import iterations, steps
 from shared.workflow.iterations import IterationRow
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 
 QUERY = {"objective": "a", "reasoning": "b", "search_hints": []}
@@ -21,8 +20,7 @@ async def plan_iteration(database: Database, *, queries: int = 0, insights: int 
     """An iteration whose Observer has just ended its step with a plan of that size."""
     start = await make_iteration(database, await make_agent(database))
     async with database.transaction() as session:
-        claim = await claims.claim(session, start.observe.id, "observer")
-        assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, start.observe.id, "observer")
         await iterations.plan_steps(
             start.iteration, queries=[QUERY] * queries, insights=[INSIGHT] * insights
         ).execute(session)

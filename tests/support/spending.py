@@ -19,7 +19,6 @@ from shared.llm.phase_run_store import NewInteraction
 from shared.workflow.leases import Lease
 from tests.support import budget_audit as audit
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 
 TODAY = date(2026, 3, 1)
@@ -61,8 +60,7 @@ class Spender:
         agent = await make_agent(database, name=name)
         start = await make_iteration(database, agent)
         async with database.transaction() as session:
-            claim = await claims.claim(session, start.observe.id, "test")
-        assert isinstance(claim, Claimed)
+            claim = await claims.claimed(session, start.observe.id, "test")
         return cls(database, agent, claim.lease)
 
     async def call(self, name: str = "a") -> UUID:

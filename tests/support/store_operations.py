@@ -44,7 +44,7 @@ from shared.workflow.iterations import IterationRow, StepChanges, StepRow
 from shared.workflow.leases import Lease, LeaseLostError
 from shared.workflow.steps import Pauses
 from tests.support import claims
-from tests.support.claims import AGENT_ROW, Claimed
+from tests.support.claims import AGENT_ROW
 from tests.support.factories import make_agent, make_iteration
 
 ANSWER: Final = CallAnswer({"said": "done"}, 3, 4, Decimal("0.02"))
@@ -89,16 +89,14 @@ async def make_world(database: Database) -> World:
     started = await make_iteration(database, agent)
     await make_agent(database, name="due")
     async with database.transaction() as transaction:
-        claim = await claims.claim(transaction, started.observe.id, "worker")
-        assert isinstance(claim, Claimed)
+        claim = await claims.claimed(transaction, started.observe.id, "worker")
         planning = iterations.plan_steps(
             started.iteration, queries=[QUERY, QUERY], insights=[INSIGHT]
         )
         query, failed, _ = sorted(
             await planning.execute(transaction), key=lambda step: (-ord(step.kind[0]), step.index)
         )
-        failing = await claims.claim(transaction, failed.id, "worker")
-        assert isinstance(failing, Claimed)
+        failing = await claims.claimed(transaction, failed.id, "worker")
         failed = await steps.fail(transaction, failing.lease, "no", attempts=1)
         letter = {"service": "researcher", "subject": "query.requested", "code": "broken"}
         await dead_letters.store(

@@ -135,6 +135,7 @@ async def suspended_agents(database: Database) -> list[Agent]:
         return list(await session.scalars(select(Agent).where(Agent.suspended_until.is_not(None))))
 
 
+@pytest.mark.slow
 async def test_without_caps_the_ledger_covers_all_that_was_billed(
     sandbox_settings: Settings, database: Database, sandbox: str, seed: int
 ) -> None:

@@ -28,7 +28,6 @@ from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
 from shared.workflow.iterations import StartedIteration, StepRow
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.failpoints import arm
 from tests.support.marks import slow
@@ -58,8 +57,7 @@ class Team:
     async def run_worker(self) -> str:
         """The final text, where another worker runs the step."""
         async with self.database.transaction() as session:
-            claim = await claims.claim(session, self.step.id, "another", seconds=0)
-        assert isinstance(claim, Claimed)
+            claim = await claims.claimed(session, self.step.id, "another", seconds=0)
         model, search = (
             create_model(self.settings, self.database),
             create_search_client(self.settings, self.database),

@@ -21,7 +21,6 @@ from shared.runtime.settings import Settings
 from shared.web_search.tools import knowledge_acquisition
 from shared.workflow import steps
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.sandbox_control import Sandbox
 from tests.support.spending import (
     LedgerDay,
@@ -74,8 +73,7 @@ class Payer:
         """Another worker takes the step over."""
         async with self.database.transaction() as session:
             await steps.release(session, self.spender.lease, "", attempts=0, rest_seconds=0)
-            claim = await claims.claim(session, self.spender.lease.step_id, "another")
-        assert isinstance(claim, Claimed)
+            claim = await claims.claimed(session, self.spender.lease.step_id, "another")
         self.spender = replace(self.spender, lease=claim.lease)
 
     async def calls(self) -> list[Call]:

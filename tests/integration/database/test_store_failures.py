@@ -3,19 +3,21 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from types import ModuleType
 from typing import Any, Final
+from unittest.mock import patch
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
 from shared.database.engine import Database
 from shared.errors import RetrySoonError
-from tests.support.connection_faults import Fault, fault_at
 from tests.support.store_operations import (
     FRAMES,
     OPERATIONS,
@@ -29,6 +31,55 @@ from tests.support.store_operations import (
     operations_of,
 )
 from tests.support.waiting import wait_until
+
+
+class Fault(StrEnum):
+    CANCELLED_BEFORE = "cancelled before"
+    CANCELLED_DURING = "cancelled during"
+    """The request has been sent."""
+    LOST_BEFORE = "connection lost before"
+    LOST_AFTER = "connection lost after"
+    """PostgreSQL has executed the request."""
+
+    @property
+    def is_cancellation(self) -> bool:
+        return self in (Fault.CANCELLED_BEFORE, Fault.CANCELLED_DURING)
+
+
+@dataclass
+class Requests:
+    """The requests so far, and the server processes whose connections had the fault."""
+
+    count: int = 0
+    failed_pids: list[int] = field(default_factory=list)
+
+
+@contextmanager
+def fault_at(number: int | None, fault: Fault | None = None) -> Iterator[Requests]:
+    """Lets the request with this number, counted from 0, have the fault. Without a number, it only counts."""
+    requests = Requests()
+    execute = AsyncConnection.wait
+
+    async def wait(connection: AsyncConnection[Any], *args: Any, **options: Any) -> Any:
+        requests.count += 1
+        if requests.count - 1 != number:
+            return await execute(connection, *args, **options)
+        requests.failed_pids.append(connection.info.backend_pid)
+        if fault is not None and fault.is_cancellation:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            if fault is Fault.CANCELLED_BEFORE:
+                await asyncio.sleep(0)
+            return await execute(connection, *args, **options)
+        if fault is Fault.LOST_AFTER:
+            await execute(connection, *args, **options)
+        connection.pgconn.finish()
+        raise psycopg.OperationalError(f"{fault} the request")
+
+    with patch.object(AsyncConnection, "wait", wait):
+        yield requests
+
 
 _TABLES: Final = """
 select relname from pg_class

@@ -28,7 +28,6 @@ from shared.runtime.settings import ModelProvider, Settings
 from shared.workflow import steps
 from shared.workflow.leases import Lease
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.providers.stand_in import StandIn
 from tests.support.sandbox.server import running_app
@@ -80,8 +79,7 @@ class Case:
         async with self.database.transaction() as session:
             await steps.release(session, self.lease, "killed", attempts=0, rest_seconds=0)
         async with self.database.transaction() as session:
-            claim = await claims.claim(session, self.lease.step_id, "another")
-        assert isinstance(claim, Claimed)
+            claim = await claims.claimed(session, self.lease.step_id, "another")
         self.lease = claim.lease
 
     async def calls(self) -> dict[str | None, Call]:
@@ -104,8 +102,7 @@ async def case(
             session, agent, models={Phase.OBSERVER.value: f"{FIRST}, then {SECOND}"}
         )
     async with database.transaction() as session:
-        claim = await claims.claim(session, started.observe.id, "test")
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, started.observe.id, "test")
     async with AsyncExitStack() as stack:
         urls = [await stack.enter_async_context(running_app(each.app)) for each in (first, second)]
         both = settings.model_copy(

@@ -1,5 +1,11 @@
-"""Phases against a model that makes mistakes, over real HTTP."""
+"""Phases against a model that makes mistakes, is slow or cuts prompts, over real HTTP."""
 
+import asyncio
+import json
+import socket
+from dataclasses import dataclass, field
+from decimal import Decimal
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
@@ -7,34 +13,51 @@ import pytest
 from pydantic import BaseModel, ConfigDict, SecretStr
 from sqlalchemy import select, text
 
+from services.aggregator import deadlines as deadlines_module
+from services.api.resources.agents import model as agents
+from services.api.resources.iterations import model as iterations
 from services.api.resources.iterations import transcripts
+from services.observer import app as observer_app
+from shared.billing import call_ledger, reservations
 from shared.billing.resumable_call import ResumableCall
 from shared.database.engine import Database
 from shared.database.statements import CompiledStatement
-from shared.database.tables import Agent, Call, Interaction
+from shared.database.tables import Agent, BudgetDay, Call, Interaction, Iteration
 from shared.database.transaction import Transaction
-from shared.enums import Phase
+from shared.enums import CallKind, IterationStatus, Phase
 from shared.errors import PermanentError, TransientError
+from shared.llm import provider as provider_module
+from shared.llm.answers import parse_usage
+from shared.llm.context_limit import CONTEXT_CUT, LimitedProvider
+from shared.llm.ledgered_model import read_answer
+from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message, encode_json
 from shared.llm.phase_run import PhaseRun
 from shared.llm.pricing import read_prices
-from shared.llm.provider import Model
+from shared.llm.provider import Model, OnDelta
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
 from shared.llm.toolset import MAX_CALLS_AT_ONCE
+from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.schemas import base
-from shared.schemas.base import RepairEvent
+from shared.schemas.base import RepairEvent, RunningCall
+from shared.schemas.iterations import NOTES_KEY, SERVER_NOTE, UNREAD_CALLS
 from shared.telemetry import tracing
 from shared.tools import Arguments, Json, PaidTool, StateTool, Tool, ToolRefusalError
+from shared.web_search.client import SearchClient
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.api.access import owner_access
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 from tests.support.observability.spans import kept_spans
 from tests.support.phase_runs import request_structured
+from tests.support.running_services import ended_iteration, running_services
+from tests.support.sandbox.server import running_app
 from tests.support.sandbox_control import Sandbox
 from tests.support.sandbox_prices import SANDBOX_PRICES
+from tests.support.slow_server import SlowServer
+from tests.support.steps import observer_is_idle, request_observe_step, running_service
+from tests.support.waiting import wait_until
 
 
 class Answer(BaseModel):
@@ -61,8 +84,7 @@ async def agent(database: Database) -> Agent:
 async def lease(database: Database, agent: Agent) -> Lease:
     started = await make_iteration(database, agent)
     async with database.transaction() as session:
-        claim = await claims.claim(session, started.observe.id, "test")
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, started.observe.id, "test")
     return claim.lease
 
 
@@ -405,3 +427,403 @@ async def test_a_single_server_failure_is_retried(
     assert await request_structured(phase_run(model, lease, agent), Answer, name="shape") == Answer(
         answer=42
     )
+
+
+CALL = '{"name": "search", "arguments": {"query": "lithium"}}'
+
+
+class Search(Arguments):
+    query: str
+
+
+@dataclass
+class WritingProvider:
+    """A model that answers with one text."""
+
+    text: str
+    lacks_usage: bool = False
+    thoughts: str = ""
+    requests: list[ChatRequest] = field(default_factory=list)
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        async with in_flight.attempt():
+            self.requests.append(request)
+            message = assistant_message(self.text, [])
+            return ChatAnswer(
+                message, "stop", 10, 10, lacks_usage=self.lacks_usage, thoughts=self.thoughts
+            )
+
+    async def close(self) -> None:
+        return
+
+
+async def search(_: Search, __: ResumableCall) -> Json:
+    raise AssertionError("the text is no call")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_noted"),
+    [
+        (f"I will call the tool now.\n{CALL}", True),
+        (f"{CALL}\nI will call the tool now.\n{CALL}", True),
+        ("I call [TOOL_CALLS] now.", True),
+        ("I found nothing about lithium.", False),
+        ('The page says {"name": "Ghana", "area": 1}.', False),
+    ],
+)
+async def test_a_call_among_other_text_is_not_made_and_noted_once(
+    settings: Settings, database: Database, text: str, is_noted: bool
+) -> None:
+    notes = await notes_of_two_runs(settings, database, WritingProvider(text))
+    assert [each.startswith(SERVER_NOTE) and UNREAD_CALLS in each for each in notes] == [
+        True
+    ] * is_noted
+
+
+async def test_that_a_server_reports_no_usage_is_noted_once(
+    settings: Settings, database: Database
+) -> None:
+    provider = WritingProvider("I found nothing.", lacks_usage=True)
+    [note] = await notes_of_two_runs(settings, database, provider)
+    assert note.startswith(SERVER_NOTE)
+    assert "reports no usage" in note
+
+
+async def test_a_call_in_the_reasoning_of_an_empty_answer_is_noted_once(
+    settings: Settings, database: Database
+) -> None:
+    thoughts = f"I should use the tool.\n<tool_call>\n{CALL}\n</tool_call>"
+    [note] = await notes_of_two_runs(settings, database, WritingProvider("", thoughts=thoughts))
+    assert UNREAD_CALLS in note
+
+
+async def notes_of_two_runs(
+    settings: Settings, database: Database, provider: WritingProvider
+) -> list[str]:
+    """The notes of a run, which are those of a run that resumes it."""
+    agent = await make_agent(database)
+    started = await make_iteration(database, agent)
+    async with database.transaction() as session:
+        claim = await claims.claimed(session, started.observe.id, "test")
+    model = create_model(settings, database, provider)
+    notes: list[list[str]] = []
+    for _ in range(2):
+        run = PhaseRun(model, claim.lease, agent, Phase.KNOWLEDGE_ACQUISITION, "Find it.")
+        loop = ToolLoop(run, [PaidTool("search", "Searches.", Search, search, "search")])
+        assert await loop.run() == provider.text
+        notes.append(run.repair_summary.get(NOTES_KEY, []))
+    assert len(provider.requests) == 1, "the second run resumes the first"
+    assert notes[0] == notes[1]
+    return notes[0]
+
+
+PLAN = json.dumps(
+    {"queries": [{"objective": "x", "reasoning": "", "searchHints": []}], "insights": []}
+)
+
+
+@dataclass
+class StreamingProvider:
+    """A provider whose one response grows under the control of the test."""
+
+    characters: asyncio.Queue[int | None] = field(default_factory=asyncio.Queue)
+    """Numbers of characters received so far; None ends the response."""
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: Any = None
+    ) -> ChatAnswer:
+        assert in_flight.report_progress is not None
+        async with in_flight.attempt():
+            while (received := await self.characters.get()) is not None:
+                await in_flight.report_progress(received)
+        return ChatAnswer(assistant_message(PLAN, []), "stop", 10, 10)
+
+    async def close(self) -> None:
+        return
+
+
+async def test_the_progress_of_a_response_is_stored_and_shown(
+    settings: Settings, database: Database, bus: Bus
+) -> None:
+    provider = StreamingProvider()
+    step = await request_observe_step(database, bus)
+    async with running_service(observer_app.build(settings, provider)):
+        first = await wait_until(lambda: running_call(database), what="the call to be sent")
+        assert first is not None
+        assert first.received_chars is None, "the first token has not arrived"
+        assert first.progressed_at is None
+        assert (first.step_id, first.kind, first.phase) == (step.id, "llm", "observer")
+        for characters in (10, 4_321):
+            provider.characters.put_nowait(characters)
+            latest = await wait_until(
+                partial(call_of_size, database, characters), what="it to grow"
+            )
+            assert latest is not None
+            assert latest.sent_at == first.sent_at
+            assert latest.progressed_at is not None
+            assert await running_calls_of_agent(database) == [latest]
+        provider.characters.put_nowait(None)
+        await wait_until(lambda: observer_is_idle(bus), what="the message to be acked")
+    assert await running_call(database) is None
+    async with database.transaction() as session:
+        [call] = await session.scalars(select(Call))
+    assert (call.attempts, call.received_chars) == (1, 4_321)
+
+
+async def running_call(database: Database) -> RunningCall | None:
+    """The iteration's running call, as the API shows it."""
+    async with database.transaction() as session:
+        agent = (await session.scalars(select(Agent))).one()
+        iteration = (await session.scalars(select(Iteration))).one()
+        details = await iterations.get_iteration(
+            owner_access(session, agent.owner_id), iteration.id
+        )
+    return details.running_calls[0] if details.running_calls else None
+
+
+async def running_calls_of_agent(database: Database) -> list[RunningCall]:
+    async with database.transaction() as session:
+        agent = (await session.scalars(select(Agent))).one()
+        details = await agents.get_agent(owner_access(session, agent.owner_id), agent.id)
+    assert details is not None
+    return details.running_calls
+
+
+async def call_of_size(database: Database, characters: int) -> RunningCall | None:
+    call = await running_call(database)
+    return call if call is not None and call.received_chars == characters else None
+
+
+async def test_a_response_continues_when_its_progress_cannot_be_stored() -> None:
+    unreachable = Database("postgresql://nobody@127.0.0.1:1/none", name="away")
+    await call_ledger.report_progress(unreachable, uuid4(), 10)
+    await unreachable.close()
+
+
+IMPATIENCE_SECONDS = 1.5
+"""Less than one response takes: a limit on the length of a response or an iteration would end it."""
+
+
+async def test_an_iteration_with_a_slow_server_completes_pays_once_and_shows_progress(
+    sandbox_settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(deadlines_module, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(provider_module, "PROGRESS_SECONDS", 0.2)
+    server = SlowServer()
+    agent = await make_agent(database)
+    async with running_app(server.app) as url:
+        impatient = sandbox_settings.model_copy(
+            update={
+                "openai_base_url": f"{url}/v1",
+                "llm_timeout_seconds": IMPATIENCE_SECONDS,
+                "model_tool_choice": "never",
+                "iteration_deadline_seconds": IMPATIENCE_SECONDS,
+                "max_attempts": 1,
+            }
+        )
+        async with running_services(
+            impatient, ("scheduler", "observer", "researcher", "aggregator")
+        ):
+            chars = await wait_until(lambda: received_chars(database), what="an answer to grow")
+            iteration = await ended_iteration(database, agent, 1, seconds=120)
+    assert (iteration.status, iteration.errors) == (IterationStatus.COMPLETED, [])
+    assert iteration.ended_at is not None
+    assert (iteration.ended_at - iteration.started_at).total_seconds() > 3 * IMPATIENCE_SECONDS
+    assert set(server.asked.values()) == {1}, "no request is repeated"
+    # The model makes no search: its query is searched on its behalf, and the document is requested once more. No page
+    # is found, so nothing is constructed.
+    assert server.answered == len(server.asked) == 3
+    async with database.transaction() as session:
+        calls = list(await session.scalars(select(Call)))
+        budget_days = list(await session.scalars(select(BudgetDay)))
+    assert [call.attempts for call in calls] == [1] * 4
+    assert {(day.spent_calls, day.reserved_calls) for day in budget_days} == {(4, 0)}
+    assert chars > 0
+    answers = [call for call in calls if call.kind == CallKind.LLM]
+    assert all((call.received_chars or 0) > 100 for call in answers), "progress of each was stored"
+
+
+async def received_chars(database: Database) -> int:
+    """The number of characters shown of an incomplete response."""
+    async with database.transaction() as session:
+        is_started = (await session.scalars(select(Iteration.id))).first() is not None
+    call = await running_call(database) if is_started else None
+    return 0 if call is None else call.received_chars or 0
+
+
+async def test_the_error_of_a_search_timeout_names_its_setting() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        client = SearchClient(api_key="k", base_url=url, timeout_seconds=0.2)
+        with pytest.raises(TransientError, match=r"0\.2 s \(VIGIL_SEARCH_TIMEOUT_SECONDS") as error:
+            await client.search("lithium", max_results=1, topic=None, time_range=None)
+        await client.close()
+    assert not error.value.unbilled
+
+
+ENGLISH = "The refinery in Harjavalta produced 12 kilotonnes of nickel sulphate in 2025. "
+CHINESE = "哈尔亚瓦尔塔精炼厂去年生产了一万二千吨硫酸镍。"
+BYTES_PER_TOKEN = {ENGLISH: 4.1, CHINESE: 2.6}
+
+
+@dataclass
+class CountingProvider:
+    """A model whose server counts and keeps tokens in its own way."""
+
+    text: str
+    usages: list[Any]
+    """Tokens reported per token sent, or fields of the usage, for each answer."""
+    sent: list[ChatRequest] = field(default_factory=list)
+
+    async def complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
+    ) -> ChatAnswer:
+        async with in_flight.attempt():
+            self.sent.append(request)
+            tokens = len(encode_json(request.body)) / BYTES_PER_TOKEN[self.text]
+            usage = self.usages[len(self.sent) - 1]
+            fields = {
+                "completion_tokens": 5,
+                **(
+                    usage(tokens)
+                    if callable(usage)
+                    else {"prompt_tokens": round(tokens * usage)}
+                    if isinstance(usage, float)
+                    else {"prompt_tokens": usage}
+                ),
+            }
+            counted = parse_usage({"usage": fields})
+            return ChatAnswer(
+                assistant_message("Noted.", []),
+                "stop",
+                counted.input_tokens,
+                counted.output_tokens,
+                counted.cached_tokens,
+                read_tokens=counted.read_tokens,
+            )
+
+    async def close(self) -> None:
+        return
+
+
+@dataclass
+class Case:
+    database: Database
+    settings: Settings
+    agent: Agent
+    lease: Lease
+
+    def model(self, provider: Any) -> Model:
+        return create_model(self.settings, self.database, provider)
+
+
+@pytest.fixture
+async def case(settings: Settings, database: Database) -> Case:
+    agent = await make_agent(database)
+    started = await make_iteration(database, agent)
+    async with database.transaction() as session:
+        claim = await claims.claimed(session, started.observe.id, "test")
+    return Case(database, settings, agent, claim.lease)
+
+
+async def ask(case: Case, provider: Any, text: str, tokens: list[int]) -> None:
+    """A conversation whose messages are about so long."""
+    model = case.model(provider)
+    run = PhaseRun(model, case.lease, case.agent, Phase.OBSERVER, message(text, tokens[0]))
+    request = await run.begin()
+    for number in range(len(tokens)):
+        answer = (await run.model.answer(request, read_answer)).answer
+        if number + 1 < len(tokens):
+            following = {"role": "user", "content": message(text, tokens[number + 1])}
+            request = request.following(answer.message, following)
+
+
+def message(text: str, tokens: int) -> str:
+    return text * round(tokens * BYTES_PER_TOKEN[text] / len(text.encode()))
+
+
+def cached(share: float, *names: str) -> Any:
+    """A usage that counts the rest alone, and names what was read from the cache in one field or another."""
+
+    def usage(tokens: float) -> dict[str, Any]:
+        fields: dict[str, Any] = {"prompt_tokens": round(tokens * (1 - share))}
+        count: Any = round(tokens * share)
+        for name in reversed(names[1:]):
+            count = {name: count}
+        return {**fields, names[0]: count}
+
+    return usage
+
+
+CUT: dict[str, tuple[str, list[int], list[Any]]] = {
+    "first call": (ENGLISH, [4000], [0.4]),
+    "a third": (ENGLISH, [3300], [1000]),
+    "an eighth": (ENGLISH, [3300], [400]),
+    "ratio is known": (ENGLISH, [700, 300, 300, 5000], [1.0, 1.0, 1.0, 0.45]),
+    "conversation grows": (ENGLISH, [1500, 1200, 6000], [1.0, 1.0, 2048]),
+    "Chinese": (CHINESE, [700, 300, 300, 5000], [1.0, 1.0, 1.0, 0.4]),
+    "cache of a part": (
+        ENGLISH,
+        [4000],
+        [lambda _: {"prompt_tokens": 900, "prompt_cache_hit_tokens": 600}],
+    ),
+}
+WHOLE: dict[str, tuple[str, list[int], list[Any]]] = {
+    "whole": (ENGLISH, [4000, 4000], [1.0, 1.0]),
+    "more than half": (ENGLISH, [4000], [0.6]),
+    "Chinese": (CHINESE, [4000, 2000], [1.0, 1.0]),
+    "none": (ENGLISH, [4000], [lambda _: {}]),
+    "zero": (ENGLISH, [4000], [0]),
+    "constant": (ENGLISH, [4000], [10]),
+    "short": (ENGLISH, [300], [0.3]),
+    "cache apart, OpenAI": (
+        ENGLISH,
+        [4000],
+        [cached(0.9, "prompt_tokens_details", "cached_tokens")],
+    ),
+    "cache apart, Anthropic": (ENGLISH, [4000], [cached(0.9, "cache_read_input_tokens")]),
+    "cache apart, DeepSeek": (ENGLISH, [4000], [cached(0.9, "prompt_cache_hit_tokens")]),
+    "cache left out": (ENGLISH, [4000, 1000, 1000], [1.0, 1000, 1000]),
+    "cache left out of a grown one": (ENGLISH, [4000, 6000], [1.0, 6000]),
+    "the same once more": (ENGLISH, [4000, 300], [1.0, 300]),
+}
+
+
+@pytest.mark.parametrize(("text", "tokens", "usages"), CUT.values(), ids=CUT)
+async def test_an_answer_to_less_than_half_of_a_request_is_not_used(
+    case: Case, text: str, tokens: list[int], usages: list[Any]
+) -> None:
+    provider = CountingProvider(text, usages)
+    with pytest.raises(PermanentError, match="its context is about") as caught:
+        await ask(case, provider, text, tokens)
+    assert caught.value.code == CONTEXT_CUT
+    assert "num_ctx" in str(caught.value)
+    assert "VIGIL_MODEL_CONTEXT_TOKENS" in str(caught.value)
+    assert len(provider.sent) == len(usages), "those before were used"
+    async with case.database.transaction() as session:
+        await reservations.release_hold(case.lease.step_id).execute(session)
+        calls = list(await session.scalars(select(Call).order_by(Call.started_at)))
+        days = list(await session.scalars(select(BudgetDay)))
+    assert calls[-1].answer is None
+    assert "its context is about" in calls[-1].failures[-1]["error"]
+    assert {day.reserved_usd for day in days} == {Decimal(0)}, "it is booked as it was counted"
+
+
+@pytest.mark.parametrize(("text", "tokens", "usages"), WHOLE.values(), ids=WHOLE)
+async def test_no_way_to_count_what_was_read_is_taken_for_a_cut(
+    case: Case, text: str, tokens: list[int], usages: list[Any]
+) -> None:
+    provider = CountingProvider(text, usages)
+    await ask(case, provider, text, tokens)
+    assert len(provider.sent) == len(usages)
+
+
+async def test_what_was_left_out_on_purpose_is_no_cut(case: Case) -> None:
+    """The request is longer than the context that the settings state."""
+    provider = CountingProvider(ENGLISH, [1.0])
+    await ask(
+        case, LimitedProvider(provider, 3_000, "VIGIL_MODEL_CONTEXT_TOKENS"), ENGLISH, [20_000]
+    )
+    assert len(encode_json(provider.sent[0].body)) < 10_000

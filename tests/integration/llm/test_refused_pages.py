@@ -27,7 +27,6 @@ from shared.tools import Arguments, Json, PaidTool
 from shared.workflow import steps
 from shared.workflow.leases import Lease
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_agent, make_iteration
 
 WORDS = "The prompt triggers the content management policy"
@@ -134,8 +133,7 @@ class Case:
 
 async def claimed(database: Database, step_id: Any) -> Lease:
     async with database.transaction() as session:
-        claim = await claims.claim(session, step_id, "test")
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, step_id, "test")
     return claim.lease
 
 

@@ -626,9 +626,7 @@ async def _claimed_observe_step(database: Database) -> Claimed:
     async with database.transaction() as session:
         observe = await session.scalar(select(Step.id).where(Step.kind == StepKind.OBSERVE))
         assert observe is not None
-        claim = await claims.claim(session, observe, "test", seconds=600)
-    assert isinstance(claim, Claimed)
-    return claim
+        return await claims.claimed(session, observe, "test", seconds=600)
 
 
 EMPTY: dict[str, Any] = {"queries": [], "insights": []}

@@ -1,6 +1,10 @@
-"""NATS loses messages, a consumer or the stream: running iterations still end once, and no call is paid twice."""
+"""A lost stream, consumer or database, and stopping."""
 
+import asyncio
+import math
 from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +16,13 @@ from services.scheduler import stream_keeper
 from shared.database.engine import Database
 from shared.database.tables import Call, DeadLetter, Iteration, Step
 from shared.enums import IterationStatus, StepKind, StepStatus
+from shared.errors import RetrySoonError
 from shared.events.topology import CONSUMERS, STREAM
+from shared.runtime import database_probe
 from shared.runtime.bus import Bus
 from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
+from shared.telemetry import metrics
 from tests.support.factories import make_agent
 from tests.support.marks import slow
 from tests.support.running_services import BUILDERS, running_services
@@ -185,3 +192,65 @@ async def test_messages_that_are_purged_before_they_are_consumed(
     async with running_services(watch.settings):
         await wait_until(watch.all_ended, what="every iteration to end, and its end to be recorded")
     await watch.assert_complete()
+
+
+async def test_a_service_stops_though_a_cancellation_during_its_start_was_lost(
+    settings: Settings, bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connecting = asyncio.Event()
+    connect = Bus.connect
+
+    async def connect_ignoring_cancellation(self: Bus) -> None:
+        connecting.set()
+        with suppress(asyncio.CancelledError):  # as asyncio.wait_for does before Python 3.12
+            await asyncio.Event().wait()
+        await connect(self)
+
+    monkeypatch.setattr(Bus, "connect", connect_ignoring_cancellation)
+    running = asyncio.create_task(BUILDERS["scheduler"](settings).run())
+    await connecting.wait()
+    running.cancel()
+    done, _ = await asyncio.wait({running}, timeout=30)
+    assert done
+    assert running.cancelled()
+
+
+async def never_ends() -> None:
+    await asyncio.Event().wait()
+
+
+async def is_broken() -> None:
+    raise KeyError("a column is missing")
+
+
+async def is_cut() -> None:
+    raise RetrySoonError("PostgreSQL: the connection is closed")
+
+
+def database_up() -> float | None:
+    return metrics.REGISTRY.get_sample_value("vigil_database_up")
+
+
+def clock_skew() -> float:
+    value = metrics.REGISTRY.get_sample_value("vigil_clock_skew_seconds")
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize(
+    ("further", "is_up"), [(never_ends, True), (is_broken, True), (is_cut, False)]
+)
+async def test_postgres_is_up_if_it_answers_whatever_the_state_of_the_installation_takes(
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    further: Callable[[], Awaitable[None]],
+    is_up: bool,
+) -> None:
+    monkeypatch.setattr(database_probe, "PROBE_SECONDS", 1.0)
+    await database.ping()  # a first connection may take long
+    await database_probe.probe([database], [further])
+    assert database_up() == is_up
+    assert math.isnan(clock_skew()) != is_up
+    await database_probe.probe([database])
+    assert database_up() == 1
+    assert abs(clock_skew()) < 1

@@ -16,7 +16,11 @@ from tests.support.case_files import read_cases
 
 CASES = read_cases(__file__)
 
-WITH_BODY = [route for route in guarded_routes() if route.body is not None]
+
+def with_body() -> list[Route]:
+    return [route for route in guarded_routes() if route.body is not None]
+
+
 INVALID_BODIES: dict[str, bytes] = {
     "cut": b'{"mission": "Watch',
     "no JSON": b"\x00\xff\xfe",
@@ -63,7 +67,7 @@ async def test_an_invalid_body_is_refused_and_changes_nothing(
 ) -> None:
     """Without a credential it is not even read."""
     before = await attack_setup.state()
-    for route, kind in product(WITH_BODY, INVALID_BODIES):
+    for route, kind in product(with_body(), INVALID_BODIES):
         with subtests.test(f"{route}: {kind}"):
             body, bearer = INVALID_BODIES[kind], attack_setup.attacker.bearer
             answer = await _send_body(attack_setup, route, body, **bearer)
@@ -192,4 +196,4 @@ async def _send_body(attack_setup: AttackSetup, route: Route, body: bytes, **hea
 
 
 def test_the_routes_with_bodies_include_the_listed_ones() -> None:
-    assert {(route.method, route.path) for route in WITH_BODY} >= set(BODIES)
+    assert {(route.method, route.path) for route in with_body()} >= set(BODIES)

@@ -29,23 +29,29 @@ from tests.support.attacks.routes import (
 )
 
 ALL = "all of them"
-WITH_IDS = [
-    (route, parameter)
-    for route in guarded_routes()
-    for parameter in (*route.parameters, *([ALL] if len(route.parameters) > 1 else []))
-    if parameter not in SHARED_PARAMETERS
-]
-READABLE = [
-    route
-    for route in guarded_routes()
-    if route.is_safe and not route.is_operator_only and route.path not in STREAMS
-]
 UNKNOWN_VALUES = {"number": str(2**31 - 1), "phase": "observer"}
 """Unknown values of the parameters that are not ids."""
 SHORT_STEP = 10
 """The short form tries one in this many combinations of a bad token and a route; it is prime to the number of tokens."""
 RESPONSE_SECONDS = 20.0
 """If a stream is open by mistake, the test must fail instead of waiting forever."""
+
+
+def with_ids() -> list[tuple[Route, str]]:
+    return [
+        (route, parameter)
+        for route in guarded_routes()
+        for parameter in (*route.parameters, *([ALL] if len(route.parameters) > 1 else []))
+        if parameter not in SHARED_PARAMETERS
+    ]
+
+
+def readable() -> list[Route]:
+    return [
+        route
+        for route in guarded_routes()
+        if route.is_safe and not route.is_operator_only and route.path not in STREAMS
+    ]
 
 
 async def send(
@@ -204,7 +210,7 @@ async def test_ids_of_other_users_are_not_found(
     """All ids are the attacker's own except one, or all are the victim's."""
     attacker = attack_setup.attacker
     before = await attack_setup.state()
-    for route, parameter in WITH_IDS:
+    for route, parameter in with_ids():
         changed = route.parameters if parameter == ALL else [parameter]
         others = {name: attack_setup.victim.values[name] for name in changed}
         with subtests.test(f"{route}: {parameter}"):
@@ -227,7 +233,7 @@ async def test_ids_of_other_users_are_not_found(
 async def test_responses_contain_nothing_of_other_users(
     attack_setup: AttackSetup, subtests: pytest.Subtests
 ) -> None:
-    for route in READABLE:
+    for route in readable():
         with subtests.test(str(route)):
             answer = await send(
                 attack_setup, route, attack_setup.attacker.values, **attack_setup.attacker.bearer

@@ -15,13 +15,11 @@ from tests.support.attacks.attack_setup import AttackSetup, Person, client_from_
 from tests.support.attacks.pages import FOREIGN, OWN_PAGE
 from tests.support.attacks.routes import Route, guarded_routes
 
-UNSAFE = [route for route in guarded_routes() if not route.is_safe]
-
 
 @pytest.mark.parametrize("page", FOREIGN)
 async def test_foreign_pages_cannot_change_anything(attack_setup: AttackSetup, page: str) -> None:
     before = await attack_setup.state()
-    for route in UNSAFE:
+    for route in (each for each in guarded_routes() if not each.is_safe):
         answer = await _send_with_session(attack_setup, route, FOREIGN[page])
         assert_problem(answer, 403)
         assert answer.json()["type"] == "urn:vigil:problem:foreign-page"
@@ -42,7 +40,7 @@ async def test_forms_of_foreign_pages_cannot_change_anything(
         "content-type": content_type,
     }
     async with client_from_new_address(attack_setup.app, headers=headers) as client:
-        for route in UNSAFE:
+        for route in (each for each in guarded_routes() if not each.is_safe):
             url = f"http://127.0.0.1{route.url(attack_setup.victim.values)}"
             assert (await client.request(route.method, url, content=b"{}")).status_code == 403
     assert await attack_setup.state() == before

@@ -24,7 +24,6 @@ from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.web_search.client import SearchClient
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.injection.corpus import HostilePage, pages
 from tests.support.injection.victim import Victim, make_victim, prompt_of
 from tests.support.injection.web import Web
@@ -161,8 +160,7 @@ async def test_a_conversation_reads_no_page_and_stores_nothing_of_it(
     async with scene.victim.database.transaction() as session:
         step = await conversations.add_question(session, scene.victim.agent.id, "What is new?")
         assert not isinstance(step, TooManyOpenTurns | None)
-        claim = await claims.claim(session, step.id, "test", seconds=600)
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, step.id, "test", seconds=600)
     await AnswerHandler(scene.model, scene.search, CONTEXT_TOKENS, CONTEXT_TOKENS)(
         claim.lease, claim.step
     )

@@ -106,6 +106,7 @@ def openapi_document() -> dict[str, Any]:
     return build(Settings()).openapi()
 
 
+@cache
 def all_routes() -> list[Route]:
     document = openapi_document()
     return [

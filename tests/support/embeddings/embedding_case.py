@@ -20,7 +20,6 @@ from shared.runtime.settings import Settings
 from shared.tools import Json
 from shared.workflow.leases import Lease
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import make_iteration
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.sandbox_control import Sandbox
@@ -125,8 +124,7 @@ class EmbeddingCase:
 
 async def _claim(agent_graph: AgentGraph, step_id: UUID) -> Lease:
     async with agent_graph.database.transaction() as session:
-        claim = await claims.claim(session, step_id, "test")
-    assert isinstance(claim, Claimed)
+        claim = await claims.claimed(session, step_id, "test")
     return claim.lease
 
 

@@ -19,7 +19,6 @@ from shared.graph.validation import Validators
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
-from tests.support.claims import Claimed
 from tests.support.factories import PROMPTS, make_agent, make_iteration
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY_SCHEMA
@@ -69,8 +68,7 @@ class Victim:
                 status=StepStatus.PENDING,
             )
             await add(session, step)
-            claim = await claims.claim(session, step.id, "test", seconds=600)
-        assert isinstance(claim, Claimed)
+            claim = await claims.claimed(session, step.id, "test", seconds=600)
         return claim.lease, claim.step
 
     async def fixed(self) -> dict[str, str]:

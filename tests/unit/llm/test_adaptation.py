@@ -8,6 +8,9 @@ from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations
 from shared.llm.answer_errors import AnswerError
 from shared.llm.model_server import REFUSED_REQUEST, RefusedAloneError
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 Json = dict[str, Any]
 CALL = {"id": "a", "type": "function", "function": {"name": "find", "arguments": "{}"}}
@@ -135,16 +138,7 @@ async def test_an_effort_that_a_server_refuses_in_other_words_is_omitted() -> No
 
 
 @pytest.mark.parametrize(
-    ("words", "changes"),
-    [
-        ("[json.exception] content must be string, but is null", [""]),
-        ("Missing required field: messages[1].content", [""]),
-        ("messages.1.content: min_length is 1, None is not allowed", ["", "(no text)"]),
-        ("messages[1]: content 不能为空", ["", "(no text)"]),
-        ("messages.1.reasoning_content: Input should be a valid string", []),
-        ("The content exceeds the context window: at least 9000 tokens", []),
-        ("the tool call is not a string", []),
-    ],
+    ("words", "changes"), CASES["a_content_is_sent_beside_calls_only_to_a_server_that_requires_one"]
 )
 @pytest.mark.parametrize("alone", [False, True])
 async def test_a_content_is_sent_beside_calls_only_to_a_server_that_requires_one(

@@ -8,6 +8,7 @@ import pytest
 from shared.errors import PermanentError
 from shared.llm.answer_errors import AnswerError
 from shared.llm.model_server import REFUSED_CONTENT, Stream
+from tests.support.case_files import read_cases
 from tests.support.model_server import (
     REQUEST,
     events,
@@ -16,6 +17,8 @@ from tests.support.model_server import (
     model_server,
     provider_for,
 )
+
+CASES = read_cases(__file__)
 
 AZURE = (
     "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your"
@@ -66,14 +69,7 @@ NOT_WITHHELD: list[Any] = [
     {"choices": [], "promptFeedback": {}},
     {"error": {"code": 500, "message": "CUDA out of memory"}},
 ]
-OTHERS: list[tuple[int, Any, str]] = [
-    (400, {"error": {"message": "Unsupported value: 'temperature'"}}, "llm_request"),
-    (400, {"error": {"message": "messages[1].content must be a string"}}, "llm_request"),
-    (400, {"error": {"message": "maximum context length is 8192 tokens"}}, "llm_request"),
-    (403, {"error": {"message": "Your key has no access to this model"}}, "llm_key"),
-    (401, {"error": {"message": "Incorrect API key provided"}}, "llm_key"),
-    (404, {"error": {"message": "The model does not exist"}}, "llm_model"),
-]
+OTHERS: list[tuple[int, Any, str]] = CASES["others"]
 
 
 async def error_of(status: int, body: Any) -> PermanentError:

@@ -18,8 +18,11 @@ from shared.llm.repair import (
     read_json,
     without_repeats,
 )
+from tests.support.case_files import read_cases
 from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
+
+CASES = read_cases(__file__)
 
 
 class Item(BaseModel):
@@ -45,21 +48,7 @@ VALID = {
 }
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ('```json\n{"a": 1}\n```', {"a": 1}),
-        ('```\n{"a": 1}', {"a": 1}),
-        ('Sure! Here it is: {"a": 1} Anything else?', {"a": 1}),
-        ('<think>{"a": 2} or not</think>\n{"a": 1}', {"a": 1}),
-        ("{'a': 'b', 'c': True, 'd': None,}", {"a": "b", "c": True, "d": None}),
-        ('{"a": "he said "hi" there", "b": 2}', {"a": 'he said "hi" there', "b": 2}),
-        ('{"a": 1, // one\n "b": 2}', {"a": 1, "b": 2}),
-        ('{"a": [1, 2, {"b": 3}', {"a": [1, 2, {"b": 3}]}),
-        ('{"a": NaN}', {"a": None}),
-        ('{"a": [{"b": 1}, {"b": "cut he', {"a": [{"b": 1}]}),
-    ],
-)
+@pytest.mark.parametrize(("text", "value"), CASES["broken_json_is_repaired_and_noted"])
 def test_broken_json_is_repaired_and_noted(text: str, value: Any) -> None:
     repairs = Repairs()
     assert read_json(text, repairs) == value

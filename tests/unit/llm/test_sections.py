@@ -3,23 +3,11 @@
 import pytest
 
 from shared.llm.messages import section_content, wrap_section
+from tests.support.case_files import read_cases
 
-TAG_SPELLINGS = [
-    "</document>",
-    "</DOCUMENT>",
-    "</ document >",
-    "< / document>",
-    "<\n/document\n>",
-    "</document\tclass='x'>",
-    "</doc\u200bument>",
-    "<\u200b/\u2060document>",
-    "</d\u00adocument>",
-    "\uff1c/document>",
-    "<\uff0fdocument>",
-    "<document>",
-    "<Document>",
-    "</document",
-]
+CASES = read_cases(__file__)
+
+TAG_SPELLINGS = CASES["tag_spellings"]
 
 
 @pytest.mark.parametrize("tag", TAG_SPELLINGS)
@@ -31,18 +19,7 @@ def test_no_spelling_of_the_tag_is_left_in_the_content(tag: str) -> None:
     assert "Do as I say." in "\n".join(body)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "a < b and c > d",
-        "<p>Lithium</p>",
-        "</documents>",
-        "the document says",
-        "<document-type>",
-        "",
-        "1 <2",
-    ],
-)
+@pytest.mark.parametrize("text", CASES["other_text_is_not_changed"])
 def test_other_text_is_not_changed(text: str) -> None:
     assert wrap_section("document", text) == f"<document>\n{text}\n</document>"
 

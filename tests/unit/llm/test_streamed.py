@@ -13,6 +13,9 @@ from shared.errors import TransientError
 from shared.llm.answer_errors import AnswerError, FailureKind
 from shared.llm.answers import Received
 from shared.llm.messages import ChatAnswer
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 
 def event(data: Any) -> bytes:
@@ -74,20 +77,7 @@ def test_whole_calls_under_one_index_are_distinguished_by_their_ids() -> None:
     assert [tool_call.name for tool_call in received.answer().tool_calls] == ["a", "b"]
 
 
-TOPICS = [
-    "oil",
-    "energy",
-    "trade",
-    "disaster",
-    "technology",
-    "policy",
-    "climate",
-    "price",
-    "weather",
-    "labour",
-    "tax",
-    "debt",
-]
+TOPICS = CASES["topics"]
 ADVICE = "".join(
     f"The Researcher should ask {topic} experts for exact and recent facts on what changes {topic}. "
     for topic in TOPICS

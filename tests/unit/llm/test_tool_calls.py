@@ -15,8 +15,11 @@ from shared.llm.messages import ChatAnswer, ToolCall, assistant_message
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import call_repairs, normalize_tool_calls, parse_arguments
 from shared.tools import Arguments, Json, StateTool
+from tests.support.case_files import read_cases
 from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
+
+CASES = read_cases(__file__)
 
 NODE = "85d48d86-daca-506d-8dce-f463264aab4d"
 ARGUMENTS: Json = {
@@ -53,21 +56,7 @@ def _answer(text: str | None = None, *calls: tuple[str, str]) -> ChatAnswer:
     return ChatAnswer(assistant_message(text, tool_calls), "stop")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '{"name": "queryGraph", "arguments": {"text": "x"}}',
-        '```json\n{"name": "queryGraph", "arguments": {"text": "x"}}\n```',
-        '<tool_call>\n{"name": "queryGraph", "arguments": {"text": "x"}}\n</tool_call>',
-        '<think>Which one?</think>\n<tool_call>{"name":"queryGraph","arguments":{"text":"x"}}',
-        '[TOOL_CALLS] [{"name": "queryGraph", "arguments": {"text": "x"}}]',
-        '<|python_tag|>{"name": "query_graph", "parameters": {"text": "x"}}',
-        '{"type": "function", "function": {"name": "queryGraph", "arguments": "{\\"text\\": \\"x\\"}"}}',
-        '{"tool": "functions.queryGraph", "args": {"text": "x"}}',
-        '{{"name": "queryGraph", "arguments": {"text": "x"}}',
-        '```json\n{{"name": "searchGraph", "arguments": {"text": "x"}}}\n```',
-    ],
-)
+@pytest.mark.parametrize("text", CASES["a_text_that_consists_of_calls_is_parsed_as_calls"])
 def test_a_text_that_consists_of_calls_is_parsed_as_calls(text: str) -> None:
     answer = _answer(text)
     parsed = normalize_tool_calls(answer, NAMES)
@@ -131,22 +120,7 @@ def test_a_text_with_more_than_calls_stays_a_text(text: str) -> None:
     assert normalize_tool_calls(answer, NAMES) is answer
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("addGraphNode", "addGraphNode"),
-        ("add_graph_node", "addGraphNode"),
-        ("functions.addGraphNode", "addGraphNode"),
-        ("ADDGRAPHNODE", "addGraphNode"),
-        ("tools/query-graph", "queryGraph"),
-        ("createGraphNode", "addGraphNode"),
-        ("insert_graph_node", "addGraphNode"),
-        ("SearchGraph", "queryGraph"),
-        ("createNodeType", "createNodeType"),
-        ("removeGraphNode", "removeGraphNode"),
-        ("", ""),
-    ],
-)
+@pytest.mark.parametrize(("name", "expected"), CASES["similar_tool_names_are_corrected"])
 def test_similar_tool_names_are_corrected(name: str, expected: str) -> None:
     answer = _answer(None, (name, "{}"))
     parsed = normalize_tool_calls(answer, NAMES)
@@ -156,15 +130,7 @@ def test_similar_tool_names_are_corrected(name: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ('{"a": 1}', '{"a": 1}'),
-        ("{'a': 1,}", '{"a": 1}'),
-        ('{"a": NaN}', '{"a": null}'),
-        ("", "{}"),
-        ("three of them", "{}"),
-        ("[1, 2]", "{}"),
-    ],
+    ("arguments", "expected"), CASES["arguments_sent_back_to_the_server_are_always_a_json_object"]
 )
 def test_arguments_sent_back_to_the_server_are_always_a_json_object(
     arguments: str, expected: str

@@ -1,26 +1,32 @@
-"""A model server that is slow, unreachable, rate limited or lacks a feature, over HTTP."""
+"""Requests to model servers: retries, lost requests and known quirks."""
 
 import asyncio
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import count
+from pathlib import Path
 from random import Random
 
 import pytest
 from aiohttp.client_proto import ResponseHandler
 
+from cli.trial.conformance import converse, request_of
 from services.observer.prompts import ObserverPlan
-from shared.errors import PermanentError, TransientError
+from shared.errors import PermanentError, TransientError, VigilError
 from shared.llm import model_server as model_server_module
 from shared.llm import provider as provider_module
 from shared.llm.answer_errors import AnswerError, AnswerTimeoutError, FailureKind
+from shared.llm.answers import Received
 from shared.llm.model_server import (
     MAX_BODY_BYTES,
     MAX_RETRY_AFTER_SECONDS,
+    QUEUED_WAITS,
     Limits,
     ModelServer,
+    Patience,
     Stream,
 )
 from shared.llm.structured_output import response_format
@@ -40,6 +46,8 @@ from tests.support.model_server import (
     model_server,
     provider_for,
 )
+from tests.support.providers.quirk_server import QuirkServer
+from tests.support.providers.quirks import Quirk, quirks, with_table
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 GOOD = events(chunk({"content": "Hi"}, "stop"), {"choices": [], "usage": USAGE})
@@ -550,3 +558,98 @@ async def test_credentials_in_the_url_are_not_in_the_server_name() -> None:
         assert server.name == "the model server at http://127.0.0.1:9/v1"
     finally:
         await server.close()
+
+
+LIMITS = Limits(first_token=0.3, total=30.0)
+OTHERS_SECONDS = 0.05
+"""Between two answers to other requests."""
+
+
+@pytest.mark.parametrize(
+    ("is_serial", "longest"), [(False, LIMITS.first_token), (True, QUEUED_WAITS * 0.3)]
+)
+async def test_answers_to_other_requests_prolong_the_wait_for_a_serial_server_alone(
+    *, is_serial: bool, longest: float
+) -> None:
+    patience = Patience("s", LIMITS, Received("s"), streams=True, is_serial=is_serial)
+    clock = asyncio.get_running_loop().time
+
+    async def answer_others() -> None:
+        for _ in count():
+            await asyncio.sleep(OTHERS_SECONDS)
+            patience.server_answers()
+
+    others = asyncio.create_task(answer_others())
+    begun_at = clock()
+    with pytest.raises(AnswerTimeoutError, match="VIGIL_LLM_FIRST_TOKEN_SECONDS"):
+        await patience.wait_for(asyncio.sleep(60))
+    others.cancel()
+    assert longest - 0.02 <= clock() - begun_at < longest + 10
+    if is_serial:
+        assert clock() - begun_at > 2 * LIMITS.first_token
+
+
+@pytest.mark.parametrize(("is_serial", "longest"), [(False, 0.3), (True, QUEUED_WAITS * 0.3)])
+async def test_comments_of_a_stream_do_not_prolong_the_wait_for_ever(
+    *, is_serial: bool, longest: float
+) -> None:
+    received = Received("s")
+    patience = Patience("s", LIMITS, received, streams=True, is_serial=is_serial)
+    clock = asyncio.get_running_loop().time
+    begun_at = clock()
+
+    async def read_comments() -> None:
+        while clock() - begun_at < longest + 10:
+            await patience.wait_for(asyncio.sleep(OTHERS_SECONDS))
+            received.take(b": keep-alive\n\n")
+
+    with pytest.raises(AnswerTimeoutError, match="VIGIL_LLM_FIRST_TOKEN_SECONDS"):
+        await read_comments()
+    assert longest - 0.02 <= clock() - begun_at < longest + 10
+
+
+STREAMS: tuple[Stream, ...] = ("auto", "never")
+
+
+def test_there_are_many_quirks_with_what_they_need() -> None:
+    assert len(quirks()) >= 60
+    for quirk in quirks():
+        assert quirk.refuse or quirk.answer, quirk.name
+        assert all((quirk.servers, quirk.does, quirk.expected)), quirk.name
+
+
+def test_the_table_of_quirks_is_up_to_date() -> None:
+    page = Path("docs/models.md").read_text("utf-8")
+    assert with_table(page) == page, "run `make quirks`"
+
+
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("quirk", quirks(), ids=lambda quirk: quirk.name)
+async def test_the_client_copes_with_the_quirk(quirk: Quirk, stream: Stream) -> None:
+    expect = dict(quirk.expect)
+    if stream not in expect.pop("streams", STREAMS):
+        pytest.skip("the quirk is one of the other kind of answer")
+    warnings: list[str] = []
+    request = request_of(quirk.request, "m", expect.pop("options", None))
+    async with (
+        model_server(QuirkServer(quirk)) as stand_in,
+        provider_for(stand_in, stream=stream, warnings=warnings) as provider,
+    ):
+        if "error" in expect:
+            with pytest.raises(VigilError, match=expect.pop("error")) as error:
+                await converse(provider, request, make_resumable_call())
+            assert getattr(error.value, "counts", True), "it uses up an attempt, so it ends"
+        else:
+            conversation = await converse(provider, request, make_resumable_call())
+            assert conversation.is_complete, conversation
+            assert conversation.calls == (2 if request.tools else 0)
+            assert conversation.answers[-1].cached_tokens == expect.pop("cached", 0)
+            again = len(stand_in.requests)
+            await converse(provider, request, make_resumable_call())
+            assert len(stand_in.requests) - again <= len(conversation.answers) + expect.pop(
+                "again", 0
+            ), "what helped is remembered"
+    warning = expect.pop("warning", None)
+    if warning is not None:
+        assert sum(bool(re.search(warning, each)) for each in warnings) == 1, warnings
+    assert not expect, f"unknown expectations: {expect}"

@@ -42,17 +42,7 @@ NODES = [
     node("C", type_name="Language", popularity=1),
 ]
 
-KNOWN = [
-    ("Find the population of Togo in 2024.", "Togo: population is 8500000"),
-    ("What was Togo's population in 2024?", "Togo: population is 8500000"),
-    ("Togo's cocoa exports in 2023", "Togo: cocoaExportsUsd2023 is 40"),
-    ("The lithium production of Chile", "Chile: lithiumProductionTonnes is 49000"),
-    ("Area of the country Chile", "Chile: area_km2 is 756102"),
-    ("Revenue of the Bank of Chile", "Bank of Chile: revenueMillionUsd is 3100"),
-    ("Population of Ghana", "Ghana: population is 33000000"),
-    ("Determine the revenue of Acme in 2024", "Acme: revenue2024 is 2"),
-    ("Revenue of Bolt", "Bolt: revenueUsd is 7"),
-]
+KNOWN = CASES["known"]
 
 UNKNOWN = CASES["unknown"]
 
@@ -76,14 +66,7 @@ def test_the_order_of_nodes_does_not_matter() -> None:
 
 A, B, C, D, E, F = (UUID(int=number) for number in range(1, 7))
 
-SAME = [
-    ("Find Ghana's cocoa output in 2025.", "find Ghana's cocoa output in 2025"),
-    ("Find out what is reported about Northvolt.", "Find what is reported about Northvolt"),
-    ("Which suppliers does Halden have?", "What supplier does Halden have"),
-    ("Lithium prices in Chile", "Find the latest lithium price in Chile."),
-    ("  Identify   battery makers\nin Norway ", "Find out battery makers in Norway"),
-    ("ＡＢＣ output", "ABC output"),
-]
+SAME = CASES["same"]
 
 OTHER = CASES["other"]
 

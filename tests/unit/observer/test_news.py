@@ -33,9 +33,20 @@ from services.observer.news_items import (
 )
 from shared.enums import NewsKind, NewsState, ProbeKind
 from shared.fetch.client import UNSEEN, FetchClient, Fetched, FetchError, Seen
+from shared.fetch.feeds import FeedEntry, parse_feed
+from shared.fetch.pages import PageContent, page_content
+from shared.runtime.foreign_text import ForeignTextReader
 from tests.support.case_files import read_cases
-from tests.support.inline_reader import InlineReader
 from tests.support.marks import slow
+
+
+class InlineReader(ForeignTextReader):
+    async def page_content(self, page: Fetched) -> PageContent:
+        return page_content(page)
+
+    async def feed_entries(self, body: bytes, url: str) -> list[FeedEntry]:
+        return parse_feed(body, url)
+
 
 CASES = read_cases(__file__)
 

@@ -1,22 +1,29 @@
-"""Settings: secrets from files, the sandbox as the default provider, and connections to the engines."""
+"""Settings: values, unusable ones, providers and logging."""
 
 import os
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Final, get_args
 
 import pytest
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from cli.config.providers import read_settings
 from cli.errors import BadInputError
+from cli.local.processes import open_log, tail
+from services.api import app as api
 from shared.runtime import process
 from shared.runtime.credentials import build_database_url, build_nats_credentials
 from shared.runtime.settings import MAX_NUMBER, Settings
 from tests.support.case_files import read_cases
 from tests.support.hostile import DATES, MANY_DIGITS, NUMBERS
+from tests.support.running_services import BUILDERS
+from tests.support.warm_processes import run_module
 
 CASES = read_cases(__file__)
 
@@ -226,3 +233,91 @@ def test_a_service_without_the_search_key_knows_that_there_is_one(
     monkeypatch.setenv("VIGIL_SEARCH_GIVEN", given)
     settings = Settings()
     assert (settings.search_is_sandbox, settings.model_is_sandbox) == (False, True)
+
+
+UNUSABLE: Final = CASES["unusable"]
+
+
+@pytest.mark.parametrize(
+    ("service", "settings", "named"), UNUSABLE, ids=lambda each: str(each)[:40]
+)
+def test_it_says_so_in_one_line(service: str, settings: dict[str, str], named: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "VIGIL_DATABASE_URL": "postgresql://127.0.0.1:1/x"}
+    ended = run_module(f"services.{service}", [], environment | settings, timeout_seconds=60)
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False), ended.stderr
+    [line] = ended.stderr.splitlines()
+    assert line.startswith(f"vigil {service}: ")
+    assert named in line
+
+
+NONE: list[str] = []
+MODEL = ["model"]
+
+
+@pytest.mark.parametrize(
+    ("service", "providers"),
+    [
+        ("scheduler", NONE),
+        ("observer", MODEL),
+        ("researcher", ["model", "search"]),
+        ("aggregator", NONE),
+        ("analyzer", MODEL),
+        ("adviser", MODEL),
+        ("notifier", NONE),
+        ("api", NONE),
+    ],
+)
+def test_a_service_logs_the_sandboxed_providers_that_it_uses(
+    service: str, providers: list[str]
+) -> None:
+    builders: dict[str, Callable[[Settings], object]] = {**BUILDERS, "api": api.build}
+    with capture_logs() as lines:
+        builders[service](Settings.model_validate({"sandbox_url": "http://sandbox:8080"}))
+    assert [line["instead_of"] for line in lines if "sandbox" in line["event"]] == providers
+
+
+def test_with_provider_keys_nothing_is_logged() -> None:
+    keys = {"openai_api_key": "sk-real", "tavily_api_key": "tvly-real"}
+    settings = Settings.model_validate({**keys, "sandbox_url": "http://sandbox:8080"})
+    with capture_logs() as lines:
+        BUILDERS["researcher"](settings)
+    assert lines == []
+
+
+PROGRAM = "from shared.runtime.logging import logger; logger('any').warning('gone for a moment')"
+
+
+def test_without_configuration_logs_go_to_standard_error() -> None:
+    """A command's standard output may be read by a program."""
+    process = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+    assert (process.returncode, process.stdout) == (0, "")
+    assert "gone for a moment" in process.stderr
+
+
+def test_a_log_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "made" / "service.log"
+    for line in (b"one\n", b"two\n"):
+        with open_log(path) as log:
+            log.write(line)
+    assert path.read_bytes() == b"one\ntwo\n"
+
+
+def test_a_large_log_is_rotated_and_one_old_log_is_retained(tmp_path: Path) -> None:
+    path = tmp_path / "service.log"
+    for content in (b"first", b"second", b"third"):
+        with open_log(path, rotate_bytes=4) as log:
+            log.write(content)
+    assert path.read_bytes() == b"third"
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == {
+        "service.log": b"third",
+        "service.log.1": b"second",
+    }
+
+
+def test_the_tail_is_short_and_of_this_run_only(tmp_path: Path) -> None:
+    path = tmp_path / "service.log"
+    assert tail(path) == ""
+    path.write_text("old\nnew\n")
+    assert tail(path, since=4) == "new"
+    path.write_text("x" * 10_000)
+    assert len(tail(path)) == 2000
