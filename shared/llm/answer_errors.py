@@ -1,7 +1,7 @@
 """Failed answers: why an attempt gave no usable answer, and what a server says in its error."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -200,8 +200,8 @@ def words_of(error: Any, depth: int = 0) -> str:
                 ),
                 "",
             )
-            if words and isinstance(place := error.get("loc"), list):
-                words = f"{'.'.join(map(str, place))}: {words}"
+            if words and (place := _place_of(error)) and place not in words:
+                words = f"{place}: {words}"
             metadata = error.get("metadata")
             if isinstance(metadata, dict) and (raw := words_of(metadata.get("raw"), depth + 1)):
                 words = f"{words.rstrip('. ')}: {raw}" if raw not in words else words
@@ -210,6 +210,15 @@ def words_of(error: Any, depth: int = 0) -> str:
             return ""
 
 
+def _place_of(error: Mapping[str, Any]) -> str:
+    """The part of the request that an error names beside its words, such as `response_format.type`; else empty."""
+    if isinstance(place := error.get("loc"), list):
+        return ".".join(map(str, place))
+    place = next((error[name] for name in _PLACES if isinstance(error.get(name), str)), "")
+    return ".".join(filter(None, re.split(r"[/#]+", place)))
+
+
+_PLACES: Final = ("pointer", "parameter", "field", "path", "property", "location")
 _WORDS: Final = (
     "error",
     "message",

@@ -6,7 +6,7 @@ accepted. Any other raises AnswerError with the beginning of the answer and, if 
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -37,8 +37,8 @@ from shared.llm.messages import (
     read_json,
 )
 from shared.llm.repair import dump_json
+from shared.llm.usage import NO_USAGE, is_count, parse_usage, raw_usage
 
-TOKEN_COUNT_LIMIT: Final = 10**9
 MAX_ANSWER_CHARS: Final = 4_000_000
 """Of text and tool arguments together. Far more than any output token limit allows."""
 MAX_PARSED_CALLS: Final = 1000
@@ -84,98 +84,6 @@ _FILTERED: Final = re.compile(
 """In the finish reason of an answer that a filter withheld."""
 LIMIT_REASON: Final = "length"
 """The finish reason of every answer that reached its token limit, whatever the server calls it."""
-_CACHED: Final = re.compile(r"cach", re.IGNORECASE)
-_NOT_READ: Final = re.compile(r"miss|writ|creat|output|stor|ttl", re.IGNORECASE)
-
-
-_OTHER_NAMES: Final = {
-    "prompt_tokens": "input_tokens",
-    "completion_tokens": "output_tokens",
-    "input_tokens": "prompt_tokens",
-    "output_tokens": "completion_tokens",
-}
-"""Some servers use the names of the other interface."""
-
-
-def parse_usage(
-    body: Any, input_name: str = "prompt_tokens", output_name: str = "completion_tokens"
-) -> Usage:
-    """Parses `usage` and `service_tier` of an answer. Counts are integers from 0 to below 10^9; if one is not, both are
-    ignored.
-    """
-    body = body if isinstance(body, dict) else {}
-    raw, tier = _raw_usage(body), body.get("service_tier")
-    if isinstance(raw, dict):
-        input_name, output_name = (
-            _OTHER_NAMES[name] if name not in raw and _OTHER_NAMES[name] in raw else name
-            for name in (input_name, output_name)
-        )
-        unusable = [name for name in (input_name, output_name) if not _is_count(raw.get(name))]
-        if not unusable:
-            read, written = int(raw[input_name]), int(raw[output_name])
-            # Anthropic counts what is read from its cache, or written to it, beside the input. Other servers use the names
-            # for a part of the input, so a smaller count is taken for one.
-            beside: list[Any] = [
-                raw.get(f"cache_{what}_input_tokens") for what in ("read", "creation")
-            ]
-            apart = sum(int(count) for count in beside if _is_count(count))
-            input_tokens = read + apart if apart > read else read
-            details = [each for each in raw.values() if isinstance(each, dict)]
-            in_cache = sum(
-                int(count)
-                for counts in (raw, *details)
-                for name, count in counts.items()
-                if "cache" in name and _is_count(count)
-            )
-            of_output = raw.get(f"{output_name}_details")
-            reasoning: Any = (
-                of_output.get("reasoning_tokens") if isinstance(of_output, dict) else None
-            )
-            return Usage(
-                input_tokens,
-                written,
-                max(_cached_tokens(raw, input_tokens), default=0),
-                int(reasoning) if _is_count(reasoning) and reasoning <= written else 0,
-                tier if isinstance(tier, str) else None,
-                is_missing=not input_tokens and not written,
-                read_tokens=read + in_cache,
-            )
-        reason = f"{unusable[0]} is {excerpt_of(raw.get(unusable[0]))}"
-    else:
-        reason = "it sent none" if raw is None else f"it is {excerpt_of(raw)}"
-    return Usage(fault=f"the server's usage is not usable: {reason}", is_missing=raw is None)
-
-
-def _raw_usage(body: Any) -> Any:
-    """The usage of an answer or of a chunk, wherever the server puts it; None if it sends none.
-
-    Moonshot streams it in the choice of the last chunk, Groq in `x_groq`.
-    """
-    if not isinstance(body, dict):
-        return None
-    choices = body.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else choices
-    places = [body, body.get("x_groq"), choice]
-    if isinstance(choice, dict):
-        places += [choice.get("delta"), choice.get("message")]
-    found = (each.get("usage") for each in places if isinstance(each, dict))
-    return next((usage for usage in found if usage is not None), None)
-
-
-NO_USAGE: Final = parse_usage(None)
-
-
-def _cached_tokens(usage: Mapping[str, Any], most: int, depth: int = 0) -> Iterator[int]:
-    """The counts of tokens that were read from a cache.
-
-    Providers name them differently: `prompt_tokens_details.cached_tokens`, `prompt_cache_hit_tokens`,
-    `cache_read_input_tokens` and others.
-    """
-    for name, value in usage.items():
-        if isinstance(value, dict) and depth < 2 and not _NOT_READ.search(name):
-            yield from _cached_tokens(value, most, depth + 1)
-        elif _CACHED.search(name) and not _NOT_READ.search(name) and _is_count(value):
-            yield int(value) if value <= most else 0
 
 
 @dataclass
@@ -494,7 +402,7 @@ class Received:
         choice = _first_choice(chunk)
         if self._has_priced_tiers:
             self._service_tier = chunk.get("service_tier") or self._service_tier
-        if _raw_usage(chunk) is not None:
+        if raw_usage(chunk) is not None:
             self._parts.usage = parse_usage({**chunk, "service_tier": self._service_tier})
         if not chunk.keys().isdisjoint(_FEEDBACK):
             self._block_reason = _block_reason(chunk) or self._block_reason
@@ -750,7 +658,7 @@ def _raise_error_in(
     raise AnswerError(
         f"{server} returned status 200 with an error: {excerpt_of(words_of(error))}",
         excerpt=excerpt_of(body),
-        usage=parse_usage(body) if _raw_usage(body) else usage,
+        usage=parse_usage(body) if raw_usage(body) else usage,
         counts=has_begun or not is_unavailable(code),
         is_error_body=not has_begun,
         is_filtered=is_filter_error(body, error),
@@ -758,14 +666,21 @@ def _raise_error_in(
     )
 
 
+_FAILED: Final = frozenset({"incomplete", "failed", "cancelled", "canceled", "error"})
+"""Statuses beside an answer that is not complete."""
+
+
 def _failed_status(body: dict[str, Any]) -> dict[str, Any] | None:
     """The status of a response that says beside the answer that it failed, as MiniMax does; None if it succeeded."""
     for status in (body, *(body.get(name) for name in ("base_resp", "status", "result"))):
         if isinstance(status, dict):
+            words = status.get("status")
+            if isinstance(words, str) and words.lower() in _FAILED:
+                return {"message": words_of(status.get("incomplete_details")) or words}
             codes = (
                 status.get(name) for name in ("status_code", "error_code", "err_code", "errcode")
             )
-            if any(_is_count(code) and code not in (0, 200) for code in map(_as_number, codes)):
+            if any(is_count(code) and code not in (0, 200) for code in map(_as_number, codes)):
                 return {**status, "message": words_of(status.get("status_msg") or status)}
     return None
 
@@ -793,8 +708,3 @@ def _as_json(value: Any) -> str:
         return dump_json(value)
     except RecursionError:
         raise MalformedAnswerError("it is nested too deeply") from None
-
-
-def _is_count(value: Any) -> bool:
-    is_integer = isinstance(value, int | float) and bool(value == value // 1)
-    return is_integer and not isinstance(value, bool) and 0 <= value < TOKEN_COUNT_LIMIT

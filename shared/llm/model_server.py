@@ -148,7 +148,6 @@ class Patience:
 
     async def wait_for(self, awaited: Awaitable[T]) -> T:
         """Awaits the next piece within the limits. Raises AnswerTimeoutError, which names the setting."""
-        self._renewed_at = self._clock()
         timer = asyncio.timeout_at(self._next_deadline())
         try:
             async with timer:

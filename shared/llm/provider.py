@@ -21,11 +21,12 @@ from shared.enums import Phase
 from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations, NoCallError
 from shared.llm.answer_errors import AnswerError, FailureKind, Usage, as_text
-from shared.llm.answers import Received, parse_usage
+from shared.llm.answers import Received
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, messages_for
 from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, ModelServer, SettingNames
 from shared.llm.pricing import Prices
 from shared.llm.tool_calls import PARSERS, UNREAD, answer_in, form_of_calls, has_calls
+from shared.llm.usage import parse_usage
 from shared.provider_limits.gate import ProviderGate
 from shared.tools.schemas import without_max_items
 
@@ -137,6 +138,13 @@ class ChatProvider:
                     excerpt=answer.text,
                     usage=Usage(answer.input_tokens, answer.output_tokens, answer.cached_tokens),
                 )
+            if not (answer.text or answer.tool_calls or _has_results(body)) and body.get("tools"):
+                raise AnswerError(
+                    f"{self._server.name}: the model answered with its reasoning alone, or with nothing",
+                    kind=FailureKind.NO_ANSWER,
+                    excerpt=answer.thoughts,
+                    usage=Usage(answer.input_tokens, answer.output_tokens, answer.cached_tokens),
+                )
             return answer
 
     def _body(self, request: ChatRequest) -> dict[str, Any]:
@@ -153,6 +161,10 @@ class ChatProvider:
             # OpenAI's own models do not need it, and some deployments of them refuse it.
             body["response_format"] = without_max_items(body["response_format"])
         return body
+
+
+def _has_results(body: Mapping[str, Any]) -> bool:
+    return any(message.get("role") == "tool" for message in body["messages"])
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:

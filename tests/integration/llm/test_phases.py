@@ -27,7 +27,6 @@ from shared.database.transaction import Transaction
 from shared.enums import CallKind, IterationStatus, Phase
 from shared.errors import PermanentError, TransientError
 from shared.llm import provider as provider_module
-from shared.llm.answers import parse_usage
 from shared.llm.context_limit import CONTEXT_CUT, LimitedProvider
 from shared.llm.ledgered_model import read_answer
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message, encode_json
@@ -36,6 +35,7 @@ from shared.llm.pricing import read_prices
 from shared.llm.provider import Model, OnDelta
 from shared.llm.tool_loop import MAX_TOOL_ROUNDS, ToolLoop
 from shared.llm.toolset import MAX_CALLS_AT_ONCE
+from shared.llm.usage import parse_usage
 from shared.runtime.bus import Bus
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sandbox.http.openai_format import truncate, usage_of
 from sandbox.model.request import Answer
 from shared.errors import PermanentError
-from shared.llm.answers import parse_usage
 from shared.llm.messages import ChatRequest
 from shared.llm.pricing import SHIPPED, Prices, read_prices
+from shared.llm.usage import parse_usage
 from shared.runtime.prices import load_prices
 from shared.runtime.settings import Settings
 from tests.support.case_files import read_cases
@@ -90,6 +90,16 @@ def test_cached_and_reasoning_tokens_are_read_from_the_usage(
     usage = parse_usage({"usage": {"prompt_tokens": 100, "completion_tokens": 10, **details}})
     assert (usage.input_tokens, usage.output_tokens, usage.fault) == (100, 10, None)
     assert (usage.cached_tokens, usage.reasoning_tokens) == (cached, reasoning)
+
+
+@pytest.mark.parametrize(
+    ("more", "written", "reasoning"), CASES["reasoning_beside_the_output_is_paid_for"]
+)
+def test_reasoning_beside_the_output_is_paid_for(
+    more: dict[str, Any], written: int, reasoning: int
+) -> None:
+    usage = parse_usage({"usage": {"prompt_tokens": 100, "completion_tokens": 10, **more}})
+    assert (usage.output_tokens, usage.reasoning_tokens) == (written, reasoning)
 
 
 def test_an_answer_costs_the_price_of_its_tokens() -> None:
