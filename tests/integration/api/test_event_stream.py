@@ -207,15 +207,19 @@ async def test_listeners_hold_no_database_connection(
 ) -> None:
     async with asyncio.TaskGroup() as group, api.client() as client:
         ended = asyncio.Event()
+        began = list[None]()
 
         async def listen() -> None:
             async with listening(api) as listener:
+                await listener.wait_for_event_id()  # later events are sent to it
+                began.append(None)
                 await listener.wait_for_numbers(1)
                 await ended.wait()
 
         for _ in range(30):
             group.create_task(listen())
-        await eventually(lambda: api.app.state.hub.listeners == 30, "all to listen")
+        await eventually(lambda: len(began) == 30, "all to listen")
+        assert api.app.state.hub.listeners == 30
         await publish(bus, agent_id, 1)
         assert (await client.get("/agents")).status_code == 200
         ended.set()
