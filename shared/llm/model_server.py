@@ -291,7 +291,7 @@ class ModelServer:
                 is_last = attempt == QUICK_TRIES or wait_seconds > MAX_QUICK_WAIT_SECONDS
                 has_waited = waited_seconds >= REFUSED_ALONE_SECONDS
                 if is_last and await self._is_refused_alone(failures, begun_at, has_waited):
-                    alone = f"{error}. {self.name} answers other requests, but not this one"
+                    alone = f"{error}. The server answers other requests, but not this one"
                     raise RefusedAloneError(alone, unbilled=error.unbilled) from error
                 if is_whole or is_last:
                     raise
