@@ -25,7 +25,14 @@ from shared.llm.answers import Received
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, messages_for
 from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, ModelServer, SettingNames
 from shared.llm.pricing import Prices
-from shared.llm.tool_calls import PARSERS, UNREAD, answer_in, form_of_calls, has_calls
+from shared.llm.tool_calls import (
+    PARSERS,
+    UNREAD,
+    answer_in,
+    form_of_calls,
+    has_call_sign,
+    has_calls,
+)
 from shared.llm.usage import parse_usage
 from shared.provider_limits.gate import ProviderGate
 from shared.tools.schemas import without_max_items
@@ -85,7 +92,13 @@ class ChatProvider:
     ) -> ChatAnswer:
         async def send(body: dict[str, Any]) -> ChatAnswer:
             return await self._server.with_quick_retries(
-                partial(self._complete_once, body, in_flight, on_delta),
+                partial(
+                    self._complete_once,
+                    body,
+                    in_flight,
+                    on_delta,
+                    must_call=request.tool_choice == "required",
+                ),
                 waited_seconds=in_flight.waited_seconds,
             )
 
@@ -105,7 +118,12 @@ class ChatProvider:
         return answer
 
     async def _complete_once(
-        self, body: dict[str, Any], in_flight: ResumableCall, on_delta: OnDelta | None
+        self,
+        body: dict[str, Any],
+        in_flight: ResumableCall,
+        on_delta: OnDelta | None,
+        *,
+        must_call: bool = False,
     ) -> ChatAnswer:
         received = Received(self._server.name, has_priced_tiers=self._server.is_openai)
         clock = asyncio.get_running_loop().time
@@ -138,7 +156,9 @@ class ChatProvider:
                     excerpt=answer.text,
                     usage=Usage(answer.input_tokens, answer.output_tokens, answer.cached_tokens),
                 )
-            if not (answer.text or answer.tool_calls or _has_results(body)) and body.get("tools"):
+            # A call in the reasoning would be there again: the phase goes on without it, and its owner is told.
+            is_empty = not (answer.text or answer.tool_calls or has_call_sign(answer.thoughts))
+            if must_call and is_empty:
                 raise AnswerError(
                     f"{self._server.name}: the model answered with its reasoning alone, or with nothing",
                     kind=FailureKind.NO_ANSWER,
@@ -161,10 +181,6 @@ class ChatProvider:
             # OpenAI's own models do not need it, and some deployments of them refuse it.
             body["response_format"] = without_max_items(body["response_format"])
         return body
-
-
-def _has_results(body: Mapping[str, Any]) -> bool:
-    return any(message.get("role") == "tool" for message in body["messages"])
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:

@@ -576,6 +576,11 @@ _NAMED_CALL: Final = (
 """A call by the name of one of the tools, in JSON or Python."""
 
 
+def has_call_sign(text: str) -> bool:
+    """Whether the text has the beginning of a call in one of the forms that models write."""
+    return _CALL_SIGN.search(text) is not None
+
+
 def form_of_calls(answer: ChatAnswer, request: ChatRequest) -> str:
     """The form of the calls that the text of `answer` consists of; UNREAD if it has calls that are not read; else empty."""
     text = answer.text or answer.thoughts
@@ -587,4 +592,4 @@ def form_of_calls(answer: ChatAnswer, request: ChatRequest) -> str:
     if written.calls:
         return written.form
     named = _NAMED_CALL.replace("NAMES", "|".join(map(re.escape, names)))
-    return UNREAD if _CALL_SIGN.search(text) or re.search(named, text) else ""
+    return UNREAD if has_call_sign(text) or re.search(named, text) else ""

@@ -116,6 +116,32 @@ async def complete_error(
     return error
 
 
+@pytest.mark.parametrize(
+    ("reasoning", "is_failure"),
+    [
+        ("Let me list the makers.", True),
+        ("", True),
+        ('I use it.\n<tool_call>\n{"name": "look", "arguments": {}}\n</tool_call>', False),
+    ],
+)
+async def test_reasoning_alone_in_place_of_a_call_is_a_failed_attempt_unless_it_has_one(
+    reasoning: str, *, is_failure: bool
+) -> None:
+    """The call would be there again: the phase goes on without it, and its owner is told."""
+    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+    answer = completion({"role": "assistant", "content": "", "reasoning_content": reasoning})
+    respond = fixed_response(json.dumps(answer).encode())
+    request = replace(REQUEST, tools=(tool,), tool_choice="required")
+    async with model_server(respond) as stand_in, provider_for(stand_in) as provider:
+        completing = provider.complete(request, make_resumable_call())
+        if is_failure:
+            with pytest.raises(AnswerError, match="reasoning alone") as caught:
+                await completing
+            assert caught.value.kind is FailureKind.NO_ANSWER
+        else:
+            assert (await completing).thoughts == reasoning
+
+
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
 async def test_an_unavailable_or_rate_limited_server_does_not_count_as_an_attempt(
     status: int,
