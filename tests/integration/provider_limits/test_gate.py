@@ -27,7 +27,7 @@ from shared.llm.provider import ChatProvider
 from shared.provider_limits import gate as gate_module
 from shared.provider_limits import state as limit_states
 from shared.provider_limits.gate import ProviderGate
-from shared.provider_limits.state import Demand, Limits, ProviderState, Want
+from shared.provider_limits.state import Demand, Grant, Limits, ProviderState, Want
 from shared.provider_limits.store import Known, StateStore
 from shared.web_search.client import SearchClient
 from tests.support.model_server import fixed_response, make_resumable_call, model_server
@@ -276,11 +276,20 @@ class BlockedStore(StateStore):
 class CountingGate(ProviderGate):
     looks = 0
     """How often the places of the process were looked at."""
+    is_asking = False
+    """Whether a request for places is in progress. The store is also written to keep places."""
 
     @property
     def _held(self) -> int:
         self.looks += 1
         return super()._held
+
+    async def _obtain(self, wants: tuple[Want, ...]) -> Grant:
+        self.is_asking = True
+        try:
+            return await super()._obtain(wants)
+        finally:
+            self.is_asking = False
 
 
 @asynccontextmanager
@@ -301,7 +310,11 @@ async def blocked_request(
     await gate._change(lambda state, now: None)
     store.go_on.clear()
     try:
-        await wait_until(store.is_writing, what="the request for a place")
+
+        async def is_asking() -> bool:
+            return gate.is_asking and await store.is_writing()
+
+        await wait_until(is_asking, what="the request for a place")
         await first.__aexit__(None, None, None)
         yield gate, store, waiting
     finally:
