@@ -338,8 +338,10 @@ async def test_a_place_that_is_freed_during_a_request_is_used_at_once(
 ) -> None:
     async with blocked_request(database) as (_, store, waiting):
         monkeypatch.setattr(gate_module, "ASK_AGAIN_SECONDS", 1000.0)
-        async with database.transaction() as session:
-            await session.execute(delete(ProviderLimit))  # the other process waits no more
+        # With a write of its own: the request that is in progress would write its wait back.
+        other = make_gate(database, Limits(concurrency=1))
+        await other._change(lambda state, now: state.holders.pop("other"))
+        await other.close()
         store.go_on.set()
         async with asyncio.timeout(10):
             await waiting
