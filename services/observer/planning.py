@@ -22,7 +22,7 @@ from shared.workflow.investigations import request_id
 FRESH: Final = timedelta(days=1)
 """A value that was confirmed longer ago may have changed, and may be asked for again."""
 MIN_ID_CHARS: Final = 6
-"""Of the beginning of an id."""
+"""Length of the shortest beginning of an id that names a request."""
 _ASKING: Final = r"(?:(?:find(?: out)?|determine|identify|establish|get|what (?:is|was|are|were))\s+)?(?:the\s+)?"
 _YEAR: Final = r"(?:\s+(?:in|for)\s+(?P<year>\d{4}))?"
 _WHAT: Final = r"(?P<what>[a-z][a-z -]*)"

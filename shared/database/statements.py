@@ -135,7 +135,7 @@ class BoundQuery(Generic[T]):
     params: Mapping[str, Any]
     read: Callable[[list[Row]], T]
     checks_lease: bool = False
-    """Whether it writes nothing, and forbids a commit, if the worker has lost its lease."""
+    """Whether the statement checks the lease: without it, it writes nothing and forbids a commit."""
 
     async def execute(self, transaction: Executor) -> T:
         """Runs the statement alone and parses its rows."""

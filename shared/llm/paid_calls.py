@@ -73,8 +73,8 @@ class _Reservation:
 
 @dataclass
 class _Payment:
-    """What one commit pays for a step: answers, the calls that it opens, by the hashes of their requests, and the phase runs
-    that are complete then.
+    """The payment of a step in one commit: its answers, the calls that it opens, by the hashes of their requests, and the
+    phase runs that it completes.
     """
 
     answers: list[PaidAnswer] = field(default_factory=list)

@@ -156,7 +156,7 @@ class ChatProvider:
                     excerpt=answer.text,
                     usage=Usage(answer.input_tokens, answer.output_tokens, answer.cached_tokens),
                 )
-            # A call in the reasoning would be there again: the phase goes on without it, and its owner is told.
+            # A call in the reasoning would be there again: the phase continues without it, and a note says so.
             is_empty = not (answer.text or answer.tool_calls or has_call_sign(answer.thoughts))
             if must_call and is_empty:
                 raise AnswerError(

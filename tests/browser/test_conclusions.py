@@ -44,7 +44,7 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
         "1 of 3 pages retracted",
         "5 quotes found word for word, 1 of them on a retracted page",
         "3 claims supported by rules",
-        "9 numbers and names found in what is cited",
+        "9 numbers and names supported by rules",
         "6 claims for you to check",
         "Reasoning not checked",
     )
