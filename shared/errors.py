@@ -10,12 +10,12 @@ USED_UP: Final = "answers no request, because its quota is used up"
 class VigilError(Exception):
     """Base class of all errors that Vigil raises deliberately.
 
-    `unbilled`: the provider certainly charges nothing, because it refused the request or was never reached.
+    `is_unbilled`: the provider certainly charges nothing, because it refused the request or was never reached.
     """
 
-    def __init__(self, message: str = "", *, unbilled: bool = False) -> None:
+    def __init__(self, message: str = "", *, is_unbilled: bool = False) -> None:
         super().__init__(message)
-        self.unbilled = unbilled
+        self.is_unbilled = is_unbilled
 
 
 class TransientError(VigilError):
@@ -35,9 +35,9 @@ class TransientError(VigilError):
         *,
         retry_in_seconds: float | None = None,
         counts: bool = True,
-        unbilled: bool = False,
+        is_unbilled: bool = False,
     ) -> None:
-        super().__init__(message, unbilled=unbilled)
+        super().__init__(message, is_unbilled=is_unbilled)
         self.retry_in_seconds = retry_in_seconds
         self.counts = counts
 
@@ -68,10 +68,10 @@ class UnavailableError(TransientError):
         is_rate_limit: bool = False,
         is_announced: bool = False,
         is_quota: bool = False,
-        unbilled: bool = False,
+        is_unbilled: bool = False,
     ) -> None:
         super().__init__(
-            message, retry_in_seconds=retry_in_seconds, counts=False, unbilled=unbilled
+            message, retry_in_seconds=retry_in_seconds, counts=False, is_unbilled=is_unbilled
         )
         self.is_rate_limit = is_rate_limit
         self.is_announced = is_announced
@@ -82,7 +82,9 @@ class QuotaUsedUpError(UnavailableError):
     """A provider answers no request until the quota of its plan is renewed or raised."""
 
     def __init__(self, message: str, *, retry_in_seconds: float | None = None) -> None:
-        super().__init__(message, retry_in_seconds=retry_in_seconds, is_quota=True, unbilled=True)
+        super().__init__(
+            message, retry_in_seconds=retry_in_seconds, is_quota=True, is_unbilled=True
+        )
 
 
 class WaitForProviderError(UnavailableError):
@@ -99,7 +101,7 @@ class WaitForProviderError(UnavailableError):
             retry_in_seconds=retry_in_seconds,
             is_announced=True,
             is_quota=is_quota,
-            unbilled=True,
+            is_unbilled=True,
         )
 
 
@@ -113,8 +115,8 @@ class PermanentError(VigilError):
     `code` is a short stable identifier for programs. The message tells the user what is wrong and what to do.
     """
 
-    def __init__(self, code: str, message: str, *, unbilled: bool = False) -> None:
-        super().__init__(message, unbilled=unbilled)
+    def __init__(self, code: str, message: str, *, is_unbilled: bool = False) -> None:
+        super().__init__(message, is_unbilled=is_unbilled)
         self.code = code
 
 

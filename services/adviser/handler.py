@@ -51,7 +51,7 @@ class Advise:
         )
         short_ids = ShortIds(scope)
         async with self.model.database.connection_after(batch) as connection:
-            await short_ids.number(connection, [analyses.value, survey.value])
+            await short_ids.store_numbers(connection, [analyses.value, survey.value])
         graph_context = short_ids.shorten(survey.value)
         message = user_message(
             agent.mission,
@@ -74,7 +74,7 @@ class Advise:
             context=graph_context,
         )
         tools = advice_generation(scope, self.embedding_search, short_ids)
-        loop = ToolLoop(run, tools, short_names=short_ids)
+        loop = ToolLoop(run, tools, short_ids=short_ids)
         reason = await loop.run()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}

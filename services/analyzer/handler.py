@@ -52,7 +52,7 @@ class Analyze:
                 is_first=lease.is_first,
             )
             nodes = await describe_nodes(connection, [written.value])
-            await short_ids.number(connection, [written.value, nodes])
+            await short_ids.store_numbers(connection, [written.value, nodes])
         objectives = [item["objective"] for item in step.input.get("answered", [])]
         message = user_message(
             agent.mission,
@@ -76,7 +76,7 @@ class Analyze:
             pinned_for=survey.pinned_for,
         )
         tools = analysis_generation(scope, self.validators, self.embedding_search, short_ids)
-        loop = ToolLoop(run, tools, short_names=short_ids)
+        loop = ToolLoop(run, tools, short_ids=short_ids)
         answer = await loop.run()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         requests = loop.results_of("requestInvestigation")

@@ -92,7 +92,6 @@ def remember_tool(agent_id: UUID, question_id: UUID, question: str) -> StateTool
         "Keeps a lasting wish or a fact that the owner tells you in this message, for your plans to come.",
         Remember,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -261,7 +260,7 @@ async def load_context(
     )
     short_ids = ShortIds(scope)
     message = user_message(sections, question.content)
-    await short_ids.number(transaction, [message])
+    await short_ids.store_numbers(transaction, [message])
     return AnswerContext(
         agent=agent,
         scope=scope,
@@ -344,7 +343,7 @@ class AnswerHandler:
     async def _run_answer(self, run: PhaseRun, lease: Lease, situation: AnswerContext) -> ToolLoop:
         """Runs the tool loop, streams the answer into its message, and completes it."""
         writer = await self._writer(lease, situation)
-        loop = ToolLoop(run, self._tools(situation), writer, short_names=situation.short_ids)
+        loop = ToolLoop(run, self._tools(situation), writer, short_ids=situation.short_ids)
         text = situation.short_ids.expand(await loop.run())
         if not text.strip():
             raise PermanentError(

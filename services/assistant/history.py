@@ -119,13 +119,13 @@ class ConversationSummarizer:
         older = "\n\n".join(format_turn(item) for item in fold.turns)
         message = summary_message(conversation.summary, older)
         async with self.database.transaction() as transaction:
-            await self.short_ids.number(transaction, [message])
+            await self.short_ids.store_numbers(transaction, [message])
         summary = await self._summary(self.short_ids.shorten(message))
         return NewSummary(conversation, self.short_ids.expand(summary), fold.through)
 
     async def _summary(self, message: str) -> str:
         request = ChatRequest(
-            self.run.interaction.model,
+            self.run.stored.model,
             (
                 {"role": "system", "content": SUMMARY_RULES},
                 {"role": "user", "content": message},

@@ -163,7 +163,7 @@ async def construct(
         tools,
         must_act=True,
         fallback=SentenceFacts.of(query_context, acquired),
-        short_names=short_ids,
+        short_ids=short_ids,
     )
     await loop.run()
     return loop.embeddings, WrittenElements(

@@ -283,12 +283,12 @@ class PaidAnswer:
     answer: CallAnswer
 
 
-def paid_answer(attempt: Attempt, answer: CallAnswer, *, is_billed: bool) -> PaidAnswer:
+def paid_answer(attempt: Attempt, answer: CallAnswer, *, is_unbilled: bool) -> PaidAnswer:
     """Settles the attempt, or releases its reservation if it was not billed."""
     closing = (
-        reservations.settled(attempt, answer.cost_usd, answer.assumed_usd)
-        if is_billed
-        else reservations.released(attempt)
+        reservations.released(attempt)
+        if is_unbilled
+        else reservations.settled(attempt, answer.cost_usd, answer.assumed_usd)
     )
     return PaidAnswer(closing, answer)
 

@@ -20,7 +20,7 @@ from shared.database.statements import (
     CompiledStatement,
     Executor,
     Row,
-    attempt,
+    execute_or_undo,
     uuid_array,
 )
 from shared.database.transaction import Transaction
@@ -156,7 +156,7 @@ async def reserve(
         "ids": list(max_costs),
         "max_costs": list(max_costs.values()),
     }
-    rows = await attempt(transaction, BoundQuery(_RESERVE, params, list))
+    rows = await execute_or_undo(transaction, BoundQuery(_RESERVE, params, list))
     if rows is None:
         return None
     return [Attempt(row.id, agent_id, row.attempts, row.day, max_costs[row.id]) for row in rows]

@@ -37,7 +37,7 @@ class ResumableCall:
     attempt: Callable[[], AbstractAsyncContextManager[None]]
     """Context of each attempt that may be billed. It reserves the maximum cost, or raises BudgetUsedUpError.
 
-    An error that is not `unbilled` may have cost up to the maximum.
+    An error that is not `is_unbilled` may have cost up to the maximum.
     """
     report_progress: Callable[[int], Awaitable[None]] | None = None
     """Called every few seconds with the number of characters of a streamed answer received so far."""

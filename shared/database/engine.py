@@ -203,7 +203,7 @@ class Database:
     async def write(self, batch: Batch) -> None:
         """Executes `batch` in a transaction of its own, in one round trip.
 
-        Raises UndoneError if a statement forbids to commit, and otherwise like `connection`.
+        Raises CommitForbiddenError if a statement forbids to commit, and otherwise like `connection`.
         """
         async with self.connection() as connection:
             try:

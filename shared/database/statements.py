@@ -154,12 +154,15 @@ BEFORE_COMMIT: Final = "before_commit"
 """A savepoint: see `Batch.execute`."""
 _BEGIN: Final = BoundStatement(b"begin", ())
 _SAVEPOINT: Final = BoundStatement(f"savepoint {BEFORE_COMMIT}".encode(), ())
-_BEFORE_ATTEMPT: Final = BoundStatement(b"savepoint attempt", ())
-_UNDO_ATTEMPT: Final = BoundStatement(b"rollback to savepoint attempt", ())
+_BEFORE_STATEMENT: Final = BoundStatement(b"savepoint before_statement", ())
+_UNDO_STATEMENT: Final = BoundStatement(b"rollback to savepoint before_statement", ())
 
 
-class UndoneError(Exception):
-    """A statement has forbidden to commit. Nothing was written; with its result at hand, it may be."""
+class CommitForbiddenError(Exception):
+    """A statement could not do the whole, and has forbidden to commit. Nothing was written.
+
+    The caller executes the batch again without STRICT: then fallbacks do step by step what is possible.
+    """
 
 
 Fallback = Callable[["Executor"], Awaitable[T]]
@@ -214,7 +217,8 @@ class Batch:
         and what the `read` of a query raises.
 
         A transaction `begins` with them, and `commits` after them, in the same round trip. A statement with the parameter
-        STRICT then calls `forbid_commit()` if its result forbids to commit. That raises UndoneError, without an error in
+        STRICT then calls `forbid_commit()` if its result forbids to commit: the SQL function replaces the prepared COMMIT,
+        which is already on its way, by a statement without effect. That raises CommitForbiddenError, without an error in
         PostgreSQL, and leaves the transaction open, and in one that was open before the savepoint BEFORE_COMMIT. No
         fallback runs then.
         """
@@ -225,7 +229,7 @@ class Batch:
                 continue
             await _execute(transaction, waiting, begins=begins)
             waiting, begins = [], False
-            rows = await attempt(transaction, statement.query)
+            rows = await execute_or_undo(transaction, statement.query)
             statement.receive(
                 await statement.fallback(transaction)
                 if rows is None
@@ -236,14 +240,14 @@ class Batch:
             result.value = compute()
 
 
-async def attempt(transaction: Executor, query: BoundQuery[Any]) -> list[Row] | None:
+async def execute_or_undo(transaction: Executor, query: BoundQuery[Any]) -> list[Row] | None:
     """The rows of a statement in an open transaction; None if its column `is_undone` is true, and it alone is undone."""
     _, result = await transaction.run_together(
-        [_BEFORE_ATTEMPT, query.statement.bind(query.params)]
+        [_BEFORE_STATEMENT, query.statement.bind(query.params)]
     )
     rows = result.rows()
     if any(row.is_undone for row in rows):
-        await transaction.run_together([_UNDO_ATTEMPT])
+        await transaction.run_together([_UNDO_STATEMENT])
         return None
     return rows
 
@@ -269,7 +273,7 @@ async def _execute(
         assert isinstance(transaction, PipelinedConnection)
         committed = await transaction.commit_together([*before, *statements])
         if committed is None:
-            raise UndoneError
+            raise CommitForbiddenError
         results = committed
     else:
         results = await transaction.run_together([*before, *statements])

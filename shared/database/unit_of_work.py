@@ -7,12 +7,18 @@ that need no results of earlier statements are deferred, and are sent together.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from shared.database.engine import Database
-from shared.database.statements import BEFORE_COMMIT, Batch, BoundQuery, Executor, UndoneError
+from shared.database.statements import (
+    BEFORE_COMMIT,
+    Batch,
+    BoundQuery,
+    CommitForbiddenError,
+    Executor,
+)
 from shared.database.transaction import Transaction
 from shared.errors import TransientError
 from shared.telemetry import tracing
@@ -36,14 +42,14 @@ class Changes:
     deferred: list[DeferredWrite] = field(default_factory=list)
     of_writer: dict[Any, Any] = field(default_factory=dict)
     """The data of each writer's deferred write."""
-    on_commit: list[Callable[[], None]] = field(default_factory=list)
+    on_this_commit: list[Callable[[], None]] = field(default_factory=list)
 
 
 class UnitOfWork:
     """One transaction at a time, ended by `commit`. It is open only if something was read or written in it.
 
-    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `save` and
-    `commit_durably` wrote, which is then committed before the error is raised.
+    Concurrent users wait for each other. Any error inside rolls back what is not committed, except for what `defer_durably`
+    and `write_durably` wrote, which is then committed before the error is raised. A killed process loses it.
     """
 
     def __init__(
@@ -67,18 +73,18 @@ class UnitOfWork:
         self._stack: AsyncExitStack | None = None
         self._open: Transaction | None = None
         """The open transaction."""
-        self._durable_writes: list[Write[Any]] = []
+        self._kept_on_rollback: list[Write[Any]] = []
         self._changes = Changes()
-        self._after_commit: list[Callable[[], None]] = []
+        self._on_next_commit: list[Callable[[], None]] = []
         self._external_calls = 0
 
     @asynccontextmanager
     async def transaction(self, batch: Batch | None = None) -> AsyncIterator[Transaction]:
         """The open transaction, or a new one, in which `batch` was executed. A new one begins in the round trip of `batch`.
 
-        The end of the block commits nothing, unless everything is committed at once: `commit` does. It is called before
-        a paid call is sent (`PaidCalls.get_call`, `CallSender.send`) and at the step's end (`StepRunner`). Raises what
-        the fence raises, and TransientError.
+        The end of the block commits nothing: `commit` does, before a paid call is sent (`PaidCalls.commit_call`,
+        `CallSender.send`) and at the step's end (`StepRunner`). In an immediate unit, and while an external call is in
+        progress, the end of the block commits. Raises what the fence raises, and TransientError.
         """
         async with self._lock:
             try:
@@ -90,7 +96,7 @@ class UnitOfWork:
                 await self._roll_back(error)
                 raise
 
-    async def save(self, write: Callable[[], None]) -> None:
+    async def defer_durably(self, write: Callable[[], None]) -> None:
         """Calls `write`, which defers writes, and has them committed even if others are rolled back.
 
         For responses that were paid for. Waits for PostgreSQL while it is unavailable, since giving up would mean to pay
@@ -100,25 +106,25 @@ class UnitOfWork:
         async def add() -> None:
             async with self._lock:
                 write()
-                self._durable_writes.append(_as_write(write))
+                self._kept_on_rollback.append(_as_write(write))
 
         await self._until_done(add)
         await self._until_done(self.commit_if_immediate)
 
-    async def commit_durably(self, write: Write[T]) -> T:
-        """Like `save`, for a write that needs results of its statements; returns its result.
+    async def write_durably(self, write: Write[T]) -> T:
+        """Like `defer_durably`, for a write that needs the results of its statements, which run now. Returns its result.
 
         Call it only when nothing else is waiting to be committed.
         """
 
-        async def write_durably() -> T:
+        async def execute() -> T:
             async with self.transaction() as transaction:
                 result = await write(transaction)
             if self._open is not None:
-                self._durable_writes.append(write)
+                self._kept_on_rollback.append(write)
             return result
 
-        return await self._until_done(write_durably)
+        return await self._until_done(execute)
 
     @property
     def changes(self) -> Changes:
@@ -144,16 +150,16 @@ class UnitOfWork:
         assert self._open is not None
         await _write_deferred(self._changes, self._open)
 
-    def after_commit(self, call: Callable[[], None]) -> None:
-        """Calls `call` when everything written so far is committed: at once, if nothing is waiting."""
+    def on_next_commit(self, call: Callable[[], None]) -> None:
+        """Calls `call` at the next commit, also after a rollback before it: at once, if nothing is waiting."""
         if self._is_clean:
             call()
         else:
-            self._after_commit.append(call)
+            self._on_next_commit.append(call)
 
-    def on_commit(self, call: Callable[[], None]) -> None:
-        """Calls `call` when the current transaction is committed; never, if it is rolled back."""
-        self._changes.on_commit.append(call)
+    def on_this_commit(self, call: Callable[[], None]) -> None:
+        """Calls `call` when what is deferred now is committed; never, if it is rolled back."""
+        self._changes.on_this_commit.append(call)
 
     async def commit_claim(self) -> bool:
         """Commits the claim alone, if no commit has yet. Returns False if one has.
@@ -207,19 +213,19 @@ class UnitOfWork:
         """The first statement of a transaction."""
         return self._claim or self._fence
 
-    async def _until_done(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeats `attempt` while PostgreSQL is unavailable."""
+    async def _until_done(self, write: Callable[[], Awaitable[T]]) -> T:
+        """Repeats `write` while PostgreSQL is unavailable."""
         try:
             while True:
                 try:
-                    return await attempt()
+                    return await write()
                 except TransientError as error:
                     if error.counts or error.is_final:
                         raise
                 await asyncio.sleep(SAVE_RETRY_SECONDS)
         except asyncio.CancelledError:
             # Cancelled just as the response arrived: without it, the next worker would pay again.
-            await attempt()
+            await write()
             raise
 
     async def _continue(self, batch: Batch) -> Transaction:
@@ -237,7 +243,7 @@ class UnitOfWork:
             return
         # Whatever is deferred from here on is for the next commit.
         changes, self._changes = self._changes, Changes()
-        after_commit, self._after_commit = self._after_commit, []
+        on_next_commit, self._on_next_commit = self._on_next_commit, []
         try:
             with tracing.child("commit", "client", _COMMIT_ATTRIBUTES):
                 if self._open is not None:
@@ -248,18 +254,20 @@ class UnitOfWork:
                 if stack is not None:
                     await stack.aclose()
         except BaseException:
-            self._after_commit = after_commit + self._after_commit
+            self._on_next_commit = on_next_commit + self._on_next_commit
             raise
-        self._durable_writes, self._claim = [], None
-        for call in changes.on_commit + after_commit:
+        self._kept_on_rollback, self._claim = [], None
+        for call in changes.on_this_commit + on_next_commit:
             call()
 
     async def _write_alone(self, changes: Changes) -> None:
         """Writes what is deferred in a transaction of its own."""
         if self._database.signer is None:
-            with suppress(UndoneError):
+            try:
                 await self._database.write(self._batch(changes, None, checks_once=True))
                 return
+            except CommitForbiddenError:
+                pass  # Executed below again, step by step where a statement cannot do the whole.
         async with self._database.transaction(self._batch(changes, None)):
             pass
 
@@ -267,10 +275,12 @@ class UnitOfWork:
         """Writes what is deferred, and commits."""
         connection = transaction.connection
         if self._database.signer is None:
-            with suppress(UndoneError):
+            try:
                 await self._batch(changes, transaction).execute(connection, commits=True)
                 return
-            await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}".encode())
+            except CommitForbiddenError:
+                # Executed below again, step by step where a statement cannot do the whole.
+                await connection.execute(f"rollback to savepoint {BEFORE_COMMIT}".encode())
         await self._batch(changes, transaction).execute(connection)
         await self._database.sign(connection)
         await connection.execute("commit")
@@ -292,22 +302,22 @@ class UnitOfWork:
     async def _roll_back(self, error: BaseException) -> None:
         """Rolls back and commits what was kept. Raises the error as the database reports it, unless it is the same."""
         stack, self._stack, self._open = self._stack, None, None
-        durable_writes, self._durable_writes = self._durable_writes, []
+        kept_writes, self._kept_on_rollback = self._kept_on_rollback, []
         self._changes = Changes()
         try:
             if stack is not None:
                 await stack.__aexit__(type(error), error, error.__traceback__)
         finally:
-            if durable_writes:
-                await self._save_durable_writes(durable_writes)
+            if kept_writes:
+                await self._commit_kept(kept_writes)
 
-    async def _save_durable_writes(self, durable_writes: list[Write[Any]]) -> None:
+    async def _commit_kept(self, kept_writes: list[Write[Any]]) -> None:
         """Commits what was paid for in its own transaction."""
         while True:
             try:
                 async with self._database.transaction() as transaction:
                     await self._begin.execute(transaction)
-                    for write in durable_writes:
+                    for write in kept_writes:
                         await write(transaction)
                     await _write_deferred(self._changes, transaction)
             except TransientError as error:
@@ -317,8 +327,8 @@ class UnitOfWork:
                 await asyncio.sleep(SAVE_RETRY_SECONDS)
             else:
                 break
-        calls = self._changes.on_commit + self._after_commit
-        self._changes, self._after_commit, self._claim = Changes(), [], None
+        calls = self._changes.on_this_commit + self._on_next_commit
+        self._changes, self._on_next_commit, self._claim = Changes(), [], None
         for call in calls:
             call()
 

@@ -55,7 +55,7 @@ async def add_node(
 ) -> UpsertResult:
     """Create or update the node, and write the evidence that supports it.
 
-    What is new is inserted with the next commit; see `upsert.Element.insert`. A node of this type that is known by this
+    What is new is inserted later; see `upsert.Element.insert`. A node of this type that is known by this
     name, in whatever spelling, is updated and keeps its name. For each property the value with the latest `as_of` wins,
     whatever the order of writing. Raises ToolRefusalError, and writes nothing, if a quote cannot be verified or the
     resulting properties violate the type's schema. For `aliases`, `distinct_from` and `duplicate_threshold`, see

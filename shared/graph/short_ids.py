@@ -77,7 +77,7 @@ class ShortIds:
     _short: dict[UUID, str] = field(default_factory=dict)
     _elements: dict[str, UUID] = field(default_factory=dict)
 
-    async def number(self, transaction: Executor, texts: Iterable[str]) -> None:
+    async def store_numbers(self, transaction: Executor, texts: Iterable[str]) -> None:
         """Numbers the nodes and edges whose UUIDs are in `texts`. Other UUIDs are left alone."""
         unknown = self._without_number(_ids_in(texts))
         for _ in range(_MAX_ATTEMPTS):
@@ -87,7 +87,7 @@ class ShortIds:
 
     def number_with(self, batch: Batch, texts: Iterable[str], ids: Iterable[UUID]) -> None:
         """Numbers with `batch` what is in `texts`, and then the elements `ids`. What another run numbers at the same moment
-        is left to `number`.
+        is left to `store_numbers`.
         """
         if unknown := self._without_number([*_ids_in(texts), *ids]):
             batch.add(self._numbering(unknown))

@@ -316,7 +316,8 @@ class Element:
     ) -> None:
         """Insert the row, its names and its evidence.
 
-        They wait in the transaction's buffer, if it has one: `UnitOfWork.commit` writes the buffer by `_WRITE_FACTS`.
+        They wait in the transaction's buffer, if it has one. The buffer is sent by `_WRITE_FACTS` before the transaction's
+        next statement (`Transaction.flush`), at the latest with the commit (`UnitOfWork.commit`).
         """
         async with buffering(transaction, self.scope) as buffer:
             add = buffer.add_node if self.kind is NODES else buffer.add_edge
@@ -401,7 +402,7 @@ async def upsert_element(
 ) -> UpsertResult:
     """Insert the element if it does not exist, and write its evidence. Writes nothing if `check` raises.
 
-    What is new is written with the next commit; see `Element.insert`. Existing evidence is not changed. `is_there` is
+    What is new is written later; see `Element.insert`. Existing evidence is not changed. `is_there` is
     the result of an earlier lookup; if another transaction has inserted the element since, or reserved one of its names,
     RetrySoonError is raised when the buffer is written.
     """

@@ -71,9 +71,9 @@ class AnswerError(TransientError):
         is_filtered: bool = False,
         has_no_end: bool = False,
         generation: str = "",
-        unbilled: bool = False,
+        is_unbilled: bool = False,
     ) -> None:
-        super().__init__(message, counts=counts, unbilled=unbilled)
+        super().__init__(message, counts=counts, is_unbilled=is_unbilled)
         self.generation = generation
         """Text that the model generated, if the server could not parse it and sent it as an error."""
         self.is_filtered = is_filtered

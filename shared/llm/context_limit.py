@@ -79,7 +79,7 @@ def fit(
             f"a request of {length:,} tokens does not fit into the model's context of {context_tokens:,}"
             f" ({setting}), of which a quarter is kept for the answer: serve the model with a"
             " longer context, or lower VIGIL_CONTEXT_TOKENS",
-            unbilled=True,
+            is_unbilled=True,
         )
     room = context_tokens - estimate_tokens(request)
     most = request.max_output_tokens

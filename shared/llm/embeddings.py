@@ -82,7 +82,7 @@ class Embeddings:
     async def _pay(self, request: EmbeddingRequest, store: Store | None = None) -> None:
         """Without `store` the vectors are only stored in the ledger."""
         run = self.run
-        call = await run.paid_calls.get_call(request.call)
+        call = await run.paid_calls.commit_call(request.call)
         if call.answer is not None:
             answer = CallAnswer(call.answer)
         else:

@@ -147,9 +147,9 @@ class LedgeredModel:
         outage: str | None = None
         requests = await self._requests_by_model(request)
         for sent in requests:
-            call = await journal.paid_calls.get_call(sent.call)
-            if call.answered_at is not None or journal.newest_answer_id is None:
-                journal.newest_answer_id = call.id
+            call = await journal.paid_calls.commit_call(sent.call)
+            if call.answered_at is not None or journal.event_call_id is None:
+                journal.event_call_id = call.id
             if call.answered_at is not None:
                 answer = _restore_answer(call)
                 reading = read(call.id, answer)
@@ -176,7 +176,7 @@ class LedgeredModel:
                 away = UnavailableError(
                     f"{outage}; {call.model} cannot answer in its place: {error}",
                     is_announced=True,
-                    unbilled=error.unbilled,
+                    is_unbilled=error.is_unbilled,
                 )
                 raise away from error
             if isinstance(outcome, _PassedOver):
@@ -274,7 +274,7 @@ class LedgeredModel:
         of the provider, it is the only one.
         """
         journal = self._journal
-        others = [name for name in self._names if name != journal.interaction.model]
+        others = [name for name in self._names if name != journal.stored.model]
         if not others or journal.paid_calls.limit is not None:
             # With a limit, the caller has judged whether this call is allowed, and no other.
             return [request]

@@ -284,7 +284,7 @@ class ModelServer:
                 is_away = isinstance(error, UnavailableError) and not error.is_rate_limit
                 if is_away and isinstance(cause, openai.APIStatusError):
                     failures.append(cause.status_code)
-                elif is_away and not error.unbilled:
+                elif is_away and not error.is_unbilled:
                     failures.append(_NO_RESPONSE)
                 wait_seconds = error.retry_in_seconds or 0.5 * 2.0**attempt
                 is_whole = isinstance(error, AnswerError) and (error.is_whole or error.has_no_end)
@@ -292,7 +292,7 @@ class ModelServer:
                 has_waited = waited_seconds >= REFUSED_ALONE_SECONDS
                 if is_last and await self._is_refused_alone(failures, begun_at, has_waited):
                     alone = f"{error}. The server answers other requests, but not this one"
-                    raise RefusedAloneError(alone, unbilled=error.unbilled) from error
+                    raise RefusedAloneError(alone, is_unbilled=error.is_unbilled) from error
                 if is_whole or is_last:
                     raise
             await asyncio.sleep(wait_seconds)
@@ -512,7 +512,7 @@ class ModelServer:
         reason = str(cause) if cause and str(cause) else str(error)
         if cause is not None and isinstance(cause.__cause__, aiohttp.ServerDisconnectedError):
             reason = "it closed the connection"
-        return UnavailableError(f"no answer from {self.name}: {reason}", unbilled=not was_sent)
+        return UnavailableError(f"no answer from {self.name}: {reason}", is_unbilled=not was_sent)
 
 
 def server_name(base_url: str | None, provider: str | None = None) -> str:
@@ -603,7 +603,7 @@ def _status_error(
     message = f"{server} answered {error.status_code}: {error_text(_reason(error))}"
 
     def refused(code: str, hint: str = "") -> PermanentError:
-        return PermanentError(code, f"{message}{hint}", unbilled=True)
+        return PermanentError(code, f"{message}{hint}", is_unbilled=True)
 
     if error.status_code in _MAY_FILTER:
         body: Any = None
@@ -636,25 +636,25 @@ def _status_error(
             )
             if status in _NOT_AN_OUTAGE:
                 return TransientError(
-                    message, retry_in_seconds=seconds, counts=False, unbilled=True
+                    message, retry_in_seconds=seconds, counts=False, is_unbilled=True
                 )
             return UnavailableError(
                 message,
                 retry_in_seconds=seconds,
                 is_rate_limit=status == HTTPStatus.TOO_MANY_REQUESTS,
-                unbilled=status not in _GATEWAY_TIMEOUTS,
+                is_unbilled=status not in _GATEWAY_TIMEOUTS,
             )
         case status if 300 <= status < 400:
             location = error.response.headers.get("location", "nowhere")[:200]
             return PermanentError(
                 REFUSED_REQUEST,
                 f"{server} redirects to {error_text(location)}. Set {settings.url} to its actual address",
-                unbilled=True,
+                is_unbilled=True,
             )
         case _ if (generation := answer_errors.failed_generation(error.body)) or any(
             str(each.get("code")) in _SLIPS for each in answer_errors.objects_in(error.body)
         ):
-            return AnswerError(message, excerpt=generation, generation=generation, unbilled=True)
+            return AnswerError(message, excerpt=generation, generation=generation, is_unbilled=True)
         case _:
             return refused(REFUSED_REQUEST)
 

@@ -67,8 +67,11 @@ class _Reservation:
     """The newest reservation of a call."""
 
     attempt: Attempt
-    is_unsent: bool
-    """True if nothing billable was sent. Then the reservation serves the next attempt, or is released."""
+    is_unbilled: bool
+    """True if the attempt certainly cost nothing: it was not sent, or refused.
+
+    Then the reservation serves the next attempt, or is released.
+    """
 
 
 @dataclass
@@ -106,7 +109,7 @@ class _Payment:
             by_call = {attempt.call_id: attempt for attempt in attempts}
             for (paid_calls, key), call in zip(self.openings, calls, strict=True):
                 attempt = by_call.get(call.id)
-                changes.on_commit.append(partial(paid_calls._register, key, call, attempt))
+                changes.on_this_commit.append(partial(paid_calls._register, key, call, attempt))
 
         batch.then(register)
 
@@ -114,7 +117,7 @@ class _Payment:
 class PaidCalls:
     """The calls and reservations of one phase run. It writes at the end of a transaction, as `reservations` requires.
 
-    It uses a reservation of an earlier run only if it waits for that run's call.
+    It uses a reservation of an earlier run only if the provider has returned a reference to that run's call.
     """
 
     def __init__(
@@ -142,15 +145,16 @@ class PaidCalls:
     def open_call(self, request: CallRequest) -> None:
         """Inserts the call's record and reserves its maximum cost with the next commit.
 
-        If a cap does not allow all calls of the transaction, none is reserved. Then `attempt` reserves each call before it
-        is sent.
+        If a cap does not allow all calls of the transaction, none is reserved. Then `billable_attempt` reserves each call
+        before it is sent.
         """
         self._payment().openings[self, request.hash] = request
         self._uncommitted.add(request.hash)
 
-    async def get_call(self, request: CallRequest) -> CallRecord:
-        """Returns the call's committed record. Usually an earlier transaction has written it. Afterwards no write of the
-        run is uncommitted.
+    async def commit_call(self, request: CallRequest) -> CallRecord:
+        """Commits all that waits, with the call's record and reservation, and returns the record.
+
+        Its way: `_Payment.add_to` adds the record to the commit, whose success calls `_register`.
         """
         if request.hash in self._uncommitted:
             await self._unit.commit()
@@ -163,56 +167,58 @@ class PaidCalls:
         """Registers a call that was opened, by the hash of its request, and the attempt that was reserved now, if any."""
         self._opened[key] = call
         if reserved is not None:
-            self._reservations[call.id] = _Reservation(reserved, is_unsent=True)
+            self._reservations[call.id] = _Reservation(reserved, is_unbilled=True)
         elif call.provider_ref is not None and call.reserved_on is not None:
             # The call is resumed by its reference and settled then.
             assert call.reserved_usd is not None
             attempt = Attempt(
                 call.id, self._agent_id, call.attempts, call.reserved_on, call.reserved_usd
             )
-            self._reservations[call.id] = _Reservation(attempt, is_unsent=False)
+            self._reservations[call.id] = _Reservation(attempt, is_unbilled=False)
 
     @asynccontextmanager
-    async def attempt(self, call: CallRecord, *, is_needed: bool = True) -> AsyncIterator[None]:
+    async def billable_attempt(
+        self, call: CallRecord, *, is_needed: bool = True
+    ) -> AsyncIterator[None]:
         """Context of one attempt of `call`, which may be billed.
 
         Raises BudgetUsedUpError, or TransientError if the budget may suffice soon or if the work can go on without the call
         (`is_needed` is False). Then nothing was sent.
         """
         reservation = self._reservations.get(call.id)
-        if reservation is None or not reservation.is_unsent:
+        if reservation is None or not reservation.is_unbilled:
             reservation = await self._reserve(call.id, is_needed=is_needed)
-        reservation.is_unsent = False
+        reservation.is_unbilled = False
         try:
             yield
         except VigilError as error:
-            reservation.is_unsent = reservation.is_unsent or error.unbilled
+            reservation.is_unbilled = reservation.is_unbilled or error.is_unbilled
             raise
 
     @contextmanager
     def waiting(self, call: CallRecord) -> Iterator[None]:
-        """Context in which an attempt of `call` waits for its turn. If it ends there, nothing was sent."""
+        """Context in which an attempt of `call` waits for its turn. An error leaves it as unbilled: nothing was sent."""
         reservation = self._reservations[call.id]
-        reservation.is_unsent = True
+        reservation.is_unbilled = True
         yield
-        reservation.is_unsent = False
+        reservation.is_unbilled = False
 
     def record_answer(self, call: CallRecord, answer: CallAnswer) -> None:
-        """Records the answer and books its cost at the end of the open transaction."""
+        """Records the answer and books its cost with the next commit."""
         reservation = self._reservations.get(call.id)
-        self._unit.on_commit(partial(_count_answer, call, answer, reservation))
+        self._unit.on_this_commit(partial(_count_answer, call, answer, reservation))
         if reservation is None:
             for query in call_ledger.answer_queries(call.id, answer):
                 self._unit.defer_query(query)
             return
         self._payment().answers.append(
             call_ledger.paid_answer(
-                reservation.attempt, answer, is_billed=not reservation.is_unsent
+                reservation.attempt, answer, is_unbilled=reservation.is_unbilled
             )
         )
 
     def complete_run(self, run_id: UUID) -> None:
-        """Marks the phase run as complete at the end of the open transaction."""
+        """Marks the phase run as complete with the next commit."""
         self._payment().completed_runs.append(run_id)
 
     async def record_answer_now(
@@ -222,15 +228,17 @@ class PaidCalls:
         for query in call_ledger.answer_queries(call.id, answer):
             await query.execute(transaction)
         reservation = self._reservations.get(call.id)
-        self._unit.on_commit(partial(_count_answer, call, answer, reservation))
+        self._unit.on_this_commit(partial(_count_answer, call, answer, reservation))
         if reservation is not None:
             paid = call_ledger.paid_answer(
-                reservation.attempt, answer, is_billed=not reservation.is_unsent
+                reservation.attempt, answer, is_unbilled=reservation.is_unbilled
             )
             self._unit.defer_query(reservations.closing_query(paid.closing))
 
     async def record_failure(self, call: CallRecord, epoch: int, failure: Failure) -> None:
-        """Records that the last attempt of `call` failed, books its cost, and commits."""
+        """Records that the last attempt of `call` failed, and books its cost: at once while a call is in progress, otherwise
+        with the next commit. Does nothing if it is recorded already.
+        """
         reservation = self._reservations.pop(call.id, None)
         if reservation is None:
             return
@@ -247,15 +255,15 @@ class PaidCalls:
                 usd=_spent_usd(failure.cost_usd, reservation),
             )
 
-    def was_billed(self, call: CallRecord) -> bool:
-        """Whether an attempt of this run may have been billed."""
+    def is_unbilled(self, call: CallRecord) -> bool:
+        """Whether the last attempt of `call` certainly cost nothing."""
         reservation = self._reservations.get(call.id)
-        return reservation is None or not reservation.is_unsent
+        return reservation is not None and reservation.is_unbilled
 
     async def release_unbilled(self, call: CallRecord) -> None:
         """Releases the reservation of `call` if the attempt certainly cost nothing."""
         reservation = self._reservations.get(call.id)
-        if reservation is not None and reservation.is_unsent:
+        if reservation is not None and reservation.is_unbilled:
             async with self._unit.transaction() as transaction:
                 await reservations.release(transaction, reservation.attempt)
             del self._reservations[call.id]
@@ -286,7 +294,7 @@ class PaidCalls:
             async with self._database.transaction() as transaction:
                 error = await budgets.suspend_or_retry(transaction, self._agent_id, max_cost_usd)
             raise error
-        reservation = self._reservations[call_id] = _Reservation(reserved[0], is_unsent=True)
+        reservation = self._reservations[call_id] = _Reservation(reserved[0], is_unbilled=True)
         return reservation
 
     def _payment(self) -> _Payment:
@@ -305,7 +313,7 @@ class PaidCalls:
 
 def _spent_usd(cost_usd: Decimal | None, reservation: _Reservation | None) -> float:
     """What is booked as spent: the maximum if the cost is unknown, nothing if nothing was billed or reserved."""
-    if reservation is None or reservation.is_unsent:
+    if reservation is None or reservation.is_unbilled:
         return 0.0
     return float(reservation.attempt.max_cost_usd if cost_usd is None else cost_usd)
 
@@ -342,16 +350,16 @@ class RunJournal:
     def __init__(self, model: Model, lease: Lease, phase: Phase) -> None:
         self.lease = lease
         self.phase = phase
-        self._interaction: StoredRun | None = None
+        self._stored: StoredRun | None = None
         self.unit = lease.unit or UnitOfWork(model.database, leases.fence(lease), is_immediate=True)
         self.paid_calls = PaidCalls(
             model.database,
             lease,
             self.unit,
-            lambda request: call_ledger.new_row(lease, self.interaction.id, phase, request),
+            lambda request: call_ledger.new_row(lease, self.stored.id, phase, request),
             partial(model.max_cost_usd, phase),
         )
-        self.newest_answer_id: UUID | None = None
+        self.event_call_id: UUID | None = None
         """The call whose row has the next events."""
         self.has_been_answered = False
         """Whether a provider has answered a call of this process."""
@@ -361,9 +369,9 @@ class RunJournal:
         """Notes for the owner, such as pages that were left out of the run."""
 
     @property
-    def interaction(self) -> StoredRun:
-        assert self._interaction is not None, "begin() comes first"
-        return self._interaction
+    def stored(self) -> StoredRun:
+        assert self._stored is not None, "begin() comes first"
+        return self._stored
 
     @property
     def repair_summary(self) -> Json:
@@ -384,25 +392,25 @@ class RunJournal:
 
     def add_event(self, event: Json) -> None:
         """Adds `event` at the end of the transaction, to the row of the call that was answered last, or of the first."""
-        assert self.newest_answer_id is not None, "no event precedes the first request"
-        self._pending_changes().events.setdefault(self.newest_answer_id, []).append(event)
+        assert self.event_call_id is not None, "no event precedes the first request"
+        self._pending_changes().events.setdefault(self.event_call_id, []).append(event)
 
     def complete(self) -> None:
         """Marks the run as complete at the end of the transaction."""
-        self.paid_calls.complete_run(self.interaction.id)
+        self.paid_calls.complete_run(self.stored.id)
 
     def add_answer(self, call: CallRecord, answer: CallAnswer, *events: Json) -> None:
         """Adds the answer and its cost at the end of the transaction, with `events` and those that follow."""
         if self.lease.is_after_wait and self.has_been_answered:
             self.unit.defer_query(wait_ending(self.lease))
         if call.answered_at is None:
-            self.newest_answer_id = call.id
+            self.event_call_id = call.id
         run_changes = self._pending_changes()
         run_changes.answered.add(call.id)
         events_of_call = run_changes.events.setdefault(call.id, [])
         events_of_call.extend(events)
         self.paid_calls.record_answer(call, replace(answer, events=events_of_call))
-        self.unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
+        self.unit.on_next_commit(partial(failpoint, Failpoint.CALL_RECORDED))
 
     def _pending_changes(self) -> _RunChanges:
         changes = self.unit.changes
@@ -438,21 +446,21 @@ class RunJournal:
             for request in following:
                 self.paid_calls.open_call(request)
 
-        await self.unit.save(write)
+        await self.unit.defer_durably(write)
 
     async def record_in_transaction(self, write: Callable[[Transaction], Awaitable[T]]) -> T:
         """Records a paid result that needs a transaction, also if the worker is cancelled.
 
-        See `UnitOfWork.commit_durably`.
+        See `UnitOfWork.write_durably`.
         """
 
         async def write_all(transaction: Transaction) -> T:
-            self.unit.after_commit(partial(failpoint, Failpoint.CALL_RECORDED))
+            self.unit.on_next_commit(partial(failpoint, Failpoint.CALL_RECORDED))
             if self.lease.is_after_wait and self.has_been_answered:
                 await wait_ending(self.lease).execute(transaction)
             return await write(transaction)
 
-        return await self.unit.commit_durably(write_all)
+        return await self.unit.write_durably(write_all)
 
 
 class CallSender:
@@ -472,7 +480,9 @@ class CallSender:
     ) -> T:
         """Sends `call` with `perform` and returns its result. Raises what `perform` raises.
 
-        If the budget is used up, the agent is suspended only if the call `is_needed`.
+        A call of a model passes `ModelRouter.complete`, `ChatProvider.complete`, `Adaptations.send`, `with_quick_retries`,
+        the attempt that is reserved here, the turn of `ProviderGate`, and `ModelServer.pieces`, which sends it. `Failpoint`
+        lists what happens in this order. If the budget is used up, the agent is suspended only if the call `is_needed`.
         """
         journal, database = self._journal, self._model.database
 
@@ -487,7 +497,7 @@ class CallSender:
             f"{call.id}-{unusable}" if unusable else str(call.id),
             call.provider_ref,
             store_reference,
-            partial(self._attempt, call, is_needed=is_needed),
+            partial(self._billable_attempt, call, is_needed=is_needed),
             partial(call_ledger.report_progress, database, call.id),
             journal.lease.waited_seconds,
         )
@@ -514,14 +524,14 @@ class CallSender:
         return answer
 
     @asynccontextmanager
-    async def _attempt(self, call: CallRecord, *, is_needed: bool) -> AsyncIterator[None]:
+    async def _billable_attempt(self, call: CallRecord, *, is_needed: bool) -> AsyncIterator[None]:
         """Context of one attempt of `call`. Records an attempt without a usable answer, with its cost.
 
         Raises PermanentError after MAX_TIMEOUTS timeouts.
         """
         await self.check_failures(call, FailureKind.TIMEOUT, MAX_TIMEOUTS)
         try:
-            async with self._journal.paid_calls.attempt(call, is_needed=is_needed):
+            async with self._journal.paid_calls.billable_attempt(call, is_needed=is_needed):
                 try:
                     yield
                 except VigilError as error:

@@ -63,13 +63,13 @@ class PhaseRun(RunJournal):
     @property
     def first_message(self) -> str:
         """The first message of the request, as it was first sent. The run must have started."""
-        message: str = self.interaction.request["messages"][0]["content"]
+        message: str = self.stored.request["messages"][0]["content"]
         return message
 
     @property
     def is_resumed(self) -> bool:
         """Whether an earlier worker started the run. Call it after `begin`."""
-        return bool(self.interaction.events) or self.first_message != self._user_message
+        return bool(self.stored.events) or self.first_message != self._user_message
 
     @property
     def left_out(self) -> Collection[str]:
@@ -92,7 +92,7 @@ class PhaseRun(RunJournal):
         """
         demanded = must_act and self._settings.requires_tools
         tool_choice = {"tool_choice": "required"} if demanded else {}
-        interaction = phase_run_store.NewInteraction(
+        interaction = phase_run_store.NewRun(
             self._settings.database,
             self.lease,
             self.phase,
@@ -107,14 +107,14 @@ class PhaseRun(RunJournal):
             pinned_for=self._pinned_for,
         )
         if self.lease.unit is not None and self.lease.is_first:
-            self._interaction = interaction.record
+            self._stored = interaction.record
             interaction.write_with(self.unit)
         else:
             async with self.unit.transaction() as transaction:
-                self._interaction = await interaction.open_or_resume(transaction)
-            for event in self._interaction.events:
+                self._stored = await interaction.open_or_resume(transaction)
+            for event in self._stored.events:
                 self.model.refused_pages.remember(event)
-        started = self.interaction.request
+        started = self.stored.request
         request = self._request(
             *started["messages"],
             tools=tuple(tools),
@@ -134,8 +134,8 @@ class PhaseRun(RunJournal):
     def _request(self, *messages: dict[str, Any], **fields: Any) -> ChatRequest:
         """Requests of a phase of an agent share their beginning."""
         return ChatRequest(
-            self.interaction.model,
-            ({"role": "system", "content": self.interaction.system_prompt}, *messages),
+            self.stored.model,
+            ({"role": "system", "content": self.stored.system_prompt}, *messages),
             max_output_tokens=self._settings.max_output_tokens[self.phase],
             cache_key=f"{self.lease.agent_id}:{self.phase}",
             options=self._settings.options.get(self.phase, {}),

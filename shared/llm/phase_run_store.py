@@ -130,7 +130,7 @@ from llm_interactions where id = :of_interaction
 """)
 
 
-class NewInteraction:
+class NewRun:
     """A phase of a step that is about to begin.
 
     Its message is compressed with `context`, which is stored once for all runs, and pinned for the steps `pinned_for`.
@@ -212,7 +212,7 @@ class NewInteraction:
     def write_with(self, unit: UnitOfWork) -> None:
         """Creates it with the next commit. The next context is stored as a difference from its own, once that is stored."""
         unit.defer(self.write)
-        unit.on_commit(self._remember_context)
+        unit.on_this_commit(self._remember_context)
 
     def _remember_context(self) -> None:
         if self._stored_context is not None and self._has_new_context.value:

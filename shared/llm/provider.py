@@ -382,7 +382,7 @@ class ModelRouter:
         return PermanentError(
             error.code,
             f"{error}. If {prefix!r} is meant as a provider: VIGIL_PROVIDERS has none of that name",
-            unbilled=error.unbilled,
+            is_unbilled=error.is_unbilled,
         )
 
     def _find(self, model: str) -> tuple[Route, str]:

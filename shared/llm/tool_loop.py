@@ -16,10 +16,7 @@ from shared.llm.tool_calls import normalize_tool_calls
 from shared.llm.toolset import (
     CallReader,
     Calls,
-    PaidTools,
-    ShortNamedTools,
-    ShortNames,
-    StateTools,
+    ShortIds,
     ToolResults,
     Toolset,
     ToolUse,
@@ -127,11 +124,11 @@ class ToolLoop:
         must_act: bool = False,
         review: Review | None = None,
         fallback: Fallback | None = None,
-        short_names: ShortNames | None = None,
+        short_ids: ShortIds | None = None,
     ) -> None:
         """With `must_act` the first answer must call a tool, if the server supports that.
 
-        Results of state tools are shown with `short_names`. A loop that code ends requests a last answer, without tools.
+        Results of state tools are shown with `short_ids`. A loop that code ends requests a last answer, without tools.
         With a `fallback` it ends without text instead, and its calls are the loop's last ones.
         """
         self._run = run
@@ -143,14 +140,7 @@ class ToolLoop:
         self._results = ToolResults(run)
         self._reader = CallReader(run, self._declared, self._results, guard)
         self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
-        state_tools = StateTools(run, self._results, self.embeddings)
-        self._tools: Toolset = PaidTools(state_tools, run, self._results)
-        self._named_tools: ShortNamedTools | None = None
-        if short_names is not None:
-            self._named_tools = ShortNamedTools(
-                self._tools, self._results, short_names, self._is_ended
-            )
-            self._tools = self._named_tools
+        self._tools = Toolset(run, self._results, self.embeddings, short_ids, self._is_ended)
         self._limits = RoundLimits(self._tools, self._results)
         self._uses: Sequence[ToolUse] = ()
         """The calls of the round."""
@@ -184,9 +174,9 @@ class ToolLoop:
     async def _run_rounds(self) -> str:
         declared = [declaration(tool) for tool in self._declared.values()]
         request = await self._run.begin(declared, must_act=self._must_act)
-        self._results.remember(self._run.interaction.events)
-        if self._run.is_resumed and self._named_tools is not None:
-            await self._named_tools.resume(self._run)
+        self._results.remember(self._run.stored.events)
+        if self._run.is_resumed:
+            await self._tools.resume()
         for rounds_left in reversed(range(MAX_TOOL_ROUNDS)):
             reading = await self._next_answer(request)
             text = reading.answer.text

@@ -1,14 +1,10 @@
-"""Executes the tool calls of an answer.
-
-`StateTools` runs tools of the database in one transaction. Its wrappers add what the calls need besides: `PaidTools` pays
-for searches, `ShortNamedTools` shows short names in place of ids.
-"""
+"""Executes the tool calls of an answer: pays for searches, then runs tools of the database in one transaction."""
 
 import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cached_property, partial
@@ -130,7 +126,7 @@ class ToolResults:
         """Keys of the calls that the run has reached, in call order. Concurrent calls may end in another order."""
 
     def remember(self, events: Sequence[Json]) -> None:
-        """Restores the results of an interrupted run. Paid results are in the ledger, where `PaidTools` finds them."""
+        """Restores the results of an interrupted run. Paid results are in the ledger: see `PaidCallsOfTools`."""
         for event in events:
             if event["type"] == "shown":
                 self.shown_records[event["key"]] = event["record"]
@@ -279,85 +275,118 @@ def faults(tool: str, error: ValidationError) -> str:
     return f"the arguments of {tool} do not fit: {messages}. Correct them and call again"
 
 
-class Toolset(Protocol):
-    """Executes tool calls and shows their results."""
+class ShortIds(Protocol):
+    """Short ids that the model sees in place of UUIDs."""
 
-    def execute(self, uses: Sequence[ToolUse]) -> AbstractAsyncContextManager[Transaction | None]:
-        """Executes the calls of an answer and stores their results in `ToolResults`.
+    async def store_numbers(self, transaction: Executor, texts: Iterable[str]) -> None:
+        """Numbers the elements whose UUIDs are in `texts`."""
 
-        The block runs in the transaction that commits the effects; None if the calls need none.
-        """
+    async def load(self, transaction: Executor, texts: Iterable[str]) -> None:
+        """Loads the short ids in `texts`, which were shown before."""
 
-    def reply(self, use: ToolUse) -> Message:
-        """The message with the result of an executed call."""
-
-    def is_repeated(self, use: ToolUse) -> bool:
-        """Whether the call brings nothing new."""
+    def shorten(self, text: str) -> str: ...
 
 
-class StateTools:
-    """Runs tools that read or write the database, all calls of an answer in one transaction."""
+class Toolset:
+    """Executes the tool calls of an answer, and shows their results."""
 
-    def __init__(self, run: PhaseRun, results: ToolResults, embeddings: Embeddings | None) -> None:
+    def __init__(
+        self,
+        run: PhaseRun,
+        results: ToolResults,
+        embeddings: Embeddings | None,
+        short_ids: ShortIds | None,
+        ends: Callable[[], bool],
+    ) -> None:
+        """Results of an answer that `ends` the phase are not shown, and need no short ids."""
         self._run = run
         self._results = results
         self._embeddings = embeddings
+        self._short_ids = short_ids
+        self._ends = ends
+        self._paid = PaidCallsOfTools(run, results)
 
     @asynccontextmanager
     async def execute(self, uses: Sequence[ToolUse]) -> AsyncIterator[Transaction | None]:
-        """Executes the calls in the transaction of the step's unit of work, which the block continues.
+        """Pays for the calls of paid tools, then runs the others in the transaction of the step's unit of work.
 
-        The next commit writes their effects and results together with what the block writes: that of the next paid call,
-        or of the step's end.
+        The block continues that transaction; None if no call needs it. The next commit writes effects and results together
+        with what the block writes: that of the next paid call, or of the step's end.
         """
-        if not uses:
+        await self._paid.pay([use for use in uses if use.request is not None])
+        free = [use for use in uses if use.request is None]
+        if not free:
             yield None
             return
         if self._embeddings is not None:
             # Before the transaction, because it must not wait for a model server.
-            requests = dict.fromkeys(filter(None, map(_embedding_request, uses)))
+            requests = dict.fromkeys(filter(None, map(_embedding_request, free)))
             await _wait_for_all(map(self._embeddings.ensure_in_ledger, requests))
-        run, results = self._run, self._results
         batch = Batch()
-        run_calls = prepare_state_calls(batch, run.lease.agent_id, uses)
-        is_one = len({use.call.name for use in uses}) == 1
-        name = f"execute_tool {uses[0].traced_name}" if is_one else "execute_tools"
-        with tracing.child(name, attributes=_traced_tools(uses)) as span:
-            async with run.unit.transaction(batch) as transaction:
-                effects = await run_calls(transaction)
-                for use, result in zip(uses, effects, strict=True):
-                    if "error" in result and (use.call.name, use.call.arguments) in results.refused:
-                        # A weak model would repeat the call endlessly.
-                        result = {**result, "error": f"{result['error']} {_REFUSED_BEFORE}"}
-                    results.record(use, {"result": result})
-                    run.add_repairs(use.call.name, _interpretations(result), key=use.key)
-                    failpoint(Failpoint.TOOL_APPLIED)
-                    results.by_key[use.key] = result
+        run_calls = prepare_state_calls(batch, self._run.lease.agent_id, free)
+        is_one = len({use.call.name for use in free}) == 1
+        name = f"execute_tool {free[0].traced_name}" if is_one else "execute_tools"
+        with tracing.child(name, attributes=_traced_tools(free)) as span:
+            async with self._run.unit.transaction(batch) as transaction:
+                for use, result in zip(free, await run_calls(transaction), strict=True):
+                    self._record(use, result)
+                if self._short_ids is not None and not self._ends():
+                    texts = [_ENCODER.encode(self._results.by_key[use.key]) for use in free]
+                    # Sends the new nodes and edges too, which have waited in the buffer.
+                    await self._short_ids.store_numbers(transaction, texts)
                 yield transaction
-            refused = sum(map(results.is_refused, uses))
+            refused = sum(map(self._results.is_refused, free))
             if span is not None and refused:
                 span.add({"vigil.tool.refusals": refused})
 
+    def _record(self, use: ToolUse, result: Json) -> None:
+        """Records the result of a state tool with the next commit."""
+        if "error" in result and (use.call.name, use.call.arguments) in self._results.refused:
+            # A weak model would repeat the call endlessly.
+            result = {**result, "error": f"{result['error']} {_REFUSED_BEFORE}"}
+        self._results.record(use, {"result": result})
+        self._run.add_repairs(use.call.name, _interpretations(result), key=use.key)
+        failpoint(Failpoint.TOOL_APPLIED)
+        self._results.by_key[use.key] = result
+
     def reply(self, use: ToolUse) -> Message:
-        return reply(use, self._results.by_key[use.key])
+        """The message with the result of an executed call, for the model."""
+        if is_paid(use.tool):
+            shown = self._paid.show(use)
+            return _reply(use, _SAME_RESULT if shown is None else shown)
+        message = _reply(use, self._results.by_key[use.key])
+        if self._short_ids is None:
+            return message
+        return {**message, "content": self._short_ids.shorten(message["content"])}
 
     def is_repeated(self, use: ToolUse) -> bool:
-        """Whether it is a call of the round before, or is refused again."""
+        """Whether the call brings nothing new: it is one of the round before, or is refused again, or all of its result was
+        shown before.
+        """
         call, results = use.name_and_arguments, self._results
+        if is_paid(use.tool) and not results.is_refused(use):
+            return self._paid.show(use) is None
         return call in results.last_calls or (results.is_refused(use) and call in results.refused)
 
+    async def resume(self) -> None:
+        """Loads the short ids that an interrupted run has shown."""
+        if self._short_ids is None:
+            return
+        async with self._run.unit.transaction() as transaction:
+            await self._short_ids.load(transaction, [self._run.first_message])
+            shown = map(_ENCODER.encode, self._results.by_key.values())
+            await self._short_ids.store_numbers(transaction, shown)
 
-def reply(use: ToolUse, result: Json) -> Message:
-    """Returns the message with a tool's result for the model."""
+
+def _reply(use: ToolUse, result: Json) -> Message:
     shown = {**result, "refused": use.note} if use.note else result
     return {"role": "tool", "tool_call_id": use.call.id, "content": _ENCODER.encode(shown)}
 
 
-class PaidTools:
-    """Pays for the calls of paid tools among those of `tools`, and shows of each result what was not shown before."""
+class PaidCallsOfTools:
+    """Pays for calls of paid tools, and shows of each result what was not shown before."""
 
-    def __init__(self, tools: Toolset, run: PhaseRun, results: ToolResults) -> None:
-        self._tools = tools
+    def __init__(self, run: PhaseRun, results: ToolResults) -> None:
         self._run = run
         self._results = results
         self._shown: dict[str, Json | None] = {}
@@ -365,27 +394,13 @@ class PaidTools:
         self._first_keys: dict[tuple[str, str, int], str] = {}
         """The key of the first of equal calls in a round, by name, request and the number of earlier rounds with it."""
 
-    @asynccontextmanager
-    async def execute(self, uses: Sequence[ToolUse]) -> AsyncIterator[Transaction | None]:
-        """Each distinct paid call is made once, all of them concurrently."""
+    async def pay(self, uses: Sequence[ToolUse]) -> None:
+        """Makes each distinct call once, all of them concurrently."""
         by_hash: dict[str, list[ToolUse]] = {}
         for use in uses:
-            if use.request is not None:
-                by_hash.setdefault(use.request.hash, []).append(use)
+            assert use.request is not None
+            by_hash.setdefault(use.request.hash, []).append(use)
         await _wait_for_all(map(self._pay, by_hash.values()))
-        async with self._tools.execute([use for use in uses if use.request is None]) as transaction:
-            yield transaction
-
-    def reply(self, use: ToolUse) -> Message:
-        if not is_paid(use.tool):
-            return self._tools.reply(use)
-        shown = self._show(use)
-        return reply(use, _SAME_RESULT if shown is None else shown)
-
-    def is_repeated(self, use: ToolUse) -> bool:
-        if not is_paid(use.tool) or self._results.is_refused(use):
-            return self._tools.is_repeated(use)
-        return self._show(use) is None
 
     async def _pay(self, uses: Sequence[ToolUse]) -> None:
         """Makes one call for `uses`, which have the same request."""
@@ -394,7 +409,7 @@ class PaidTools:
         assert request is not None
         assert request.operation is not None
         operation = request.operation
-        call = await run.paid_calls.get_call(request)
+        call = await run.paid_calls.commit_call(request)
         result, is_recalled = call.answer, False
         if result is None and isinstance(use.tool, PaidTool) and use.tool.recall is not None:
             earlier = await use.tool.recall(use.arguments)
@@ -406,18 +421,18 @@ class PaidTools:
 
         def write() -> None:
             # A search that was refused, or an earlier answer that was used, costs nothing.
-            is_billed = not is_recalled and run.paid_calls.was_billed(call)
-            usd = run.prices.of_operation(operation) if is_billed else Decimal(0)
+            is_free = is_recalled or run.paid_calls.is_unbilled(call)
+            usd = Decimal(0) if is_free else run.prices.of_operation(operation)
             run.add_answer(call, CallAnswer(result, cost_usd=usd))
             for each in unrecorded:
                 self._results.record(each, {"call_id": str(call.id)})
 
         unrecorded = [each for each in uses if each.key not in self._results.recorded]
         if unrecorded:
-            await run.unit.save(write)
+            await run.unit.defer_durably(write)
         self._results.by_key |= {each.key: result for each in uses}
 
-    def _show(self, use: ToolUse) -> Json | None:
+    def show(self, use: ToolUse) -> Json | None:
         """What the model is shown of the result. None if it was paid for, and shown, before."""
         if use.key in self._shown:
             return self._shown[use.key]
@@ -439,57 +454,6 @@ class PaidTools:
         return shown
 
 
-class ShortNames(Protocol):
-    """Short names that the model sees in place of ids."""
-
-    async def number(self, transaction: Executor, texts: Iterable[str]) -> None:
-        """Names the ids in `texts`."""
-
-    async def load(self, transaction: Executor, texts: Iterable[str]) -> None:
-        """Looks up the names in `texts`, which were shown before."""
-
-    def shorten(self, text: str) -> str: ...
-
-
-class ShortNamedTools:
-    """Shows results of state tools with short names."""
-
-    def __init__(
-        self, tools: Toolset, results: ToolResults, names: ShortNames, ends: Callable[[], bool]
-    ) -> None:
-        """Results of an answer that `ends` the phase are not shown, and need no names."""
-        self._tools = tools
-        self._results = results
-        self._names = names
-        self._ends = ends
-
-    @asynccontextmanager
-    async def execute(self, uses: Sequence[ToolUse]) -> AsyncIterator[Transaction | None]:
-        async with self._tools.execute(uses) as transaction:
-            if transaction is not None and not self._ends():
-                free = [use for use in uses if use.request is None]
-                texts = [_ENCODER.encode(self._results.by_key[use.key]) for use in free]
-                await self._names.number(transaction, texts)
-            yield transaction
-
-    def reply(self, use: ToolUse) -> Message:
-        message = self._tools.reply(use)
-        if is_paid(use.tool):
-            return message
-        return {**message, "content": self._names.shorten(message["content"])}
-
-    def is_repeated(self, use: ToolUse) -> bool:
-        return self._tools.is_repeated(use)
-
-    async def resume(self, run: PhaseRun) -> None:
-        """Looks up the names that an interrupted run has shown."""
-        async with run.unit.transaction() as transaction:
-            await self._names.load(transaction, [run.first_message])
-            await self._names.number(
-                transaction, map(_ENCODER.encode, self._results.by_key.values())
-            )
-
-
 def prepare_state_calls(
     batch: Batch, agent_id: UUID, calls: Sequence[StateCall]
 ) -> Callable[[Transaction], Awaitable[list[Json]]]:
@@ -502,10 +466,10 @@ def prepare_state_calls(
     preparations = dict.fromkeys(tool.prepare for tool in tools if tool.prepare is not None)
     if len(calls) > 1 and not preparations:
         batch.add(locks.tool_write_lock(agent_id))
-    finish = [prepare(batch, arguments) for prepare in preparations]
+    hand_overs = [prepare(batch, arguments) for prepare in preparations]
 
     async def run(transaction: Transaction) -> list[Json]:
-        for hand_over in finish:
+        for hand_over in hand_overs:
             await hand_over(transaction)
         results: list[Json] = []
         for call in calls:
@@ -515,8 +479,7 @@ def prepare_state_calls(
             tool = call.tool
             assert isinstance(tool, StateTool)
             try:
-                async with transaction.savepoint() if tool.needs_savepoint else nullcontext():
-                    results.append(await tool.run(transaction, call.arguments))
+                results.append(await tool.run(transaction, call.arguments))
             except ToolRefusalError as refusal:
                 results.append({"error": str(refusal)})
         return results

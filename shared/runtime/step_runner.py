@@ -1,5 +1,5 @@
-"""Runs steps: claims a step, runs its handler, ends or fails the step in the database, then returns the events to
-publish.
+"""Runs steps: claims a step with its handler's first write, runs the handler, ends or fails the step in the database, then
+returns the events to publish.
 """
 
 import asyncio
@@ -80,7 +80,7 @@ FailureHandler = Callable[[Transaction, StepRow, str], Awaitable[None]]
 
 
 class StepRunner:
-    """Handles every event that requests a step. `works` maps the kinds of steps of this service to their handlers."""
+    """Handles every event that requests a step. `handlers` has the handler of each kind of step of this service."""
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class StepRunner:
         worker: str,
         lease_seconds: float,
         max_attempts: int,
-        works: Mapping[StepKind, StepHandler],
+        handlers: Mapping[StepKind, StepHandler],
         on_failure: Mapping[StepKind, FailureHandler],
         streams_progress: bool = False,
     ) -> None:
@@ -100,7 +100,7 @@ class StepRunner:
         self._worker = worker
         self._lease_seconds = lease_seconds
         self._max_attempts = max_attempts
-        self._handlers = dict(works)
+        self._handlers = dict(handlers)
         self._on_failure = dict(on_failure)
         self._streams_progress = streams_progress
         self._running: set[UUID] = set()
@@ -146,7 +146,7 @@ class StepRunner:
                     await leases.reopen(transaction, event.step_id)
                 return await self._handle(event)
             case leases.Claimable(_, step) as claimable:
-                lease = await self._claim(claimable)
+                lease = await self._prepare_claim(claimable)
                 _trace_lost_worker(claimable)
                 with metrics.step_timer(step.kind) as timer:
                     return await self._run(event, lease, step, claimable.claims, timer)
@@ -161,20 +161,20 @@ class StepRunner:
             )
         )
 
-    async def _claim(self, claimable: leases.Claimable) -> Lease:
-        """Claims the step with the first writes of its worker.
+    async def _prepare_claim(self, claimable: leases.Claimable) -> Lease:
+        """The lease, with a unit of work whose first commit claims the step.
 
-        If they are rolled back, the next ones repeat the claim. The claim of a step that was requested long ago is
-        committed at once, so that it is counted: earlier workers may have died before they wrote anything.
+        If that is rolled back, the next one claims it. The claim of a step that was requested long ago is committed at once,
+        so that it is counted: earlier workers may have died before they wrote anything.
         """
         lease = claimable.lease
         unit = UnitOfWork(
             self._database,
             leases.fence(lease),
-            claim=leases.claim(lease, claimable.begun_at),
+            claim=leases.claim_query(lease, claimable.begun_at),
             is_immediate=self._streams_progress,
         )
-        unit.after_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
+        unit.on_next_commit(partial(failpoint, Failpoint.LEASE_TAKEN))
         if claimable.waited_seconds > self._lease_seconds or self._streams_progress:
             await unit.commit()
         return replace(lease, unit=unit)
@@ -193,7 +193,7 @@ class StepRunner:
         }
         with tracing.step(step.kind, step.id, lease.epoch, attributes) as span:
             try:
-                events = await self._attempt(event, lease, step, claims, timer)
+                events = await self._run_handler(event, lease, step, claims, timer)
             except LeaseLostError:
                 timer.outcome = "lease_lost"
                 if span is not None:
@@ -203,7 +203,7 @@ class StepRunner:
             _trace_agent_task(step, events[0])
         return events
 
-    async def _attempt(
+    async def _run_handler(
         self, event: Event, lease: Lease, step: StepRow, claims: int, timer: StepTimer
     ) -> Sequence[Event]:
         try:
@@ -423,7 +423,7 @@ def step_consumer(
         worker=settings.worker_name,
         lease_seconds=settings.lease_seconds,
         max_attempts=settings.max_attempts,
-        works=handlers,
+        handlers=handlers,
         on_failure=on_failure,
         streams_progress=streams_progress,
     )

@@ -74,7 +74,7 @@ class ToolRefusalError(VigilError):
 class StateTool(Generic[A]):
     """A tool that reads or writes the database. Its effect and its result are committed in one transaction.
 
-    `run` receives that transaction, does not commit, and raises ToolRefusalError to refuse.
+    `run` receives that transaction, does not commit, and raises ToolRefusalError to refuse, before it writes anything.
     """
 
     name: str
@@ -85,8 +85,6 @@ class StateTool(Generic[A]):
     """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
     prepare: Prepare | None = None
     """Looks up together what the calls of an answer need. Tools of a loop can have the same."""
-    needs_savepoint: bool = True
-    """False if `run` writes nothing before it refuses: then a call needs two statements less."""
     ends_work: bool = False
     """Whether the phase ends after the answer that calls it, or after the first later one without a refused call."""
 
@@ -141,7 +139,6 @@ def finish() -> StateTool[NoArguments]:
         "Ends your work. Call it last, in the same answer as your last other calls.",
         NoArguments,
         run,
-        needs_savepoint=False,
         ends_work=True,
     )
 

@@ -213,17 +213,17 @@ class SearchClient:
             refusal = PermanentError(
                 "search_key",
                 f"Tavily refused the key: {_message(error).rstrip('.')}. Check TAVILY_API_KEY",
-                unbilled=True,
+                is_unbilled=True,
             )
             raise refusal from error
         except _TIMEOUTS as error:
             raise self._timed_out(error) from error
         except tavily_errors.BadRequestError as error:
             refused = f"the search service refused the request: {_message(error)}"
-            raise ToolRefusalError(refused, unbilled=True) from error
+            raise ToolRefusalError(refused, is_unbilled=True) from error
         except NEVER_SENT as error:
             away = f"the search service cannot be reached: {_message(error)}"
-            raise UnavailableError(away, unbilled=True) from error
+            raise UnavailableError(away, is_unbilled=True) from error
         except httpx.HTTPStatusError as error:
             if answers.is_quota_used_up(error.response):
                 raise _quota_error(error.response) from error
@@ -242,7 +242,7 @@ class SearchClient:
         limit = f"{self._timeout_seconds:g} s (VIGIL_SEARCH_TIMEOUT_SECONDS sets this limit)"
         if isinstance(error.__context__, NEVER_SENT):
             return UnavailableError(
-                f"the search service cannot be reached within {limit}", unbilled=True
+                f"the search service cannot be reached within {limit}", is_unbilled=True
             )
         return TransientError(f"the search service did not answer within {limit}")
 
@@ -306,7 +306,7 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
             message,
             retry_in_seconds=seconds,
             is_rate_limit=is_rate_limit,
-            unbilled=is_rate_limit or (status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT),
+            is_unbilled=is_rate_limit or (status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT),
         )
     return TransientError(message, retry_in_seconds=seconds)
 

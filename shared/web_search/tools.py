@@ -188,7 +188,7 @@ def conversation_search(
                 raise
             # An answer without a search now is better than one with a search in some days.
             refusal = f"no search is possible now: {error}"
-            raise ToolRefusalError(refusal, unbilled=True) from error
+            raise ToolRefusalError(refusal, is_unbilled=True) from error
         hits = [SearchHit.model_validate(item).as_json() for item in response["results"]]
         return {key: value for key, value in response.items() if key == "note"} | {"results": hits}
 
@@ -377,7 +377,7 @@ async def _extract(
     answers = await _read(client, allowed, reasons) if allowed else []
     if not answers:
         refusal = "\n".join(f"urls: {url}: {reason}" for url, reason in reasons.items())
-        raise ToolRefusalError(refusal, unbilled=True)
+        raise ToolRefusalError(refusal, is_unbilled=True)
     pages = [page for answer in answers for page in answer["results"]]
     # The service may name the address that the page was moved to.
     known = await page_rules.known_of([page["url"] for page in pages])

@@ -237,8 +237,8 @@ def _lost_worker(row: Row, step: StepRow, lease: Lease) -> LostWorker | None:
     return LostWorker(row.lease_owner, since or latest_claim, row.lease_until)
 
 
-def claim(lease: Lease, begun_at: datetime) -> BoundQuery[None]:
-    """Takes the lease that `load` has offered, for a worker that began then.
+def claim_query(lease: Lease, begun_at: datetime) -> BoundQuery[None]:
+    """Claims the step by the lease that `load` has offered, for a worker that began then.
 
     Its `read` raises LeaseLostError if another worker was faster.
     """

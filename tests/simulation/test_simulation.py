@@ -42,7 +42,7 @@ def _book_in_the_next_commit() -> None:
         if (reservation := self._reservations.get(call.id)) is not None:
             closing = reservations.settled(reservation.attempt, answer.cost_usd, answer.assumed_usd)
             book = reservations.closing_query(closing)
-            self._unit.on_commit(lambda: self._unit.defer_query(book))
+            self._unit.on_this_commit(lambda: self._unit.defer_query(book))
 
     PaidCalls.record_answer = record_answer  # type: ignore[method-assign]
 

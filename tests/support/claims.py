@@ -63,7 +63,7 @@ async def claim(
                 await leases.reopen(session, step_id)
             case leases.Claimable(lease, step, begun_at):
                 try:
-                    await leases.claim(lease, begun_at).execute(session)
+                    await leases.claim_query(lease, begun_at).execute(session)
                 except LeaseLostError:
                     continue
                 return Claimed(lease, step._replace(status=StepStatus.RUNNING))

@@ -25,7 +25,9 @@ class RefusingProvider:
         async with in_flight.attempt():
             self.attempts += 1
             if self.refuses_content:
-                raise PermanentError(REFUSED_CONTENT, "a filter refuses the request", unbilled=True)
+                raise PermanentError(
+                    REFUSED_CONTENT, "a filter refuses the request", is_unbilled=True
+                )
             raise AnswerError("it has no time for this", kind=self.kind)
 
     async def close(self) -> None:

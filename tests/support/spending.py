@@ -15,7 +15,7 @@ from shared.billing.reservations import INSTALLATION, Attempt
 from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call
 from shared.enums import CallKind, Phase
-from shared.llm.phase_run_store import NewInteraction
+from shared.llm.phase_run_store import NewRun
 from shared.workflow.leases import Lease
 from tests.support import budget_audit as audit
 from tests.support import claims
@@ -66,7 +66,7 @@ class Spender:
     async def call(self, name: str = "a") -> UUID:
         """Record a call that is not sent yet; return its id."""
         async with self.database.transaction() as session:
-            new_run = NewInteraction(
+            new_run = NewRun(
                 self.database, self.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
             )
             interaction = await new_run.open_or_resume(session)

@@ -25,11 +25,11 @@ from shared.billing.budgets import Caps
 from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, Holding, NewRow
 from shared.billing.reservations import Attempt
 from shared.database.engine import Database
-from shared.database.statements import Batch, BoundQuery, Executor, UndoneError
+from shared.database.statements import Batch, BoundQuery, CommitForbiddenError, Executor
 from shared.database.transaction import Transaction
 from shared.enums import CallKind, IterationStatus, Phase, Stage, StepKind
 from shared.llm import phase_run_store
-from shared.llm.phase_run_store import NewInteraction
+from shared.llm.phase_run_store import NewRun
 from shared.workflow import (
     agent_clock,
     attention,
@@ -69,7 +69,7 @@ class World:
     query: StepRow
     failed: StepRow
     letter_id: UUID
-    run: NewInteraction
+    run: NewRun
     attempt: Attempt
     """Of an open call."""
     request_id: UUID
@@ -104,9 +104,7 @@ async def make_world(database: Database) -> World:
         )
         letters = await transaction.execute(text("select id from dead_letters"))
         letter_id = letters.scalar_one()
-        run = NewInteraction(
-            database, claim.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
-        )
+        run = NewRun(database, claim.lease, Phase.OBSERVER, model="m", system_prompt="", request={})
         await run.open_or_resume(transaction)
         request = await investigations.create_request(
             agent.id, started.iteration.id, started.observe.id, MISSING
@@ -183,19 +181,19 @@ class Operation:
             batch.add(query)
         try:
             await world.database.write(batch)
-        except UndoneError:
+        except CommitForbiddenError:
             await self.execute(world)
 
 
 async def _pay(world: World, transaction: Transaction) -> None:
     batch, row = Batch(), world.row("next")
-    answers = [call_ledger.paid_answer(world.attempt, ANSWER, is_billed=True)]
+    answers = [call_ledger.paid_answer(world.attempt, ANSWER, is_unbilled=False)]
     call_ledger.pay(batch, world.lease, answers, [row], {row["id"]: MAX_USD}, holding=Holding())
     await batch.execute(transaction)
 
 
 async def _write_run(world: World, transaction: Transaction) -> None:
-    run = NewInteraction(
+    run = NewRun(
         world.database,
         world.lease,
         Phase.ENTAILMENT_CHECK,
@@ -216,7 +214,7 @@ async def _end_with(world: World, transaction: Transaction) -> None:
 
 async def _open_run(world: World, transaction: Transaction) -> None:
     context = "what other runs share " * 20
-    run = NewInteraction(
+    run = NewRun(
         world.database,
         world.lease,
         Phase.ENTAILMENT_CHECK,
@@ -306,8 +304,8 @@ OPERATIONS: Final[Mapping[Any, Operation]] = {
         again=psycopg.errors.UniqueViolation,
     ),
     # leases
-    leases.claim: Operation(
-        query=lambda w: leases.claim(
+    leases.claim_query: Operation(
+        query=lambda w: leases.claim_query(
             Lease(w.query.id, w.iteration.id, w.agent_id, uuid4(), 1, "worker", 60.0, AGENT_ROW),
             w.iteration.started_at,
         ),
@@ -440,8 +438,8 @@ OPERATIONS: Final[Mapping[Any, Operation]] = {
         query=lambda w: token_lengths.measuring(w.agent_id), prepare=[_MEASURED]
     ),
     # phase runs
-    NewInteraction.write: Operation(_write_run, again=psycopg.errors.UniqueViolation),
-    NewInteraction.open_or_resume: Operation(_open_run),
+    NewRun.write: Operation(_write_run, again=psycopg.errors.UniqueViolation),
+    NewRun.open_or_resume: Operation(_open_run),
 }
 
 READS: Final = {

@@ -10,12 +10,12 @@ from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
-from shared.graph.tools.batch import ConclusionBatch, FactBatch
 from shared.graph.tools.conclusion_tools import (
     add_agent_advice_node,
     add_agent_analysis_node,
     request_investigation,
 )
+from shared.graph.tools.lookups import ConclusionLookups, FactLookups
 from shared.graph.tools.read_tools import list_edge_types, list_node_types, query_graph
 from shared.graph.tools.write_tools import (
     add_graph_edge,
@@ -60,7 +60,7 @@ def graph_construction(
     Evidence can cite sentences of `pages` by number. `short_ids` are those that the results are shown with.
     """
     validators = validators or Validators()
-    batch = FactBatch(scope, duplicate_threshold, tuple(pages), short_ids)
+    batch = FactLookups(scope, duplicate_threshold, tuple(pages), short_ids)
     return [
         query_graph(scope, embedding_search),
         list_node_types(scope),
@@ -83,7 +83,7 @@ def analysis_generation(
 ) -> GraphTools:
     """Tools that write analyses, link them to their subjects, and request missing data."""
     validators = validators or Validators()
-    batch = ConclusionBatch(scope, ANALYSIS_TYPE, short_ids)
+    batch = ConclusionLookups(scope, ANALYSIS_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
         replace(add_agent_analysis_node(scope, short_ids), prepare=batch),
@@ -99,7 +99,7 @@ def advice_generation(
     short_ids: ShortIds | None = None,
 ) -> GraphTools:
     """Tools that write advice."""
-    batch = ConclusionBatch(scope, ADVICE_TYPE, short_ids)
+    batch = ConclusionLookups(scope, ADVICE_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
         replace(add_agent_advice_node(scope, short_ids), prepare=batch),

@@ -76,7 +76,6 @@ def add_agent_analysis_node(
         "Records an analysis. Refused unless what it cites states, or shown arithmetic yields, each number, date and name.",
         AddAgentAnalysisNode,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -106,7 +105,6 @@ def add_agent_advice_node(
         "Advises the owner. Refused unless the cited analyses, or what they cite, state each number, date and name.",
         AddAgentAdviceNode,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -203,5 +201,4 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
         "Requests data that the graph lacks and a conclusion needs. It is searched for.",
         RequestInvestigation,
         run,
-        needs_savepoint=False,
     )

@@ -99,7 +99,6 @@ def query_graph(
         QueryGraph,
         run,
         embedding_request,
-        needs_savepoint=False,
     )
 
 
@@ -114,7 +113,6 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
         "Lists the node types with the JSON Schemas of their properties.",
         NoArguments,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -129,7 +127,6 @@ def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
         "Lists the edge types with their allowed ends and the JSON Schemas of their properties.",
         NoArguments,
         run,
-        needs_savepoint=False,
     )
 
 

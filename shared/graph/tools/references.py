@@ -1,7 +1,7 @@
 """References to nodes in tool arguments: by id, or by name."""
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -25,7 +25,6 @@ from shared.graph.prompt_format import quote_name
 from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import elements_query, number_in
-from shared.graph.types import UnknownTypeError
 from shared.graph.upsert import ElementBuffer
 from shared.graph.validation import normalize_name
 from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
@@ -180,25 +179,6 @@ async def resolve_node_ids(
         await resolve_node_id(transaction, scope, reference, argument, interpretations)
         for reference in references
     ]
-
-
-async def write_with_known_type(
-    write: Callable[[str], Awaitable[T]], type_name: str, interpretations: list[str]
-) -> T:
-    """Call `write` with the type, or with a similarly spelled one if it does not exist.
-
-    Raises ToolRefusalError.
-    """
-    try:
-        return await write(type_name)
-    except UnknownTypeError as error:
-        if error.suggestion is None:
-            raise
-        result = await write(error.suggestion)
-        interpretations.append(
-            f"type: {quote_name(type_name[:80])} was read as {error.suggestion}."
-        )
-        return result
 
 
 def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:

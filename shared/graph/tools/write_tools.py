@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.graph import elements, types
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.prompt_format import quote_name
 from shared.graph.provenance import claims
 from shared.graph.provenance.evidence import (
     MAX_EVIDENCE,
@@ -27,8 +27,8 @@ from shared.graph.tools.references import (
     referenced_id,
     resolve_node_id,
     with_interpretations,
-    write_with_known_type,
 )
+from shared.graph.types import UnknownTypeError
 from shared.graph.upsert import UpsertResult
 from shared.graph.validation import InvalidPropertiesError, Validators
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
@@ -153,57 +153,48 @@ def _quotes(
         yield page.url, sentence.text, sentence.start_byte
 
 
-Write = Callable[[str, Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
-"""Writes an element of a type, with its properties and evidence."""
+Add = Callable[[str, Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
+"""Adds an element of a type, with its properties and evidence."""
 
 
-async def _write_repaired(
-    write: Write,
+async def _add_repaired(
+    add: Add,
     arguments: "AddGraphNode | AddGraphEdge",
     id_key: str,
     interpretations: list[str],
     pages: Sequence[NumberedPage],
 ) -> Json:
-    """The tool's answer, when `write` has succeeded with the arguments, or with what they can be interpreted as."""
-    evidence = _evidence_inputs(arguments.all_evidence, pages)
+    """The tool's answer, when `add` has succeeded with the arguments, or with what they can be interpreted as.
 
-    async def write_valid(type_name: str) -> UpsertResult:
-        return await _write_valid_properties(
-            partial(write, type_name), arguments.properties, evidence, interpretations
-        )
-
-    result = await write_with_known_type(write_valid, arguments.type, interpretations)
-    answer = {id_key: str(result.id), **result.tool_answer}
-    return with_interpretations(answer, interpretations)
-
-
-async def _write_valid_properties(
-    write: Callable[[Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]],
-    properties: Json,
-    evidence: Sequence[EvidenceInput],
-    interpretations: list[str],
-) -> UpsertResult:
-    """Calls `write`, and again without the properties whose values violate the type's schema.
-
-    A value that is wrapped in an object, as {"value": 3}, is unwrapped first. Every change is described in a sentence
-    added to `interpretations`. Raises the first ToolRefusalError if nothing remains, or if that is refused too.
+    If the type does not exist, a similarly spelled one is used. If values of properties violate its schema, a value that is
+    wrapped in an object, as {"value": 3}, is unwrapped, and then what still violates it is left out. Every change is
+    described in a sentence added to `interpretations`. Raises the first ToolRefusalError if that is refused too, or if no
+    property remains.
     """
+    type_name, properties = arguments.type, arguments.properties
+    evidence: Sequence[EvidenceInput] = _evidence_inputs(arguments.all_evidence, pages)
+    repairs = iter((_unwrap_values, _leave_out))
     refusal: InvalidPropertiesError | None = None
-    notes: list[str] = []
-    for repair in (_unwrap_values, _leave_out, None):
+    result: UpsertResult | None = None
+    while result is None:
         try:
-            result = await write(properties, evidence)
+            result = await add(type_name, properties, evidence)
+        except UnknownTypeError as error:
+            if error.suggestion is None or type_name != arguments.type:
+                raise
+            type_name = error.suggestion
         except InvalidPropertiesError as error:
             refusal = refusal or error
-            if repair is None or not error.by_name:
+            if not error.by_name or (repair := next(repairs, None)) is None:
                 raise refusal from None
-            properties, evidence = repair(properties, evidence, error.by_name, notes)
+            properties, evidence = repair(properties, evidence, error.by_name, interpretations)
             if not properties:
                 raise refusal from None
-            continue
-        interpretations += notes
-        return result
-    raise AssertionError("the last round returns or raises")
+    if type_name != arguments.type:
+        given = quote_name(arguments.type[:80])
+        interpretations.append(f"type: {given} was read as {type_name}.")
+    answer = {id_key: str(result.id), **result.tool_answer}
+    return with_interpretations(answer, interpretations)
 
 
 def _unwrap_values(
@@ -378,7 +369,6 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
         "Creates a node type. Only if no existing type fits. An existing type of that name is returned unchanged.",
         CreateNodeType,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -413,7 +403,6 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
         "Creates an edge type. Only if no existing type fits. An existing type of that name is returned unchanged.",
         CreateEdgeType,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -446,7 +435,7 @@ def add_graph_node(
                 duplicate_threshold=duplicate_threshold,
             )
 
-        return await _write_repaired(add, arguments, "nodeId", [], pages)
+        return await _add_repaired(add, arguments, "nodeId", [], pages)
 
     return StateTool(
         "addGraphNode",
@@ -454,7 +443,6 @@ def add_graph_node(
         "value. Of different values the latest holds: the result says what it `superseded`, or which newer one was `kept`.",
         AddGraphNode,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -481,14 +469,13 @@ def add_graph_edge(
                 evidence=evidence,
             )
 
-        return await _write_repaired(add, arguments, "edgeId", interpretations, pages)
+        return await _add_repaired(add, arguments, "edgeId", interpretations, pages)
 
     return StateTool(
         "addGraphEdge",
         "Connects two nodes. Refused unless the cited sentences state the relation and its properties.",
         AddGraphEdge,
         run,
-        needs_savepoint=False,
     )
 
 
@@ -512,5 +499,4 @@ def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAn
         "Connects an analysis with a node that it is about.",
         LinkAnalysis,
         run,
-        needs_savepoint=False,
     )

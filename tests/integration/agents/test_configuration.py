@@ -34,7 +34,7 @@ from shared.enums import PROMPTED_PHASES, Phase, PromptMaker
 from shared.graph import types
 from shared.llm import phase_run_store
 from shared.llm.answer_errors import FailureKind
-from shared.llm.phase_run_store import NewInteraction
+from shared.llm.phase_run_store import NewRun
 from shared.llm.structured_output import MAX_WITHOUT_ANSWER
 from shared.runtime import step_runner as work_module
 from shared.runtime.bus import Bus
@@ -601,7 +601,7 @@ class Runs:
         lease = Lease(
             self._step_id, None, self.agent.id, self.agent.owner_id, 1, "test", 60, AGENT_ROW
         )
-        run = NewInteraction(
+        run = NewRun(
             database,
             lease,
             phase,

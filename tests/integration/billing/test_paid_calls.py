@@ -43,7 +43,7 @@ from shared.graph.scope import GraphScope
 from shared.llm.answer_errors import AnswerError
 from shared.llm.paid_calls import PaidCalls
 from shared.llm.phase_run import PhaseRun
-from shared.llm.phase_run_store import NewInteraction
+from shared.llm.phase_run_store import NewRun
 from shared.llm.pricing import read_prices
 from shared.llm.tool_loop import ToolLoop
 from shared.runtime.providers import create_model
@@ -130,7 +130,7 @@ class Clerk:
         billed: bool,
     ) -> None:
         batch = Batch()
-        paid = call_ledger.paid_answer(attempt, answer, is_billed=billed)
+        paid = call_ledger.paid_answer(attempt, answer, is_unbilled=not billed)
         call_ledger.pay(batch, self.spender.lease, [paid])
         await batch.execute(session)
 
@@ -153,7 +153,7 @@ class Clerk:
 async def clerk(database: Database) -> Clerk:
     spender = await Spender.of(database)
     async with database.transaction() as session:
-        new_run = NewInteraction(
+        new_run = NewRun(
             database, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
         )
         interaction = await new_run.open_or_resume(session)
@@ -316,13 +316,13 @@ async def test_a_reservation_of_a_rolled_back_commit_pays_for_nothing(
     with pytest.raises(psycopg.errors.DivisionByZero):
         await unit.commit()
     await clerk.spender.cap("0.10")
-    call = await paid_calls.get_call(request)
+    call = await paid_calls.commit_call(request)
     assert call.attempts == 0
     with (
         unit.external_call_in_progress(),
         pytest.raises(TransientError, match="does not cover the maximum cost"),
     ):
-        async with paid_calls.attempt(call, is_needed=False):
+        async with paid_calls.billable_attempt(call, is_needed=False):
             pytest.fail("it must not be sent")
     assert await nothing_is_reserved(database)
 

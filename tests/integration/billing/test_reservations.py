@@ -25,7 +25,7 @@ from shared.database.transaction import Transaction
 from shared.enums import CallKind, Phase
 from shared.graph.scope import GraphScope
 from shared.llm.messages import ChatRequest
-from shared.llm.phase_run_store import NewInteraction
+from shared.llm.phase_run_store import NewRun
 from shared.workflow import leases, steps
 from shared.workflow.iterations import StartedIteration
 from shared.workflow.steps import Pauses
@@ -298,7 +298,7 @@ class Step:
     @classmethod
     async def of(cls, database: Database, name: str = "Watch") -> "Step":
         spender = await Spender.of(database, name)
-        run = NewInteraction(
+        run = NewRun(
             database, spender.lease, Phase.OBSERVER, model="m", system_prompt="", request={}
         )
         async with database.transaction() as transaction:
@@ -318,7 +318,7 @@ class Step:
             )
             for name in names
         ]
-        paid = [call_ledger.paid_answer(attempt, ANSWER, is_billed=True) for attempt in answers]
+        paid = [call_ledger.paid_answer(attempt, ANSWER, is_unbilled=False) for attempt in answers]
         batch = Batch()
         opened = call_ledger.pay(
             batch,

@@ -15,9 +15,9 @@ from shared.database.statements import (
     STRICT,
     Batch,
     BoundQuery,
+    CommitForbiddenError,
     CompiledStatement,
     Executor,
-    UndoneError,
 )
 from shared.database.tables import User
 from shared.database.transaction import Transaction
@@ -60,7 +60,7 @@ async def test_a_verdict_counts_although_a_later_statement_fails(workers: Databa
         batch.add(inserting("undone"))
         batch.add(BoundQuery(_VETO, {STRICT: False}, list))
         batch.add(BoundQuery(_FAILURE, {"zero": 0}, list))
-        with pytest.raises(UndoneError):
+        with pytest.raises(CommitForbiddenError):
             await workers.write(batch)
         name = f"user {uuid4()}"
         committed = Batch()
@@ -117,7 +117,7 @@ class Walk:
 
     async def save(self) -> None:
         name = self._name()
-        await self.unit.save(lambda: self.unit.defer_query(inserting(name)))
+        await self.unit.defer_durably(lambda: self.unit.defer_query(inserting(name)))
         self.pending.append(name)
         self.saved.append(name)
 
@@ -225,7 +225,7 @@ async def test_a_buffer_that_is_refused_commits_only_what_was_saved(
     database: Database, workers: Database
 ) -> None:
     unit = UnitOfWork(workers, EVERYONE)
-    await unit.save(lambda: unit.defer_query(inserting("paid for")))
+    await unit.defer_durably(lambda: unit.defer_query(inserting("paid for")))
     await _open(unit, Waiting(["first"], is_refused=True))
     unit.defer_query(inserting("followed from it"))
     with pytest.raises(RetrySoonError, match="in the meantime"):

@@ -100,7 +100,7 @@ async def test_a_unit_that_does_not_wait_commits_each_transaction(
 async def test_an_error_rolls_back_all_but_durable_writes(
     unit: UnitOfWork, database: Database
 ) -> None:
-    assert await unit.commit_durably(partial(_write, name="paid for")) == "paid for"
+    assert await unit.write_durably(partial(_write, name="paid for")) == "paid for"
     async with unit.transaction() as session:
         await _write(session, "followed from it")
     with pytest.raises(RuntimeError, match="a fault"):
@@ -113,7 +113,7 @@ async def test_an_error_rolls_back_all_but_durable_writes(
 async def test_a_durable_write_survives_a_lost_connection(
     unit: UnitOfWork, database: Database
 ) -> None:
-    await unit.commit_durably(partial(_write, name="paid for"))
+    await unit.write_durably(partial(_write, name="paid for"))
     with pytest.raises(TransientError, match="PostgreSQL"):
         async with unit.transaction() as session:
             await session.execute(text("select pg_terminate_backend(pg_backend_pid())"))
@@ -127,7 +127,7 @@ async def test_a_durable_write_survives_a_lost_connection(
 async def test_a_durable_write_survives_a_cancelled_worker(
     unit: UnitOfWork, database: Database
 ) -> None:
-    await unit.commit_durably(partial(_write, name="paid for"))
+    await unit.write_durably(partial(_write, name="paid for"))
     within = asyncio.Event()
 
     async def work() -> None:
@@ -158,7 +158,7 @@ async def test_a_durable_commit_completes_though_it_is_cancelled(
             within.set()
             await asyncio.Event().wait()
 
-    keeping = asyncio.create_task(unit.commit_durably(write))
+    keeping = asyncio.create_task(unit.write_durably(write))
     await within.wait()
     keeping.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -181,7 +181,7 @@ async def test_a_cancelled_durable_commit_is_repeated_when_it_fails(
         await slow_commits(session, "insert on users")
     async with database.transaction() as session:
         await session.execute(text("select pg_advisory_xact_lock(1)"))
-        keeping = asyncio.create_task(unit.commit_durably(partial(_write, name="paid for")))
+        keeping = asyncio.create_task(unit.write_durably(partial(_write, name="paid for")))
         await wait_until(committing, what="the commit")
         keeping.cancel()
         await session.execute(text(f"select pg_terminate_backend(pid) from ({SLOW_COMMIT}) as it"))
@@ -200,13 +200,13 @@ async def test_a_worker_that_may_no_longer_write_stores_nothing(
             raise NoMoreError("the step is another's", counts=False)
 
     unit = UnitOfWork(workers, replace(EVERYONE, read=check))
-    await unit.commit_durably(partial(_write, name="paid for"))
+    await unit.write_durably(partial(_write, name="paid for"))
     may_write[0] = False
     with pytest.raises(NoMoreError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     assert not await _is_committed(database, "paid for")
     with pytest.raises(NoMoreError):
-        await unit.commit_durably(partial(_write, name="paid for"))
+        await unit.write_durably(partial(_write, name="paid for"))
 
 
 async def test_deferred_writes_run_once_before_the_commit(
@@ -222,7 +222,7 @@ async def test_deferred_writes_run_once_before_the_commit(
         unit.defer(write_last)
         order.append("within")
         await _write(session, "within")
-    unit.after_commit(lambda: order.append("committed"))
+    unit.on_next_commit(lambda: order.append("committed"))
     assert order == ["within"]
     await unit.commit()
     await unit.commit()
@@ -244,11 +244,11 @@ async def test_deferred_writes_are_dropped_on_rollback(unit: UnitOfWork) -> None
 async def test_commit_callbacks_are_not_called_after_a_rollback(unit: UnitOfWork) -> None:
     calls: list[str] = []
     async with unit.transaction():
-        unit.on_commit(lambda: calls.append("undone"))
+        unit.on_this_commit(lambda: calls.append("undone"))
     with pytest.raises(RuntimeError):
         await _fail(unit, "half done", RuntimeError("a fault"))
     async with unit.transaction():
-        unit.on_commit(lambda: calls.append("committed"))
+        unit.on_this_commit(lambda: calls.append("committed"))
     assert calls == []
     await unit.commit()
     assert calls == ["committed"]
@@ -274,7 +274,7 @@ async def test_a_claim_can_be_committed_alone_and_once(workers: Database) -> Non
     begins: list[str] = []
     unit = UnitOfWork(workers, _noting(begins, "fence"), claim=_noting(begins, "claim"))
     unit.defer_query(_noting(begins, "deferred"))
-    unit.after_commit(lambda: begins.append("committed"))
+    unit.on_next_commit(lambda: begins.append("committed"))
     assert [await unit.commit_claim() for _ in range(2)] == [True, False]
     assert begins == ["claim"]
     await unit.commit()
@@ -318,7 +318,7 @@ async def test_deferred_writes_need_no_session(unit: UnitOfWork, database: Datab
 async def test_a_failed_write_without_a_session_writes_nothing_but_what_was_saved(
     unit: UnitOfWork, database: Database
 ) -> None:
-    await unit.save(lambda: unit.defer(_inserting("paid for")))
+    await unit.defer_durably(lambda: unit.defer(_inserting("paid for")))
     unit.defer(_inserting("followed from it"))
     unit.defer_query(FAILURE)
     with pytest.raises(psycopg.errors.DivisionByZero):
@@ -343,7 +343,7 @@ async def test_what_was_paid_for_is_saved_when_postgresql_is_back(
             raise RetrySoonError("PostgreSQL: it is away")
         unit.defer(_inserting("paid for"))
 
-    saving = asyncio.create_task(unit.save(write))
+    saving = asyncio.create_task(unit.defer_durably(write))
     await attempts.get()
     is_away = False
     if is_cancelled:

@@ -35,7 +35,7 @@ from shared.graph.short_ids import ShortIds, number_in
 from shared.graph.tools import add_agent_analysis_node
 from shared.graph.validation import Validators
 from shared.llm.phase_run import PhaseRun
-from shared.llm.phase_run_store import NewInteraction
+from shared.llm.phase_run_store import NewRun
 from shared.llm.provider import Model
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
@@ -738,7 +738,7 @@ async def test_a_pipelined_run_is_not_committed_with_a_survey_that_is_not_pinned
     lease = Lease(
         second.id, second.iteration_id, second.agent_id, plan.agent.owner_id, 1, "t", 60, AGENT_ROW
     )
-    run = NewInteraction(
+    run = NewRun(
         plan.database,
         lease,
         Phase.KNOWLEDGE_ACQUISITION,
@@ -900,7 +900,7 @@ async def shown(agent_graph: AgentGraph, *texts: str) -> ShortIds:
     """The short ids of a run that shows these texts."""
     ids = ShortIds(agent_graph.scope)
     async with agent_graph.database.transaction() as session:
-        await ids.number(session, texts)
+        await ids.store_numbers(session, texts)
     return ids
 
 
@@ -981,7 +981,7 @@ async def test_relevant_nodes_are_numbered_with_the_statements_that_load_their_e
         await batch.execute(session)
         lines = await describe(session, [written])
         with captured_statements() as statements:
-            await ids.number(session, [written, lines])
+            await ids.store_numbers(session, [written, lines])
     assert statements == []
     assert ids.shorten(f"{mali} {ghana} {border} {togo}") == "n1 n2 e3 n4"
     assert str(togo) in lines
@@ -1004,7 +1004,7 @@ async def walk(agent_graph: AgentGraph, nodes: Sequence[UUID], chance: random.Ra
     async def run(chosen: list[UUID], *, fails: bool) -> dict[UUID, str]:
         ids = ShortIds(agent_graph.scope)
         async with agent_graph.database.transaction() as session:
-            await ids.number(session, map(str, chosen))
+            await ids.store_numbers(session, map(str, chosen))
             if fails:
                 await session.rollback()
                 return {}

@@ -360,7 +360,7 @@ async def walk_and_check(graph: AgentGraph, seed: int, steps: int) -> None:
         replay(entries, snapshots[first], snapshots[last])
 
 
-class UndoneError(Exception):
+class CommitForbiddenError(Exception):
     """Undoes a change."""
 
 
@@ -369,15 +369,15 @@ async def roll_back(graph: AgentGraph, chance: Random) -> None:
     change = text("update graph_nodes set properties = '{}' where agent_id = :agent")
     params = {"agent": graph.scope.agent_id}
     in_savepoint = chance.random() < 0.5
-    with suppress(UndoneError):
+    with suppress(CommitForbiddenError):
         async with graph.database.transaction() as session:
             if not in_savepoint:
                 await session.execute(change, params)
-                raise UndoneError
-            with suppress(UndoneError):
+                raise CommitForbiddenError
+            with suppress(CommitForbiddenError):
                 async with session.savepoint():
                     await session.execute(change, params)
-                    raise UndoneError
+                    raise CommitForbiddenError
 
 
 @pytest.mark.parametrize("number", range(2))

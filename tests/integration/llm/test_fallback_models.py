@@ -294,7 +294,7 @@ async def test_an_unknown_provider_is_named(case: Case) -> None:
     case.agent = replaced(case.agent, models={Phase.OBSERVER.value: "secnod/llama"})
     with pytest.raises(PermanentError, match="'secnod' is meant as a provider") as caught:
         await case.answer()
-    assert caught.value.unbilled
+    assert caught.value.is_unbilled
     assert not case.second.accepted
 
 

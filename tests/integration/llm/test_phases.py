@@ -178,7 +178,7 @@ async def test_a_repair_is_listed_among_the_events_of_its_run(
         run.add_event({"type": "repair", "subject": "plan", "repairs": ["One query dropped."]})
     async with database.transaction() as session:
         events = await transcripts.list_events(
-            owner_access(session, agent.owner_id), base.PageRequest(limit=9), run.interaction.id
+            owner_access(session, agent.owner_id), base.PageRequest(limit=9), run.stored.id
         )
     assert [event.type for event in events.items] == ["answer", "repair"]
     assert events.items[1] == RepairEvent(subject="plan", repairs=["One query dropped."])
@@ -232,11 +232,11 @@ class Bench:
     async def _apply(self, session: Transaction, params: Params) -> Json:
         if params.value == self.break_at:
             raise TransientError("broke in the middle")
+        if params.value < 0:
+            raise ToolRefusalError("nothing below zero is written")
         await CompiledStatement("insert into written (value) values (:value)").run(
             session, {"value": params.value}
         )
-        if params.value < 0:
-            raise ToolRefusalError("nothing below zero is written")
         return {"wrote": params.value}
 
 
@@ -277,7 +277,7 @@ async def test_a_resumed_loop_repeats_no_call_and_no_effect(
     assert (kinds.count("answer"), kinds.count("tool_result")) == (3, 5)
 
 
-async def test_a_refused_tool_call_is_rolled_back_and_the_others_are_kept(
+async def test_a_refused_tool_call_writes_nothing_and_the_others_are_kept(
     model: Model, lease: Lease, agent: Agent, sandbox_control: Sandbox, bench: Bench
 ) -> None:
     sandbox_control.script(
@@ -660,7 +660,7 @@ async def test_the_error_of_a_search_timeout_names_its_setting() -> None:
         with pytest.raises(TransientError, match=r"0\.2 s \(VIGIL_SEARCH_TIMEOUT_SECONDS") as error:
             await client.search("lithium", max_results=1, topic=None, time_range=None)
         await client.close()
-    assert not error.value.unbilled
+    assert not error.value.is_unbilled
 
 
 ENGLISH = "The refinery in Harjavalta produced 12 kilotonnes of nickel sulphate in 2025. "

@@ -64,9 +64,9 @@ class FilteringProvider:
                 self.refused.append(request)
                 if self.withholds:
                     raise AnswerError(WORDS, kind=FailureKind.NO_ANSWER, is_filtered=True)
-                raise PermanentError(REFUSED_CONTENT, WORDS, unbilled=True)
+                raise PermanentError(REFUSED_CONTENT, WORDS, is_unbilled=True)
             if self.fails_after is not None and len(self.answered) >= self.fails_after:
-                raise TransientError("killed", unbilled=True)
+                raise TransientError("killed", is_unbilled=True)
             self.answered.append(request)
             results = sum(message["role"] == "tool" for message in request.messages)
             calls = []

@@ -100,7 +100,7 @@ async def test_an_outage_that_one_process_sees_stops_another_until_one_is_answer
             async with second.passage():
                 raise AssertionError("it was sent")
         assert 8 <= (caught.value.retry_in_seconds or 0) <= 20
-        assert caught.value.unbilled
+        assert caught.value.is_unbilled
         assert second.outage is not None
         await wait_until(lambda: calls_again(second), what="the time of a probe")
         async with second.passage() as probe:
@@ -565,7 +565,7 @@ async def test_a_server_that_hangs_uses_no_attempt_once_it_is_known(
         await server.close()
     assert isinstance(errors[0], AnswerTimeoutError)
     assert [error.counts for error in errors] == [True, False]
-    assert not any(error.unbilled for error in errors), "the server may have billed them"
+    assert not any(error.is_unbilled for error in errors), "the server may have billed them"
 
 
 async def test_a_request_above_the_limit_of_a_minute_is_refused_and_limits_nothing(

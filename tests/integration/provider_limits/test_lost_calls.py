@@ -138,7 +138,7 @@ async def test_a_call_that_an_outage_swallowed_is_sent_again_when_the_provider_i
     assert isinstance(error, TransientError)
     assert getattr(error, "kind", None) is FailureKind.CUT_OFF
     assert not error.counts
-    assert not error.unbilled, "the server may have received it"
+    assert not error.is_unbilled, "the server may have received it"
     assert "key" in stand_in.keys
     assert len({key for key in stand_in.keys if key}) == 1, "a server can tell the repetition"
 

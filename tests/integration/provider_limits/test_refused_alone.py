@@ -98,7 +98,7 @@ async def test_a_request_that_alone_fails_uses_an_attempt_and_says_why(
             await provider.complete(request(POISON), make_resumable_call())
     assert caught.value.counts
     assert not isinstance(caught.value, UnavailableError)
-    assert caught.value.unbilled
+    assert caught.value.is_unbilled
     assert "answers other requests" in str(caught.value)
     assert (await read_state(database)).unavailable_since is None
 
@@ -117,7 +117,7 @@ async def test_a_request_at_which_the_server_closes_the_connection_uses_an_attem
         with pytest.raises(TransientError) as away:
             await provider.complete(request("fine"), make_resumable_call())
     assert (caught.value.counts, away.value.counts) == (True, False)
-    assert not caught.value.unbilled, "the server may have received it"
+    assert not caught.value.is_unbilled, "the server may have received it"
 
 
 @pytest.mark.parametrize("status", [500, 502, 520])

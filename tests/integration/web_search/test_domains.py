@@ -135,7 +135,7 @@ async def test_a_search_that_finds_barred_pages_only_says_that_it_found_none(web
         pages = TavilyExtract(urls=[PREFERRED])
         with pytest.raises(ToolRefusalError, match=r"bars good\.example") as refusal:
             await extract.call(pages, make_resumable_call())  # type: ignore[union-attr]
-    assert refusal.value.unbilled
+    assert refusal.value.is_unbilled
     assert web.read == []
 
 

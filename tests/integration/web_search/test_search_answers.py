@@ -264,4 +264,4 @@ async def test_a_retry_delay_is_an_hour_at_most(harness: Harness) -> None:
             with pytest.raises(TransientError) as error:
                 await harness.respond("search", b"{}", status, retry_after=retry_after)
             assert error.value.retry_in_seconds == seconds, retry_after
-            assert error.value.unbilled
+            assert error.value.is_unbilled

@@ -105,7 +105,7 @@ class RandomWeb:
         self.kills.may_kill()
         if any(url.endswith("#top") for url in urls) and len(urls) > 1:
             refusal = "the search service refused the request: #top"
-            raise ToolRefusalError(refusal, unbilled=True)
+            raise ToolRefusalError(refusal, is_unbilled=True)
         results, failed = [], []
         for url in urls:
             known = re.sub("^http:", "https:", url).partition("#")[0].rstrip("/")

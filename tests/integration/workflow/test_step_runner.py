@@ -433,7 +433,7 @@ async def test_a_step_is_found_by_its_id(database: Database, ended_steps: int) -
     (ending,) = batch._queries
     queries: dict[str, BoundQuery[Any]] = {
         "load": leases.load(lease.step_id, "worker"),
-        "claim": leases.claim(lease, datetime.now(UTC)),
+        "claim": leases.claim_query(lease, datetime.now(UTC)),
         "fence": leases.fence(lease),
         "renewal": leases.renewal(lease),
         "end": ending.query,

@@ -56,11 +56,11 @@ HOURS = timedelta(hours=3)
 
 
 def unavailable_error(
-    retry_in_seconds: float | None = None, *, unbilled: bool = False
+    retry_in_seconds: float | None = None, *, is_unbilled: bool = False
 ) -> TransientError:
     """The error that the model and search clients raise for an unavailable provider."""
     return TransientError(
-        REFUSED, retry_in_seconds=retry_in_seconds, counts=False, unbilled=unbilled
+        REFUSED, retry_in_seconds=retry_in_seconds, counts=False, is_unbilled=is_unbilled
     )
 
 
@@ -306,7 +306,7 @@ def model_unavailable(monkeypatch: pytest.MonkeyPatch, phase: str) -> Iterator[l
         if phase in str(request.messages[0]["content"]):
             async with in_flight.attempt():
                 refused_keys.append(in_flight.key)
-                raise unavailable_error(unbilled=True)
+                raise unavailable_error(is_unbilled=True)
         return await complete(self, request, in_flight, on_delta)
 
     monkeypatch.setattr(ChatProvider, "complete", refuse)

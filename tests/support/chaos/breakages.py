@@ -20,14 +20,14 @@ def _ledger_off() -> None:
     """Stored responses are dropped, and the calls are repeated."""
     from shared.llm.paid_calls import PaidCalls
 
-    get_call = PaidCalls.get_call
+    commit_call = PaidCalls.commit_call
 
     async def get_call_without_response(self: PaidCalls, request: Any) -> CallRecord:
-        call = await get_call(self, request)
+        call = await commit_call(self, request)
         call.answer = call.answered_at = None
         return call
 
-    PaidCalls.get_call = get_call_without_response  # type: ignore[method-assign]
+    PaidCalls.commit_call = get_call_without_response  # type: ignore[method-assign]
 
 
 def _without(condition: str, statement: CompiledStatement) -> CompiledStatement:

@@ -135,7 +135,7 @@ async def recorded_services(
                 worker="test",
                 lease_seconds=settings.lease_seconds,
                 max_attempts=1,
-                works={kind: recorder.recorded(handler)},
+                handlers={kind: recorder.recorded(handler)},
                 on_failure={},
             )
 
@@ -194,7 +194,7 @@ class _Recorder:
                 short_ids = ShortIds(scope)
                 if step.kind == StepKind.ADVISE:
                     analyses = await analyses_query(scope, shown).execute(connection)
-                    await short_ids.number(connection, [analyses, survey])
+                    await short_ids.store_numbers(connection, [analyses, survey])
                 self._surveys[group] = short_ids.shorten(survey)
         self.recording.steps.append(
             RecordedStep(step, iteration.number, scope, self._surveys[group])

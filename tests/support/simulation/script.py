@@ -127,10 +127,10 @@ class ScriptedProvider:
         async with in_flight.attempt():
             await script.wait()
             if script.faults.happens("model unavailable"):
-                raise UnavailableError("the model is busy", retry_in_seconds=1.0, unbilled=True)
+                raise UnavailableError("the model is busy", retry_in_seconds=1.0, is_unbilled=True)
             if _mark(str(request.messages[1]["content"])) in script.refused:
                 raise PermanentError(
-                    "refused_request", "the model refuses the request", unbilled=True
+                    "refused_request", "the model refuses the request", is_unbilled=True
                 )
             text, calls = script.answer(request)
             input_tokens = len(str(request.messages)) // 10

@@ -324,7 +324,7 @@ async def test_an_invalid_response_is_a_billed_error_with_an_excerpt(
     error = raised.value
     assert re.search(case.fails, str(error), re.DOTALL)
     assert stand_ins[0].url in str(error)
-    assert (error.unbilled, error.counts) == (False, case.counts)
+    assert (error.is_unbilled, error.counts) == (False, case.counts)
     assert error.kind in (*COMPLETE_KINDS, FailureKind.CUT_OFF)
     assert len(error.excerpt) <= 500
     assert bool(error.excerpt.strip()) == bool(body_of(case, stream).strip()), error.excerpt

@@ -92,7 +92,7 @@ def test_instructions_that_do_not_fit_are_an_error_that_says_what_to_do() -> Non
     tools = ({"type": "function", "function": {"name": "x", "description": "y" * 60_000}},)
     with pytest.raises(PermanentError, match="VIGIL_MODEL_CONTEXT_TOKENS") as error:
         fit(request(user("Plan."), tools=tools), CONTEXT)
-    assert error.value.unbilled
+    assert error.value.is_unbilled
 
 
 @pytest.mark.parametrize("seed", range(50))

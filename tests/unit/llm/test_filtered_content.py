@@ -86,7 +86,7 @@ async def error_of(status: int, body: Any) -> PermanentError:
 async def test_a_filter_of_the_provider_is_recognized(status: int, body: Any) -> None:
     error = await error_of(status, body)
     assert error.code == REFUSED_CONTENT
-    assert error.unbilled
+    assert error.is_unbilled
 
 
 @pytest.mark.parametrize(("status", "body", "code"), OTHERS)

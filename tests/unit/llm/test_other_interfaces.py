@@ -183,4 +183,4 @@ async def test_invalid_vectors_are_billed_errors(body: Any) -> None:
     with pytest.raises(VigilError) as error:
         await embed(body)
     assert isinstance(error.value, AnswerError | PermanentError)
-    assert not error.value.unbilled
+    assert not error.value.is_unbilled

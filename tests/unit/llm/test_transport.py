@@ -175,7 +175,7 @@ async def test_errors_that_a_retry_cannot_fix_are_permanent(status: int, code: s
     error = await complete_error(fixed_response(b'{"error": {"message": "no"}}', status))
     assert isinstance(error, PermanentError)
     assert error.code == code
-    assert error.unbilled
+    assert error.is_unbilled
 
 
 async def test_an_exhausted_quota_is_permanent() -> None:
@@ -209,7 +209,7 @@ async def test_an_unreachable_server_is_unbilled_and_does_not_count_as_an_attemp
     async with provider_for(stand_in) as provider:
         with pytest.raises(TransientError, match=r"127\.0\.0\.1") as error:
             await provider.complete(REQUEST, make_resumable_call())
-    assert (error.value.counts, error.value.unbilled) == (False, True)
+    assert (error.value.counts, error.value.is_unbilled) == (False, True)
 
 
 @pytest.mark.parametrize("end", [Connection.reset, Connection.close])
@@ -223,7 +223,7 @@ async def test_a_connection_lost_before_any_response_does_not_count_as_an_attemp
 
     error = await complete_error(respond)
     assert isinstance(error, TransientError)
-    assert (error.counts, error.unbilled) == (False, False)
+    assert (error.counts, error.is_unbilled) == (False, False)
 
 
 async def test_a_connection_closed_within_the_response_head_is_an_explained_error() -> None:
@@ -233,7 +233,7 @@ async def test_a_connection_closed_within_the_response_head_is_an_explained_erro
 
     error = await complete_error(respond)
     assert isinstance(error, TransientError)
-    assert (error.counts, error.unbilled) == (False, False)
+    assert (error.counts, error.is_unbilled) == (False, False)
     assert str(error).endswith("it closed the connection")
 
 
@@ -244,7 +244,7 @@ async def test_a_response_that_is_no_http_is_an_explained_error() -> None:
 
     error = await complete_error(respond)
     assert isinstance(error, TransientError)
-    assert not error.unbilled
+    assert not error.is_unbilled
     assert "did not return a valid HTTP response" in str(error)
 
 
@@ -258,7 +258,7 @@ async def test_a_truncated_response_is_an_error_with_the_received_part(stream: S
 
     error = await complete_error(respond, stream=stream)
     assert isinstance(error, AnswerError)
-    assert (error.kind, error.counts, error.unbilled) == (FailureKind.CUT_OFF, True, False)
+    assert (error.kind, error.counts, error.is_unbilled) == (FailureKind.CUT_OFF, True, False)
     assert error.excerpt == ("Hi" if stream == "auto" else '{"choices": [')
 
 

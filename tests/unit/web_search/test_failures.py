@@ -50,7 +50,7 @@ async def test_an_unreachable_service_is_unbilled_and_does_not_count_as_an_attem
     with pytest.raises(TransientError, match="cannot be reached") as error:
         await client.search("lithium", max_results=1, topic=None, time_range=None)
     await client.close()
-    assert (error.value.counts, error.value.unbilled) == (False, True)
+    assert (error.value.counts, error.value.is_unbilled) == (False, True)
 
 
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"[1]", b"null"])

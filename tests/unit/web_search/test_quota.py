@@ -36,7 +36,7 @@ async def test_a_used_up_quota_waits_and_blames_no_key(status: int, body: Any) -
     assert isinstance(error, QuotaUsedUpError)
     assert error.is_quota
     assert not error.counts
-    assert error.unbilled
+    assert error.is_unbilled
     assert "TAVILY_API_KEY" not in str(error)
     assert f"answered {status}" in str(error)
 
@@ -75,4 +75,4 @@ async def test_a_conversation_goes_on_without_a_search() -> None:
         arguments = tool.arguments(query="lithium")
         with pytest.raises(ToolRefusalError, match="no search is possible now") as caught:
             await tool.call(arguments, make_resumable_call())
-    assert caught.value.unbilled
+    assert caught.value.is_unbilled

@@ -52,7 +52,7 @@ class Service:
             raise UnavailableError("it limits requests")
         if any("malformed" in url for url in urls):
             refusal = "the search service refused the request: malformed"
-            raise ToolRefusalError(refusal, unbilled=True)
+            raise ToolRefusalError(refusal, is_unbilled=True)
         results = [
             {"url": url, "content": "" if "empty" in url else f"The text of {url}."}
             for url in urls
@@ -109,7 +109,7 @@ async def test_each_refused_page_is_named_with_its_reason() -> None:
 async def test_a_list_of_refused_pages_alone_is_refused_and_costs_nothing(urls: list[str]) -> None:
     with pytest.raises(ToolRefusalError) as refusal:
         await read(Service(), *urls)
-    assert refusal.value.unbilled
+    assert refusal.value.is_unbilled
     assert all(REASONS[url] in str(refusal.value) for url in urls)
 
 

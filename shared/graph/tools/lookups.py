@@ -37,7 +37,7 @@ _HandOver = Callable[[Transaction], Awaitable[None]]
 
 
 @dataclass(frozen=True)
-class FactBatch:
+class FactLookups:
     """A `shared.tools.Prepare`.
 
     What cannot be known before the tools run, such as a node that is given by its name, they read by themselves.
@@ -55,11 +55,11 @@ class FactBatch:
         scope = self.scope
         batch.add(locks.write_locks(scope.agent_id))
         evidence: list[EvidenceArgument] = []
-        elements: list[AddGraphNode | AddGraphEdge] = [*nodes, *new_edges]
-        for element in elements:
+        facts: list[AddGraphNode | AddGraphEdge] = [*nodes, *new_edges]
+        for fact in facts:
             with suppress(ToolRefusalError):
-                evidence += element.all_evidence
-        urls = [url for quote in evidence if (url := quote.url_of(self.pages)) is not None]
+                evidence += fact.all_evidence
+        urls = [url for entry in evidence if (url := entry.url_of(self.pages)) is not None]
         pages = batch.add(sources.pages_query(scope, urls))
         schemas = batch.add(types.node_schemas_query(scope, {node.type for node in nodes}))
         rules = batch.add(types.edge_rules_query(scope, {edge.type for edge in new_edges}))
@@ -87,8 +87,8 @@ class FactBatch:
 
 
 @dataclass(frozen=True)
-class ConclusionBatch:
-    """The same for conclusions of one type, and their links."""
+class ConclusionLookups:
+    """A `shared.tools.Prepare` for conclusions of one type, and their links."""
 
     scope: GraphScope
     type_name: str
