@@ -18,6 +18,7 @@ from cli.client.reasons import reason
 from cli.errors import BadInputError
 from cli.trial.conformance import REQUESTS, Conversation, converse, request_of, unrecorded_call
 from shared.errors import VigilError
+from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer, Stream
 from shared.llm.provider import ChatProvider
 from shared.runtime.providers import NO_KEY
@@ -269,7 +270,9 @@ async def _hold(
     try:
         async with asyncio.timeout(seconds):
             conversation = await converse(
-                ChatProvider(connection), request_of(kind, model), unrecorded_call()
+                ChatProvider(connection, BackgroundProvider(connection)),
+                request_of(kind, model),
+                unrecorded_call(),
             )
     except TimeoutError:
         return Probe(works=False, detail=f"no answer within {seconds:.0f} s")

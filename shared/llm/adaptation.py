@@ -32,7 +32,7 @@ class Omitted(Enum):
 OMITTED: Final = Omitted.OMITTED
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """Names of the token limit. Budgets depend on it, so one of them is always sent."""
-_KEPT: Final = frozenset({"model", "messages", "input", "tools", "text", "background", "store"})
+_KEPT: Final = frozenset({"model", "messages", "input", "tools", "text"})
 _KEYWORDS: Final = frozenset(
     {"maxItems", "minItems", "additionalProperties", "strict", "anyOf", "enum", "$ref", "$defs"}
 )
@@ -86,6 +86,27 @@ _TOO_LARGE: Final = re.compile(
     r"|[<>≤]|最大|超过|超出|范围",
     re.IGNORECASE,
 )
+_OF_CONTEXT: Final = re.compile(
+    r"context.?(?:length |window |size )?(?:is|of|has)\b|maximum (?:context|model) length",
+    re.IGNORECASE,
+)
+_COUNT: Final = r"\d[\d,_]*"
+_CONTEXT_LENGTH: Final = re.compile(
+    rf"(?:context|model length)(?:.?(?:length|window|size))?\D{{0,40}}(?P<context>{_COUNT})",
+    re.IGNORECASE,
+)
+_PROMPT_LENGTH: Final = re.compile(
+    rf"({_COUNT}) (?:input|prompt) tokens|({_COUNT}) (?:tokens )?(?:in|from|of) (?:the |your )?(?:messages|prompt|input)"
+    rf"|(?:prompt|input|messages)[^.\d]{{0,30}}({_COUNT})",
+    re.IGNORECASE,
+)
+_DIFFERENCE: Final = re.compile(rf"{_COUNT}\s*>\s*(?P<context>{_COUNT})\s*-\s*(?P<prompt>{_COUNT})")
+"""As vLLM writes it: the limit, the context and the prompt."""
+CONTEXT: Final = "the context"
+"""Name of the change by which the limit of an answer follows from the context and the prompt."""
+MIN_LIMIT: Final = 256
+"""Tokens of an answer below which a smaller limit helps nobody."""
+BYTES_PER_TOKEN: Final = 3
 _REASONING_PARAMETERS: Final = (
     "reasoning_effort",
     "reasoning",
@@ -103,9 +124,13 @@ class Change:
     value: Any = OMITTED
     only_with_tools: bool = False
     """Whether only requests with tools are refused otherwise."""
+    is_once: bool = False
+    """Whether it is for one request alone, and not remembered."""
 
     def __str__(self) -> str:
         name = self.name.removeprefix("messages.")
+        if self.name == CONTEXT:
+            return f"the limit of answers leaves room for the prompt in {self.value:,} tokens"
         if self.value is OMITTED:
             return f"{name!r} is omitted"
         shown = self.value.get("type") if isinstance(self.value, dict) else self.value
@@ -178,7 +203,7 @@ class Adaptations:
     ) -> None:
         known = {change.name: change for change in self.changes(model)}
         for change in changes:
-            if change in reasons and known.get(change.name) != change:
+            if change in reasons and known.get(change.name) != change and not change.is_once:
                 known[change.name] = change
                 self.warn(f"{self.server}: {change} for {model} from now on: {reasons[change]}")
         self._by_model[model] = tuple(known.values())
@@ -242,6 +267,11 @@ def apply(body: Json, changes: Iterable[Change]) -> Json:
         elif name == "response_format":
             if name in body:
                 body = _with_schema_as_text(body, value)
+        elif name == CONTEXT:
+            room = value - _estimated_tokens(body)
+            for each in body.keys() & _LIMITS:
+                if room >= MIN_LIMIT:
+                    body[each] = min(body[each], room)
         elif name in _LIMITS and isinstance(value, int):
             for each in body.keys() & _LIMITS:
                 body[each] = min(body[each], value)
@@ -350,6 +380,10 @@ def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
         *(Change(name) for name in names if name in _KEYWORDS),
         *(change for name in names for change in _changes_of(body, name, words, asked)),
     ]
+    if not names and _OF_CONTEXT.search(words):
+        changes += [
+            each for limit in body.keys() & _LIMITS for each in _context_changes(body, limit, words)
+        ]
     if "response_format" in body and _OF_SCHEMA.search(words):
         changes += _changes_of(body, "response_format", words, asked)
     changes += [each for each in further if each not in changes]
@@ -412,13 +446,44 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
 
 
 def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
-    if re.search(r"context (length |window |size )?(is|of|has)\b", words, re.IGNORECASE):
-        return ()  # what fits depends on the length of the prompt
-    numbers = (int(re.sub("[,_]", "", each)) for each in _NUMBER.findall(words) if len(each) < 12)
+    if _OF_CONTEXT.search(words):
+        return _context_changes(body, name, words)
+    numbers = (_int(each) for each in _NUMBER.findall(words) if len(each) < 12)
     lower = [number for number in numbers if 16 <= number < body[name]]
     if not _TOO_LARGE.search(words):
         return (Change(name),)
     return (Change(name, max(lower)),) if lower else ()
+
+
+def _context_changes(body: Json, name: str, words: str) -> Sequence[Change]:
+    """Limits that leave the prompt its place in a context of which `words` give the length; none if they do not.
+
+    The first one follows from the estimated length of each prompt, the second one from the length that `words` give of this
+    one.
+    """
+    if difference := _DIFFERENCE.search(words):
+        context, prompt = _int(difference["context"]), _int(difference["prompt"])
+    else:
+        lengths = _CONTEXT_LENGTH.search(words)
+        read = _PROMPT_LENGTH.search(words)
+        if lengths is None:
+            return ()
+        context = _int(lengths["context"])
+        prompt = _int(next(filter(None, read.groups()))) if read else _estimated_tokens(body)
+    room = context - prompt
+    if not MIN_LIMIT <= room < body[name]:
+        return ()
+    return (Change(CONTEXT, context), Change(name, room, is_once=True))
+
+
+def _estimated_tokens(body: Json) -> int:
+    """Tokens of a prompt, rarely too few."""
+    prompt = [body.get(name) for name in ("messages", "input", "tools")]
+    return len(json.dumps(prompt, ensure_ascii=False).encode()) // BYTES_PER_TOKEN
+
+
+def _int(digits: str) -> int:
+    return int(re.sub("[,_]", "", digits))
 
 
 def _message_changes(body: Json, words: str) -> Iterator[Change]:

@@ -125,10 +125,13 @@ class MalformedAnswerError(ValueError):
 
 _FILTER_WORDS: Final = re.compile(
     r"content.?(?:filter|policy|management|moderation)|responsible.?ai|data.?inspection|inappropriate|moderation"
+    r"|(?:content|usage|community|safety|ethic\w*|acceptable.?use)[ _-]?(?:guidelines?|polic|rules|standards|check)"
+    r"|violat\w+ (?:\w+ ){0,5}(?:guidelines?|polic|terms|rules|safety|standards)|(?:policy|safety|content).?violation"
     r"|(?:prompt|input|request|message|content)s? (?:\w+ ){0,4}(?:flagged|blocked|unsafe|harmful)"
-    r"|flagged (?:as|by|for)|jailbreak|safety.{0,20}(?:filter|system|polic|setting|reason)|prohibited.?content"
-    r"|(?:new|is|text|content)[ _]sensitive|sensitive.?(?:content|information|words?)|usage polic|content exists risk"
-    r"|invalid_prompt|guardrail|block.?reason|敏感|违规|违禁|不合规|不安全",
+    r"|flagged (?:as|by|for)|jailbreak|safety.{0,20}(?:filter|system|polic|setting|reason)"
+    r"|(?:prohibited|disallowed).?content"
+    r"|(?:new|is|text|content)[ _]sensitive|sensitive.?(?:content|information|words?)|content exists risk"
+    r"|invalid_prompt|guard.?rail|model.?armor|block.?reason|敏感|违规|违禁|不合规|不安全",
     re.IGNORECASE,
 )
 """In an error of a provider that filters by what texts say."""

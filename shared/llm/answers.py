@@ -50,7 +50,7 @@ _MAX_PERIOD: Final = 5_000
 _REPETITIONS: Final = 3
 _PROBE_CHARS: Final = 64
 _END: Final = "[DONE]"
-_EVENT_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b":")
+_EVENT_FIELDS: Final = (b"data:", b"event:", b"id:", b"retry:", b"error:", b":")
 _ENOUGH_BYTES: Final = 8
 """First bytes of a body that are enough to recognize a stream of events."""
 _THOUGHT_KEYS: Final = frozenset({"reasoning_content", "reasoning", "thinking"})
@@ -234,6 +234,9 @@ class _EventLines:
                 name, _, value = line.partition(b":")
                 if name == b"data":
                     self._data.append(value.removeprefix(b" "))
+                elif name == b"error" and value.lstrip().startswith(b"{"):
+                    # Not in the standard: llama.cpp ends a stream so.
+                    self._data.append(b'{"error": %b}' % value.strip())
             elif self._data:
                 yield b"\n".join(self._data).decode("utf-8", "replace")
                 self._data = []

@@ -80,7 +80,8 @@ def parse_response(server: str, response: Json) -> ChatAnswer:
             if item.get("type") == "function_call":
                 if item.get("name") is None:
                     raise MalformedAnswerError("a function call has no name")
-                call = read_call({"id": item.get("call_id"), "function": item})
+                function = {name: item.get(name) for name in ("name", "arguments")}
+                call = read_call({"id": item.get("call_id"), "function": function})
                 parts.calls.append(call)
         parts.more = {OUTPUT: output}
     except MalformedAnswerError as error:
@@ -126,6 +127,8 @@ def _items(message: Message) -> Iterator[Json]:
         yield {"type": "function_call", "call_id": call["id"], **call["function"]}
 
 
+_RUNNING: Final = ("queued", "in_progress")
+_ENDED: Final = ("completed", "incomplete")
 _TRANSIENT_CODES = ("server_error", "rate_limit_exceeded")
 
 
@@ -135,6 +138,8 @@ class BackgroundProvider:
     def __init__(self, server: ModelServer) -> None:
         self._server = server
         self._adaptations = Adaptations(server.name, server.warn)
+        self._ended: dict[str, Json] = {}
+        """Responses by id that were complete at once, as a server without background mode sends them."""
         self.close = server.close
 
     async def complete(
@@ -158,8 +163,6 @@ class BackgroundProvider:
             )
             async with in_flight.attempt(), passage_of_call as passage:
                 pending_response = self._server.client.responses.with_raw_response.create(
-                    background=True,
-                    store=True,
                     extra_headers={IDEMPOTENCY_KEY: key},
                     extra_body=body,
                 )
@@ -176,18 +179,22 @@ class BackgroundProvider:
                         f"{self._server.name} accepted a request and returned no id",
                         excerpt=as_text(response),
                     )
+                if response.get("status") in _ENDED:
+                    self._ended[reference] = response
                 return reference
 
         return await self._adaptations.send(
-            request_body(request),
+            {**request_body(request), "background": True, "store": True},
             lambda body: self._server.with_quick_retries(
                 lambda: order_once(body), waited_seconds=in_flight.waited_seconds
             ),
         )
 
     async def _collect(self, model: str, reference: str) -> ChatAnswer:
-        response = await poll_until_done(partial(self._poll, model, reference))
-        if response.get("status") not in ("completed", "incomplete"):
+        response = self._ended.pop(reference, None)
+        if response is None:
+            response = await poll_until_done(partial(self._poll, model, reference))
+        if response.get("status") not in _ENDED:
             raise _response_error(reference, response)
         try:
             answer = parse_response(self._server.name, response)
@@ -208,7 +215,7 @@ class BackgroundProvider:
                     f"the model server no longer has the answer {reference}"
                 ) from error
             raise
-        return None if response.get("status") in ("queued", "in_progress") else response
+        return None if response.get("status") in _RUNNING else response
 
 
 def _response_error(reference: str, response: Json) -> CallLostError | PermanentError:

@@ -150,8 +150,12 @@ _RATIOS: Final = (1.5, 6.0)
 """Ratios of a request that was read in full."""
 _SIMILAR: Final = 0.7
 """A request that is so large a part of another shows whether that one can be read."""
-_SAME: Final = 0.35
+_SAME: Final = 0.25
 """Tolerance for what a server counts without its cache."""
+_EXACT: Final = 0.1
+"""The same for a count that another request had too."""
+_OTHER_LENGTH: Final = 0.1
+"""Difference of two requests, as a part of the longer one, that cannot have equally many tokens."""
 _MIN_CALLS: Final = 3
 _CALLS: Final = CompiledStatement(f"""
 select cast(request ->> '{REQUEST_BYTES}' as float8) as bytes, input_tokens from calls
@@ -165,7 +169,8 @@ async def find_cut(
 ) -> str | None:
     """How much of `request` was read, as a sentence, if that is less than half; else None.
 
-    Servers that count only what was not in their cache are no reason: see `_is_explained_by_cache`.
+    Servers that count only what was not in their cache are no reason: see `_is_rest_alone`. Requests of different
+    lengths with equally many tokens were cut.
     """
     read = answer.read_tokens
     sent = request.messages if answer.sent_messages is None else answer.sent_messages
@@ -173,15 +178,25 @@ async def find_cut(
     length = len(encode_json([*sent, *request.tools]))
     if read is None or read < MIN_CONTEXT or length / read < SUSPECT_RATIO:
         return None
-    query = BoundQuery(_CALLS, {"of_agent": agent_id, "model": request.model}, _known_calls)
-    calls = await database.run(query)
+    query = BoundQuery(_CALLS, {"of_agent": agent_id, "model": request.model}, _sizes_and_tokens)
+    newest = await database.run(query)
+    # Calls that were read in full.
+    calls = [call for call in newest if _RATIOS[0] <= call[0] / call[1] <= _RATIOS[1]]
     ratio = UNKNOWN_RATIO
     if len(calls) >= _MIN_CALLS:
         ratio = min(median(size / tokens for size, tokens in calls), UNKNOWN_RATIO)
     expected = length / ratio
     if expected < MIN_TOKENS or read >= READ_SHARE * expected:
         return None
-    if _is_explained_by_cache(sent, length, read * ratio, [size for size, _ in calls]):
+    is_cut_alike = any(
+        tokens == read and abs(size - length) > _OTHER_LENGTH * max(size, length)
+        for size, tokens in newest
+    )
+    largest = max((size for size, _ in calls), default=0.0)
+    if not is_cut_alike and largest >= _SIMILAR * length:
+        return None  # the server has read such a request before
+    tolerance = _EXACT if is_cut_alike else _SAME
+    if _is_rest_alone(sent, length, read * ratio, largest, tolerance):
         return None
     return (
         f"the server read only {read:,} of about {expected:,.0f} tokens of the request: its context is about {read:,}"
@@ -189,21 +204,19 @@ async def find_cut(
     )
 
 
-def _known_calls(rows: list[Row]) -> list[tuple[float, int]]:
-    """Length and tokens of calls that were read in full."""
-    calls = [(float(row.bytes), int(row.input_tokens)) for row in rows]
-    return [call for call in calls if _RATIOS[0] <= call[0] / call[1] <= _RATIOS[1]]
+def _sizes_and_tokens(rows: list[Row]) -> list[tuple[float, int]]:
+    """Bytes and tokens of calls."""
+    return [(float(row.bytes), int(row.input_tokens)) for row in rows]
 
 
-def _is_explained_by_cache(
-    messages: Sequence[Message], length: int, read_bytes: float, known: Sequence[float]
+def _is_rest_alone(
+    messages: Sequence[Message], length: int, read_bytes: float, largest: float, tolerance: float
 ) -> bool:
-    """Whether the server has read such a request before, or has read its beginning before and counts the rest alone."""
-    largest = max(known, default=0.0)
-    if largest >= _SIMILAR * length:
-        return True
+    """Whether the server has read the beginning of the request before, and counts the rest alone. `largest` is the length
+    of the longest request that it has read.
+    """
     answers = [index for index, each in enumerate(messages) if each.get("role") == "assistant"]
     if not answers:
         return False
     rest = len(encode_json(list(messages[answers[-1] :])))
-    return abs(read_bytes - rest) <= _SAME * rest and largest >= _SIMILAR * (length - rest)
+    return abs(read_bytes - rest) <= tolerance * rest and largest >= _SIMILAR * (length - rest)

@@ -21,7 +21,7 @@ from shared.llm.messages import ChatAnswer, ChatRequest, ToolCall, encode_json
 from shared.llm.model_server import REFUSED_CONTENT, REFUSED_REQUEST
 from shared.llm.paid_calls import CallSender, RunJournal
 from shared.llm.provider import Model, OnDelta
-from shared.llm.refused_pages import RefusedPages, is_filtered
+from shared.llm.refused_pages import RefusedPages, is_filtered, may_be_filtered
 from shared.llm.tool_calls import PARSERS, UNREAD, form_of_calls
 from shared.schemas.iterations import SERVER_NOTE, UNREAD_CALLS
 from shared.telemetry import tracing
@@ -131,7 +131,8 @@ class LedgeredModel:
             try:
                 return await self._answer(sent, read, listener, max_without_answer, is_needed)
             except VigilError as error:
-                if not is_filtered(error) or not await pages.leave_out(sent, error):
+                may_be_left_out = is_filtered(error) or may_be_filtered(error)
+                if not may_be_left_out or not await pages.leave_out(sent, error):
                     raise
 
     async def _answer(

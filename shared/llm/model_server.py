@@ -63,6 +63,8 @@ _NO_RESPONSE: Final = "no response"
 """In place of a status, if the server closed the connection."""
 REFUSED_ALONE_SECONDS: Final = 300.0
 """A step that has waited so long for such a server does not wait on while the server answers others."""
+REFUSED_KEY: Final = "llm_key"
+"""Error code of a request that the provider refuses for its key."""
 REFUSED_CONTENT: Final = "llm_content"
 """Error code of a request that the provider refuses for a text in it."""
 QUICK_TRIES = 3
@@ -84,7 +86,10 @@ _TIMER_SECONDS: Final = 0.01
 BYTES_PER_TOKEN: Final = 4
 """For the limit of tokens a minute, which providers estimate too."""
 _OWN_NAMES: Final = frozenset({"localhost", "host.docker.internal"})
-_MAY_FILTER: Final = frozenset({400, 403, 422, 451})
+_NO_FILTER: Final = frozenset(
+    {401, 402, 404, 405, 407, 410, 411, 413, 415, *answer_errors.UNAVAILABLE_STATUSES}
+)
+"""Statuses of the range 400 to 499 with a meaning of their own. Filters answer with any other one."""
 _TOO_LARGE: Final = re.compile(
     r"request (is )?too large|output tokens must be reduced", re.IGNORECASE
 )
@@ -605,7 +610,7 @@ def _status_error(
     def refused(code: str, hint: str = "") -> PermanentError:
         return PermanentError(code, f"{message}{hint}", is_unbilled=True)
 
-    if error.status_code in _MAY_FILTER:
+    if 400 <= error.status_code < 500 and error.status_code not in _NO_FILTER:
         body: Any = None
         with suppress(ValueError):
             body = read_json(error.response.text)
@@ -613,7 +618,7 @@ def _status_error(
             return refused(REFUSED_CONTENT)
     match error.status_code:
         case 401 | 403:
-            return refused("llm_key", f". Check {settings.key}")
+            return refused(REFUSED_KEY, f". Check {settings.key}")
         case 404:
             hint = f". Check the model name {model!r}, {settings.url} and {settings.api}"
             return refused("llm_model", hint)

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import math
+import re
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -42,6 +43,9 @@ END_SECONDS = 1.0
 PROGRESS_SECONDS = 5.0
 """Interval of the progress reports of an answer."""
 
+_OF_RESPONSES: Final = re.compile(r"v1/responses\b|\bresponses (?:api|endpoint)\b", re.IGNORECASE)
+"""In the refusal of a model that only the Responses API has."""
+
 OnDelta = Callable[[str], Awaitable[None]]
 """Receives the whole text so far of a streamed answer. After a failed attempt the text starts again."""
 
@@ -78,8 +82,12 @@ class ChatProvider:
     of a model refuses is omitted or sent differently: see `Adaptations`.
     """
 
-    def __init__(self, server: ModelServer) -> None:
+    def __init__(self, server: ModelServer, responses: Provider | None = None) -> None:
+        """`responses` has the models that the server only offers by its Responses API, as its refusals say."""
         self._server = server
+        self._responses = responses
+        self._of_responses: set[str] = set()
+        """Models that are sent to `responses` from now on."""
         self.adaptations = Adaptations(
             server.name,
             server.warn,
@@ -90,7 +98,31 @@ class ChatProvider:
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
-        async def send(body: dict[str, Any]) -> ChatAnswer:
+        responses = self._responses
+        if responses is None or request.model in self._of_responses or in_flight.reference:
+            return await (self._complete if responses is None else responses.complete)(
+                request, in_flight, on_delta
+            )
+        try:
+            return await self._complete(request, in_flight, on_delta)
+        except PermanentError as refusal:
+            if not _OF_RESPONSES.search(str(refusal)):
+                raise
+            try:
+                answer = await responses.complete(request, in_flight, on_delta)
+            except PermanentError as error:
+                # A gateway may pass on the words of another server, and have no Responses API.
+                raise (refusal if error.code == UNKNOWN_MODEL else error) from error
+            self._of_responses.add(request.model)
+            self._server.warn(
+                f"{self._server.name}: {request.model} is used by the Responses API from now on: {refusal}"
+            )
+            return answer
+
+    async def _complete(
+        self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None
+    ) -> ChatAnswer:
+        async def send_with_retries(body: dict[str, Any]) -> ChatAnswer:
             return await self._server.with_quick_retries(
                 partial(
                     self._complete_once,
@@ -102,7 +134,7 @@ class ChatProvider:
                 waited_seconds=in_flight.waited_seconds,
             )
 
-        answer = await self.adaptations.send(self._body(request), send)
+        answer = await self.adaptations.send(self._body(request), send_with_retries)
         if answer.usage_fault is not None:
             self._server.warn(f"{self._server.name}: {answer.usage_fault}")
         if form := form_of_calls(answer, request):
@@ -147,6 +179,13 @@ class ChatProvider:
             except AnswerError as error:
                 if (read := answer_in(error, body)) is not None:
                     return read
+                if _is_prose_in_place_of_call(error, body):
+                    raise NoCallError(
+                        str(error),
+                        kind=FailureKind.NO_ANSWER,
+                        excerpt=error.generation,
+                        is_unbilled=error.is_unbilled,
+                    ) from error.__cause__
                 raise received.explained(error) from error.__cause__
             if body.get("tool_choice") == "required" and not has_calls(answer, body):
                 raise NoCallError(
@@ -181,6 +220,12 @@ class ChatProvider:
             # OpenAI's own models do not need it, and some deployments of them refuse it.
             body["response_format"] = without_max_items(body["response_format"])
         return body
+
+
+def _is_prose_in_place_of_call(error: AnswerError, body: Mapping[str, Any]) -> bool:
+    """Whether the server refused what the model wrote because a call was demanded and it is none."""
+    text = error.generation
+    return body.get("tool_choice") == "required" and bool(text) and not has_call_sign(text)
 
 
 async def _drain(pieces: AsyncIterator[bytes]) -> None:

@@ -12,7 +12,7 @@ from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.errors import PermanentError, VigilError
 from shared.llm.answer_errors import AnswerError, LostAnswerError, NoAnswerError
 from shared.llm.messages import ChatRequest, Message
-from shared.llm.model_server import REFUSED_CONTENT
+from shared.llm.model_server import REFUSED_CONTENT, REFUSED_KEY, REFUSED_REQUEST
 from shared.llm.paid_calls import RunJournal
 from shared.tools import Json
 
@@ -35,6 +35,23 @@ from (
 cross join lateral jsonb_array_elements(coalesce(newest.events, '[]')) as event
 cross join lateral jsonb_array_elements_text(coalesce(event -> '{LEFT_OUT}', '[]')) as url
 """)
+
+
+_OTHER_REASONS: Final = re.compile(
+    r"context|length|too (?:long|large|many|big)|tokens?\b|schema|parameter|unsupported|not supported|quota|billing",
+    re.IGNORECASE,
+)
+"""In a refusal that no page is the reason of."""
+_NEUTRAL: Final = "Answer with OK."
+
+
+def may_be_filtered(error: VigilError) -> bool:
+    """Whether a text in the request may be the reason of a refusal whose words do not say so.
+
+    A refused key may be none: providers also answer 403 to a request with a text that their filter refuses.
+    """
+    is_refusal = isinstance(error, PermanentError) and error.code in (REFUSED_REQUEST, REFUSED_KEY)
+    return is_refusal and _OTHER_REASONS.search(str(error)) is None
 
 
 def is_filtered(error: VigilError) -> bool:
@@ -92,9 +109,15 @@ class RefusedPages:
         params = {"of_agent": self._journal.lease.agent_id, "model": request.model}
         before = await self._database.run(BoundQuery(_BEFORE, params, _urls))
         found = [url for url in before if url in pages]
-        found = found or await _search(
-            list(pages), lambda urls: self._is_refused(request, pages, urls)
-        )
+        is_sure = is_filtered(error)
+        if not found and not is_sure and await self._is_refused(request, _NEUTRAL, is_sure=False):
+            return False  # whatever the texts are
+
+        async def is_refused(urls: list[str]) -> bool:
+            text = "\n\n".join(pages[url] for url in urls)
+            return await self._is_refused(request, text, is_sure=is_sure)
+
+        found = found or await _search(list(pages), is_refused, is_sure=is_sure)
         if not found:
             return False
         self.since |= dict.fromkeys(found, len(request.messages))
@@ -113,11 +136,8 @@ class RefusedPages:
         await self._journal.unit.commit_if_immediate()
         return True
 
-    async def _is_refused(
-        self, request: ChatRequest, pages: dict[str, str], urls: Sequence[str]
-    ) -> bool:
-        """Whether the provider refuses these pages alone, in a short request."""
-        text = "\n\n".join(pages[url] for url in urls)
+    async def _is_refused(self, request: ChatRequest, text: str, *, is_sure: bool) -> bool:
+        """Whether the provider refuses `text` alone, in a short request: by its filter, if it `is_sure` that it has one."""
         probe = ChatRequest(
             request.model,
             ({"role": "user", "content": text},),
@@ -127,7 +147,7 @@ class RefusedPages:
         try:
             await self._probe(probe)
         except (AnswerError, PermanentError, CallLostError) as error:
-            if is_filtered(error):
+            if is_filtered(error) or (not is_sure and may_be_filtered(error)):
                 return True
             if isinstance(error, PermanentError):
                 raise
@@ -135,16 +155,22 @@ class RefusedPages:
 
 
 async def _search(
-    urls: list[str], is_refused: Callable[[list[str]], Awaitable[bool]], *, is_known: bool = False
+    urls: list[str],
+    is_refused: Callable[[list[str]], Awaitable[bool]],
+    *,
+    is_sure: bool,
+    is_known: bool = False,
 ) -> list[str]:
-    """Those of `urls` that are refused. `is_known`: at least one is."""
+    """Those of `urls` that are refused. `is_known`: at least one is. Unless the reason `is_sure`, each is tried alone."""
     if not is_known and not await is_refused(urls):
         return []
     if len(urls) == 1:
         return urls
     first, second = urls[: len(urls) // 2], urls[len(urls) // 2 :]
-    found = await _search(first, is_refused)
-    return found + await _search(second, is_refused, is_known=not found)
+    found = await _search(first, is_refused, is_sure=is_sure)
+    return found + await _search(
+        second, is_refused, is_sure=is_sure, is_known=is_sure and not found
+    )
 
 
 def _urls(rows: list[Row]) -> list[str]:

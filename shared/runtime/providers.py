@@ -171,7 +171,7 @@ def _log_embedding_error(error: VigilError) -> None:
 def _provider(api: Literal["chat", "background"], server: ModelServer) -> Provider:
     match api:
         case "chat":
-            return ChatProvider(server)
+            return ChatProvider(server, responses=BackgroundProvider(server))
         case "background":
             return BackgroundProvider(server)
 

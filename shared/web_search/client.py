@@ -266,9 +266,8 @@ def _is_refusal(error: TransientError) -> bool:
 
 def _quota_error(response: httpx.Response) -> QuotaUsedUpError:
     seconds = _retry_seconds(response)
-    message = error_text(_reason(response))
     return QuotaUsedUpError(
-        f"the search service answered {response.status_code}: {message}. Raise the limit of the account's plan, or wait"
+        f"{_answered(response)}. Raise the limit of the account's plan, or wait"
         " until it is renewed",
         retry_in_seconds=seconds,
     )
@@ -296,7 +295,7 @@ def _note_failure(error: TransientError) -> None:
 def _status_error(error: httpx.HTTPStatusError) -> TransientError:
     """Returns the error for a status. An unavailable or rate-limiting service does not use an attempt."""
     status = error.response.status_code
-    message = f"the search service answered {status}: {error_text(_reason(error.response))}"
+    message = _answered(error.response)
     seconds = _retry_seconds(error.response)
     if status == HTTPStatus.TOO_EARLY:
         return TransientError(message, retry_in_seconds=seconds, counts=False)
@@ -309,6 +308,11 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
             is_unbilled=is_rate_limit or (status >= 500 and status != HTTPStatus.GATEWAY_TIMEOUT),
         )
     return TransientError(message, retry_in_seconds=seconds)
+
+
+def _answered(response: httpx.Response) -> str:
+    reason = error_text(_reason(response)).strip()
+    return f"the search service answered {response.status_code}" + (f": {reason}" if reason else "")
 
 
 def _reason(response: httpx.Response) -> str:

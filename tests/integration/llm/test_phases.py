@@ -763,6 +763,12 @@ CUT: dict[str, tuple[str, list[int], list[Any]]] = {
     "an eighth": (ENGLISH, [3300], [400]),
     "ratio is known": (ENGLISH, [700, 300, 300, 5000], [1.0, 1.0, 1.0, 0.45]),
     "conversation grows": (ENGLISH, [1500, 1200, 6000], [1.0, 1.0, 2048]),
+    "requests of two lengths alike": (ENGLISH, [4000, 1500, 2500], [1.0, 2048, 2048]),
+    "no part of the conversation": (
+        ENGLISH,
+        [1000, 500, 500, 2000, 6500],
+        [1.0, 1.0, 1.0, 1.0, 4700],
+    ),
     "Chinese": (CHINESE, [700, 300, 300, 5000], [1.0, 1.0, 1.0, 0.4]),
     "cache of a part": (
         ENGLISH,

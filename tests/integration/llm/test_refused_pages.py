@@ -16,7 +16,7 @@ from shared.errors import PermanentError, TransientError
 from shared.llm.answer_errors import AnswerError, FailureKind
 from shared.llm.ledgered_model import read_last_answer
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, ToolCall, assistant_message
-from shared.llm.model_server import REFUSED_CONTENT
+from shared.llm.model_server import REFUSED_CONTENT, REFUSED_KEY, REFUSED_REQUEST
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import OnDelta
 from shared.llm.structured_output import request_structured_answer, response_format
@@ -30,6 +30,7 @@ from tests.support import claims
 from tests.support.factories import make_agent, make_iteration
 
 WORDS = "The prompt triggers the content management policy"
+OTHER_WORDS = "the server answered 403: Forbidden (trace 7)"
 
 
 class Search(Arguments):
@@ -51,6 +52,9 @@ class FilteringProvider:
     text: str = "Done."
     withholds: bool = False
     """Whether the refusals have the status of an answer."""
+    code: str = REFUSED_CONTENT
+    refuses_after: int | None = None
+    """After so many answers the provider refuses everything."""
     fails_after: int | None = None
     """After so many answers the process ends."""
     answered: list[ChatRequest] = field(default_factory=list)
@@ -60,11 +64,13 @@ class FilteringProvider:
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
         async with in_flight.attempt():
-            if any(text in json.dumps(request.body) for text in self.refused_texts):
+            is_over = self.refuses_after is not None and len(self.answered) >= self.refuses_after
+            if is_over or any(text in json.dumps(request.body) for text in self.refused_texts):
                 self.refused.append(request)
                 if self.withholds:
                     raise AnswerError(WORDS, kind=FailureKind.NO_ANSWER, is_filtered=True)
-                raise PermanentError(REFUSED_CONTENT, WORDS, is_unbilled=True)
+                words = WORDS if self.code == REFUSED_CONTENT else OTHER_WORDS
+                raise PermanentError(self.code, words, is_unbilled=True)
             if self.fails_after is not None and len(self.answered) >= self.fails_after:
                 raise TransientError("killed", is_unbilled=True)
             self.answered.append(request)
@@ -261,6 +267,26 @@ async def test_a_refusal_that_no_page_causes_is_an_error_with_the_words_of_the_p
     with pytest.raises(PermanentError, match=WORDS):
         await case.ask(provider)
     assert provider.probes == 0
+
+
+@pytest.mark.parametrize("code", [REFUSED_REQUEST, REFUSED_KEY])
+@pytest.mark.parametrize("refused", [[0], [7], [2, 3]])
+async def test_pages_are_found_whatever_the_words_of_the_refusal(
+    case: Case, refused: list[int], code: str
+) -> None:
+    provider = FilteringProvider([f"number-{number}-" for number in refused], code=code)
+    text, run = await case.ask(provider)
+    assert text == "Done."
+    assert sorted(run.left_out) == [f"https://{number}.example/" for number in refused]
+    assert all(OTHER_WORDS in note for note in case.result["notes"])
+
+
+@pytest.mark.parametrize("code", [REFUSED_REQUEST, REFUSED_KEY])
+async def test_no_page_is_blamed_if_every_request_is_refused(case: Case, code: str) -> None:
+    provider = FilteringProvider([], code=code, refuses_after=1)
+    with pytest.raises(PermanentError, match="Forbidden"):
+        await case.ask(provider)
+    assert provider.probes == 1
 
 
 async def test_an_answer_that_is_withheld_for_another_reason_is_an_error(case: Case) -> None:

@@ -98,12 +98,52 @@ async def test_a_named_parameter_is_sent_as_the_server_asks(
     assert other.requests == [{**BODY, "model": "another"}], "it is known of one model alone"
 
 
+def _prompt_tokens(body: Json) -> int:
+    return len(str(body["messages"])) // 4
+
+
+@pytest.mark.parametrize(
+    ("words", "context"),
+    [
+        ("'max_tokens' or 'max_completion_tokens' is too large: 16000. This model's maximum context length is 12000 tokens"
+         " and your request has {prompt} input tokens (16000 > 12000 - {prompt}). (parameter=max_tokens)", 12000),
+        ("This model's maximum context length is 8192 tokens. However, you requested 20000 tokens ({prompt} in the messages,"
+         " 16000 in the completion). Please reduce the length of the messages or completion.", 8192),
+        ("This model's maximum context length is 8192 tokens, but you requested 20000", 8192),
+        ("max_tokens is too large: the context has 8192 tokens", 8192),
+    ],
+)  # fmt: skip
+async def test_a_limit_leaves_room_for_the_prompt_in_the_context(words: str, context: int) -> None:
+    def accepts(body: Json) -> bool:
+        server.words = words.replace("{prompt}", str(_prompt_tokens(body)))
+        return bool(body["max_tokens"] <= context - _prompt_tokens(body))
+
+    server = Server("", accepts)
+    adaptations = Adaptations("the server", lambda _: None)
+    long = {"role": "user", "content": "Read all of this. " * 1000}
+    for messages in (BODY["messages"], [*BODY["messages"], long], BODY["messages"]):
+        sent = await adaptations.send({**BODY, "messages": messages}, server)
+        room = context - _prompt_tokens(sent)
+        assert room / 3 < sent["max_tokens"] <= room
+    assert len(server.requests) == 4, "the context is remembered"
+
+
+async def test_a_limit_that_a_refusal_computes_is_for_one_request() -> None:
+    """The prompt has more tokens than its length lets expect."""
+    context, prompt = 12000, 9000
+    words = f"max_tokens is too large: 16000. The context length is 12000 (16000 > {context} - {prompt})"
+    server = Server(words, lambda body: body["max_tokens"] <= context - prompt)
+    adaptations = Adaptations("the server", lambda _: None)
+    assert (await adaptations.send(BODY, server))["max_tokens"] == context - prompt
+    assert adaptations.changes("m") == ()
+
+
 @pytest.mark.parametrize(
     "words",
     [
         "The prompt was filtered by the content management policy",
-        "This model's maximum context length is 8192 tokens, but you requested 20000",
-        "max_tokens is too large: the context has 8192 tokens",
+        "This model's maximum context length is 8192 tokens, but your prompt has 20000",
+        "max_tokens is too large: the context has 200 tokens",
     ],
 )
 async def test_a_refusal_for_another_reason_is_not_repeated(words: str) -> None:

@@ -42,6 +42,16 @@ FILTERED: list[tuple[int, Any]] = [
     (400, [{"error": {"code": 400, "message": "The prompt was blocked: PROHIBITED_CONTENT"}}]),
     (400, {"error": {"message": "no", "code": "invalid_prompt"}}),
     (400, {"error": {"message": "no", "code": "1301"}}),
+    (
+        403,
+        {
+            "code": "The caller does not have permission to execute the specified operation",
+            "error": "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO",
+        },
+    ),
+    (424, {"error": [{"code": 2016, "message": "Prompt blocked due to security configurations"}]}),
+    (406, {"message": "This request violates our acceptable use policy"}),
+    (400, {"error": {"message": "Blocked by Model Armor"}}),
     (400, {"error": {"message": "系统检测到输入或生成内容可能包含敏感内容", "code": "x"}}),
     (400, {"contentFilter": [{"level": 1, "role": "user"}], "error": {"message": "no"}}),
 ]

@@ -17,7 +17,7 @@ from shared.errors import PermanentError, TransientError, VigilError
 from shared.llm.answer_errors import AnswerError
 from shared.llm.background_provider import BackgroundProvider
 from shared.llm.model_server import Limits, ModelServer
-from shared.llm.provider import Embedder
+from shared.llm.provider import ChatProvider, Embedder
 from tests.support.model_server import (
     REQUEST,
     Connection,
@@ -83,6 +83,68 @@ async def complete(start_body: Any, result_body: Any) -> str:
 )
 async def test_a_response_with_small_deviations_is_accepted(result: Any, expected: str) -> None:
     assert await complete({"id": "r1"}, result) == expected
+
+
+async def test_a_response_that_is_complete_at_once_is_not_polled() -> None:
+    assert await complete(response(id="r9"), b"never read") == "Hi 11"
+
+
+async def test_background_mode_is_left_out_if_the_server_refuses_it() -> None:
+    bodies: list[dict[str, Any]] = []
+
+    async def respond(connection: Connection) -> None:
+        bodies.append(connection.body)
+        is_refused = "background" in bodies[-1]
+        error = {"error": {"message": "Unsupported parameter: 'background'"}}
+        await connection.head(400 if is_refused else 200, kind="application/json")
+        await connection.send(json.dumps(error if is_refused else response()).encode())
+
+    async with model_server(respond) as stand_in, connected(stand_in.url) as server:
+        answer = await BackgroundProvider(server).complete(REQUEST, call())
+    assert answer.text == "Hi"
+    assert ["background" in body for body in bodies] == [True, False]
+
+
+@pytest.mark.parametrize("status", [400, 404, 405])
+async def test_a_model_that_only_the_responses_api_has_is_used_by_it(status: int) -> None:
+    paths: list[str] = []
+    words = (
+        "This model is only supported in v1/responses and not in v1/chat/completions."
+        if status != 405
+        else "use the Responses API for this model"
+    )
+
+    async def respond(connection: Connection) -> None:
+        paths.append(connection.path.rpartition("/v1")[2])
+        is_chat = connection.path.endswith("/chat/completions")
+        await connection.head(status if is_chat else 200, kind="application/json")
+        body = {"error": {"message": words}} if is_chat else response()
+        await connection.send(json.dumps(body).encode())
+
+    warnings: list[str] = []
+    async with model_server(respond) as stand_in:
+        server = ModelServer(
+            api_key="k", base_url=stand_in.url, limits=Limits(), warn=warnings.append
+        )
+        provider = ChatProvider(server, BackgroundProvider(server))
+        answers = [await provider.complete(REQUEST, call()) for _ in range(2)]
+        await server.close()
+    assert [answer.text for answer in answers] == ["Hi", "Hi"]
+    assert [path.rpartition("/")[2] for path in paths] == ["completions", "responses", "responses"]
+    assert len(warnings) == 1
+    assert "Responses API" in warnings[0]
+
+
+async def test_the_words_of_another_server_are_no_reason_without_a_responses_api() -> None:
+    async def respond(connection: Connection) -> None:
+        is_chat = connection.path.endswith("/chat/completions")
+        words = "Please use /v1/responses instead" if is_chat else "Not found"
+        await connection.head(400 if is_chat else 404, kind="application/json")
+        await connection.send(json.dumps({"error": {"message": words}}).encode())
+
+    async with model_server(respond) as stand_in, connected(stand_in.url) as server:
+        with pytest.raises(PermanentError, match="use /v1/responses instead"):
+            await ChatProvider(server, BackgroundProvider(server)).complete(REQUEST, call())
 
 
 @pytest.mark.parametrize(

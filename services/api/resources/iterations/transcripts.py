@@ -198,7 +198,12 @@ def _event(event: Json, calls: Mapping[UUID, _Row]) -> InteractionEvent:
         call_id=event["call_id"],
         text=(message or {}).get("content"),
         tool_calls=[
-            ToolCall(id=each.get("id"), **each["function"])
+            # A message has what the server sent, with fields of its own.
+            ToolCall(
+                id=each.get("id"),
+                name=each["function"]["name"],
+                arguments=each["function"]["arguments"],
+            )
             for each in (message or {}).get("tool_calls") or []
         ],
         message=message,
