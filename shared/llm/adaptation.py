@@ -102,6 +102,8 @@ _PROMPT_LENGTH: Final = re.compile(
 )
 _DIFFERENCE: Final = re.compile(rf"{_COUNT}\s*>\s*(?P<context>{_COUNT})\s*-\s*(?P<prompt>{_COUNT})")
 """As vLLM writes it: the limit, the context and the prompt."""
+SYSTEM: Final = "the system message"
+"""Name of the change by which the rules stand in the message of the user."""
 CONTEXT: Final = "the context"
 """Name of the change by which the limit of an answer follows from the context and the prompt."""
 MIN_LIMIT: Final = 256
@@ -129,6 +131,8 @@ class Change:
 
     def __str__(self) -> str:
         name = self.name.removeprefix("messages.")
+        if self.name == SYSTEM:
+            return "the system message is sent as a part of the user's"
         if self.name == CONTEXT:
             return f"the limit of answers leaves room for the prompt in {self.value:,} tokens"
         if self.value is OMITTED:
@@ -243,7 +247,10 @@ class Adaptations:
                 for each in (*_changes_by_rule("reasoning", body, words), *sent)
                 if each.name not in self.always
             ]
-        yield from found or _changes_by_rule("unnamed", body, words)
+        yield from found or [
+            *_changes_by_rule("system", body, words),
+            *_changes_by_rule("unnamed", body, words),
+        ]
 
 
 class NoCallError(AnswerError):
@@ -258,7 +265,9 @@ def apply(body: Json, changes: Iterable[Change]) -> Json:
         name, value = change.name, change.value
         if change.only_with_tools and not body.get("tools"):
             continue
-        if name in _KEYWORDS:
+        if name == SYSTEM:
+            body["messages"] = _without_system(body["messages"])
+        elif name in _KEYWORDS:
             for field_name in ("tools", "response_format", "text"):
                 if field_name in body:
                     body[field_name] = _without_keyword(body[field_name], name)
@@ -356,6 +365,16 @@ def _without_field(message: Json, name: str) -> Json:
             {key: each for key, each in call.items() if key != name} for call in kept["tool_calls"]
         ]
     return kept
+
+
+def _without_system(messages: Sequence[Json]) -> list[Json]:
+    """`messages` with the system's texts at the beginning of the first message of the user."""
+    texts = [each["content"] for each in messages if each.get("role") == "system"]
+    others = [each for each in messages if each.get("role") != "system"]
+    if not others or others[0].get("role") != "user":
+        others.insert(0, {"role": "user", "content": ""})
+    first = "\n\n".join(filter(None, [*texts, others[0].get("content")]))
+    return [{**others[0], "content": first}, *others[1:]]
 
 
 def _signed(calls: Sequence[Json], signature: Any) -> list[Json]:
@@ -525,6 +544,8 @@ class Rule:
         match self.has:
             case "calls":
                 return bool(calling)
+            case "system":
+                return any(each.get("role") == "system" for each in body.get("messages") or ())
             case "calls without text":
                 return not all(each.get("content") for each in calling)
             case parameter:

@@ -94,6 +94,8 @@ _TOO_LARGE: Final = re.compile(
     r"request (is )?too large|output tokens must be reduced", re.IGNORECASE
 )
 """In the message of a 429: the request alone exceeds the limit of a minute, so waiting does not help."""
+_FLAG: Final = re.compile(r"(?<![\w-])--[a-z][a-z-]{2,}")
+"""A flag of the server's command line: what it names must be changed where the server is started."""
 _NOT_AN_OUTAGE: Final = frozenset({HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY})
 """Statuses of a single request that is to be repeated."""
 _SLIPS: Final = frozenset({"tool_use_failed", "json_validate_failed"})
@@ -624,6 +626,8 @@ def _status_error(
             return refused("llm_model", hint)
         case status if status == 402 or (status == 429 and error.code == "insufficient_quota"):
             return refused("llm_quota", ". Check the account's plan and billing")
+        case status if status >= 500 and _FLAG.search(message):
+            return refused(REFUSED_REQUEST)
         case status if status in answer_errors.UNAVAILABLE_STATUSES or (
             status >= 500 and status != HTTPStatus.NOT_IMPLEMENTED
         ):

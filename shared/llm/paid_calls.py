@@ -39,6 +39,7 @@ from shared.errors import PermanentError, TransientError, VigilError
 from shared.failpoints import Failpoint, failpoint
 from shared.llm.answer_errors import (
     COMPLETE_KINDS,
+    UNKNOWN_USAGE,
     AnswerError,
     FailureKind,
     LostAnswerError,
@@ -576,6 +577,8 @@ class CallSender:
             usage.cached_tokens,
             usage.service_tier,
         )
+        if unusable.is_unbilled and usage is UNKNOWN_USAGE:
+            cost_usd = Decimal(0)
         failure = Failure(
             unusable.kind,
             error_text(str(unusable)),
