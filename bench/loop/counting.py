@@ -23,10 +23,14 @@ LOAD_SECONDS: Final = 8.0
 SAMPLE_SECONDS: Final = 0.005
 _FOREIGN_KEY_CHECK: Final = "SELECT % FROM ONLY % FOR KEY SHARE OF x"
 _STATEMENTS: Final = """
-select coalesce(sum(calls) filter (where toplevel), 0) as statements,
-  coalesce(sum(calls) filter (where not toplevel and query ilike %s), 0) as checks
-from pg_stat_statements join pg_database on pg_database.oid = dbid where datname = %s
+select coalesce(sum(calls) filter (where toplevel and not is_check and query <> 'SELECT close_graph_journal()'), 0)
+    as statements,
+  coalesce(sum(calls) filter (where is_check), 0) as checks
+from pg_stat_statements join pg_database on pg_database.oid = dbid
+cross join lateral (select query ilike %s as is_check) as kind
+where datname = %s
 """
+"""What services send, and checks of foreign keys. Triggers that are deferred until the commit count as statements there."""
 _WAL_BY_TABLE: Final = """
 with blocks as (
   select relfilenode, sum((record_length - images)::numeric / blocks_of_record) as bytes
