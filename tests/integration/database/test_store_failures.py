@@ -1,14 +1,13 @@
 """Each operation of a store is whole or absent after every failure, and can be repeated."""
 
 import asyncio
+import json
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
-from enum import StrEnum
-from types import ModuleType
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, Generic
 from unittest.mock import patch
 
 import psycopg
@@ -16,34 +15,20 @@ import pytest
 from psycopg import AsyncConnection, sql
 from psycopg.types.json import Jsonb
 
+from shared.database import unit_of_work
 from shared.database.engine import Database
 from shared.errors import RetrySoonError
-from tests.support.store_operations import (
-    FRAMES,
-    OPERATIONS,
-    READS,
-    STORES,
+from tests.support.store_walk.operation import (
     Again,
+    Fault,
     Operation,
-    World,
+    Part,
+    W,
     database_functions,
-    make_world,
-    operations_of,
+    writing_modules,
 )
+from tests.support.store_walk.parts import NOT_WALKED, PARTS
 from tests.support.waiting import wait_until
-
-
-class Fault(StrEnum):
-    CANCELLED_BEFORE = "cancelled before"
-    CANCELLED_DURING = "cancelled during"
-    """The request has been sent."""
-    LOST_BEFORE = "connection lost before"
-    LOST_AFTER = "connection lost after"
-    """PostgreSQL has executed the request."""
-
-    @property
-    def is_cancellation(self) -> bool:
-        return self in (Fault.CANCELLED_BEFORE, Fault.CANCELLED_DURING)
 
 
 @dataclass
@@ -52,6 +37,7 @@ class Requests:
 
     count: int = 0
     failed_pids: list[int] = field(default_factory=list)
+    after_each: Callable[[], None] = lambda: None
 
 
 @contextmanager
@@ -63,7 +49,9 @@ def fault_at(number: int | None, fault: Fault | None = None) -> Iterator[Request
     async def wait(connection: AsyncConnection[Any], *args: Any, **options: Any) -> Any:
         requests.count += 1
         if requests.count - 1 != number:
-            return await execute(connection, *args, **options)
+            result = await execute(connection, *args, **options)
+            requests.after_each()
+            return result
         requests.failed_pids.append(connection.info.backend_pid)
         if fault is not None and fault.is_cancellation:
             task = asyncio.current_task()
@@ -82,28 +70,22 @@ def fault_at(number: int | None, fault: Fault | None = None) -> Iterator[Request
 
 
 _TABLES: Final = """
-select relname from pg_class
-where relnamespace = 'public'::regnamespace and relkind = 'r' and pg_relation_size(oid) > 0 order by relname
+select relname, array(
+  select cast(attname as text) from pg_index join pg_attribute on attrelid = indrelid and attnum = any(indkey)
+  where indrelid = pg_class.oid and indisprimary)
+from pg_class where relnamespace = 'public'::regnamespace and relkind = 'r' order by relname
 """
-_KEYS: Final = """
-select attname from pg_index join pg_attribute on attrelid = indrelid and attnum = any(indkey)
-where indrelid = %s::regclass and indisprimary
-"""
-_JSONB: Final = 3802
-"""Identifies the type."""
-_RANDOM: Final = {("inbox_items", "id")}
+_ROWS_SQL: Final = "select {}, jsonb_agg(to_jsonb(each)) from {} as each having count(*) > 0"
+_JOURNAL: Final = {"graph_journal", "graph_head"}
+_ID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# What differs at each repetition: times, and hashes of them.
+_CHANGING: Final = re.compile(
+    r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)?|\\\\x[0-9a-f]+|\b[0-9a-f]{64}\b"
+)
+Row = dict[str, Any]
 Key = tuple[Any, ...]
-Table = dict[Key, dict[str, Any]]
+Tables = Mapping[str, Mapping[Key, Row]]
 State = Mapping[str, Sequence[str]]
-Run = Callable[[World], Awaitable[None]]
-
-
-def test_no_operation_is_missing() -> None:
-    known = {*OPERATIONS, *READS, *FRAMES}
-    found = {each for store in STORES for each in database_functions(store)}
-    assert {each.__qualname__ for each in found - known} == set()
-    assert {each.__qualname__ for each in known - found} == set()
-    assert not set(OPERATIONS) & (READS | FRAMES)
 
 
 @dataclass
@@ -111,48 +93,68 @@ class Observer:
     """The rows of the database, seen from outside."""
 
     connection: psycopg.Connection[Any]
-    initial: Mapping[str, Table]
+    keys: Mapping[str, Sequence[str]]
+    """Columns of the primary key, by table."""
+    load_rows: sql.Composed
+    initial: Tables = field(default_factory=dict)
+    known_ids: Set[str] = frozenset()
+    current: Tables = field(default_factory=dict)
+    """As they were loaded last."""
 
     @classmethod
     def of(cls, connection: psycopg.Connection[Any]) -> "Observer":
-        return cls(connection, _load_tables(connection))
+        keys = dict(connection.execute(_TABLES).fetchall())
+        load_rows = sql.SQL(" union all ").join(
+            sql.SQL(_ROWS_SQL).format(sql.Literal(name), sql.Identifier(name)) for name in keys
+        )
+        observer = cls(connection, keys, load_rows)
+        observer.initial = observer._load()
+        rows = [list(rows.values()) for rows in observer.initial.values()]
+        observer.known_ids = set(_ID.findall(json.dumps(rows)))
+        return observer
 
     def state(self) -> State:
-        """The rows now. Of a time, only whether it is the initial one, since it differs at each repetition."""
+        """The rows that differ from the initial ones, by table. Of a time, only that it has changed, since it differs at
+        each repetition; likewise of bytes. Ids are only known or new, since some are random, and others are derived from
+        these.
+        """
+        self.current = self._load()
         return {
-            name: sorted(self._line(name, key, row) for key, row in rows.items())
-            for name, rows in _load_tables(self.connection).items()
-            if rows
+            name: lines
+            for name in sorted({*self.initial, *self.current})
+            if (lines := self._changes(self.initial.get(name, {}), self.current.get(name, {})))
         }
 
-    def _line(self, table: str, key: Key, row: Mapping[str, Any]) -> str:
-        initial = self.initial.get(table, {}).get(key, {})
-        return str(
-            {
-                column: _comparable(value, initial.get(column))
-                for column, value in row.items()
-                if (table, column) not in _RANDOM
-            }
-        )
+    def _changes(self, initial: Mapping[Key, Row], current: Mapping[Key, Row]) -> Sequence[str]:
+        changed = [
+            self._line(row, initial.get(key, {}))
+            for key, row in current.items()
+            if row != initial.get(key)
+        ]
+        return sorted(changed + [f"deleted: {key}" for key in initial.keys() - current.keys()])
+
+    def _line(self, row: Row, initial: Row) -> str:
+        values = {
+            column: "as before" if column in initial and initial[column] == value else value
+            for column, value in row.items()
+        }
+        line = _CHANGING.sub("changed", json.dumps(values))
+        return _ID.sub(lambda match: match[0] if match[0] in self.known_ids else "new id", line)
 
     def restore(self) -> None:
-        """Writes the initial rows of tables that have changed."""
-        current = _load_tables(self.connection)
-        with self.connection.transaction():
+        """Writes the initial rows of tables that differed when they were loaded last."""
+        with self.connection.pipeline(), self.connection.transaction():
             self.connection.execute("set local session_replication_role = replica")
-            for name in {*current, *self.initial}:
-                before, after = self.initial.get(name, {}), current.get(name, {})
-                if str(before) == str(after):
+            for name in {*self.current, *self.initial}:
+                before = self.initial.get(name, {})
+                if before == self.current.get(name, {}):
                     continue
                 table = sql.Identifier(name)
                 self.connection.execute(sql.SQL("delete from {}").format(table))
-                for row in before.values():
-                    inserting = sql.SQL("insert into {} ({}) values ({})").format(
-                        table,
-                        sql.SQL(", ").join(map(sql.Identifier, row)),
-                        sql.SQL(", ").join([sql.Placeholder()] * len(row)),
-                    )
-                    self.connection.execute(inserting, list(row.values()))
+                inserting = sql.SQL(
+                    "insert into {table} select * from jsonb_populate_recordset(cast(null as {table}), %s)"
+                ).format(table=table)
+                self.connection.execute(inserting, [Jsonb(list(before.values()))])
 
     async def wait_for_end(self, pids: Sequence[int]) -> None:
         """Until the server has noticed that connections are lost: a request may still be executed."""
@@ -164,31 +166,17 @@ class Observer:
 
         await wait_until(have_ended, what="the connections to end")
 
+    def _load(self) -> Tables:
+        """The rows by table and key."""
+        tables = self.connection.execute(self.load_rows, prepare=True).fetchall()
+        return {
+            name: {tuple(row[column] for column in self.keys[name]): row for row in rows}
+            for name, rows in tables
+        }
 
-def _comparable(value: Any, initial: Any) -> Any:
-    if isinstance(value, datetime):
-        return "as before" if value == initial else "changed"
-    if isinstance(value, Jsonb):
-        # The time of a failed attempt.
-        return re.sub(r"'at': '[^']*'", "'at'", str(value.obj))
-    return value
 
-
-def _load_tables(connection: psycopg.Connection[Any]) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
-    for (name,) in connection.execute(_TABLES).fetchall():
-        keys = [key for (key,) in connection.execute(_KEYS, [name]).fetchall()]
-        cursor = connection.execute(sql.SQL("select * from {}").format(sql.Identifier(name)))
-        columns = [(column.name, column.type_code) for column in cursor.description or ()]
-        rows = [
-            {
-                column: Jsonb(value) if kind == _JSONB and value is not None else value
-                for (column, kind), value in zip(columns, row, strict=True)
-            }
-            for row in cursor
-        ]
-        tables[name] = {tuple(row[key] for key in keys): row for row in rows}
-    return tables
+def _without_journal(state: State) -> State:
+    return {table: rows for table, rows in state.items() if table not in _JOURNAL}
 
 
 @pytest.fixture
@@ -198,25 +186,30 @@ def monitor(database_url: str) -> Iterator[psycopg.Connection[Any]]:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Walk(Generic[W]):
     """One operation, in one of the ways in which it is executed."""
 
-    world: World
-    operation: Operation
-    run: Run
+    world: W
+    operation: Operation[W]
+    run: Callable[[W], Awaitable[object]]
     observer: Observer
 
-    async def without_failure(self) -> tuple[State, State, int]:
-        """The states before and after, and the number of requests."""
-        before = self.observer.state()
+    async def without_failure(self, *, repeats: bool) -> tuple[Sequence[State], int]:
+        """The states before, after each transaction and at the end; and the number of requests.
+
+        With `repeats`, executes it again: LOST_AFTER does too.
+        """
+        states: list[State] = [{}]
         with fault_at(None) as requests:
+            if self.operation.is_batched:
+                requests.after_each = lambda: states.append(self.observer.state())
             await self.run(self.world)
-        after = self.observer.state()
-        assert after != before, "the operation does nothing"
-        await self.repeat(after)
+        states.append(self.observer.state())
+        assert states[-1], "the operation does nothing"
+        if repeats:
+            await self.repeat(states[-1])
         self.observer.restore()
-        assert self.observer.state() == before
-        return before, after, requests.count
+        return states, requests.count
 
     async def repeat(self, after: State) -> None:
         """Executes what was committed once more."""
@@ -226,87 +219,148 @@ class Walk:
                 await self.run(self.world)
         else:
             await self.run(self.world)
-        if expected is Again.BOOKS:
-            assert self.observer.state() != after
-        else:
-            assert self.observer.state() == after
-
-    async def fail(self, number: int, fault: Fault, last: int, before: State, after: State) -> None:
-        with fault_at(number, fault) as requests:
-            task = asyncio.ensure_future(self.run(self.world))
-            if fault.is_cancellation:
-                with pytest.raises(asyncio.CancelledError):
-                    await task
-            elif self.operation.hides_errors:
-                await task
-            else:
-                with pytest.raises(RetrySoonError):
-                    await task
-        await self.observer.wait_for_end(requests.failed_pids)
         state = self.observer.state()
-        if number < last or fault in (Fault.CANCELLED_BEFORE, Fault.LOST_BEFORE):
-            assert state == before, "a part was written"
+        match expected:
+            case Again.WRITES:
+                assert state != after
+            case Again.JOURNAL:
+                assert _without_journal(state) == _without_journal(after)
+            case _:
+                assert state == after
+
+    async def fail(
+        self,
+        number: int,
+        fault: Fault,
+        states: Sequence[State],
+        *,
+        is_last: bool,
+        is_absent_repeated: bool,
+    ) -> None:
+        """With `is_absent_repeated`, executes it again after the failure if it is absent; else the next failure does."""
+        try:
+            with fault_at(number, fault) as requests:
+                await self._run_with(fault)
+            await self.observer.wait_for_end(requests.failed_pids)
+            state = self.observer.state()
+            self._check(state, fault, states, is_last=is_last)
+            await self.world.database.ping()
+            await wait_until(self._is_pool_free, what="all connections to be free")
+            if state == states[-1]:
+                await self.repeat(state)
+            elif state or is_absent_repeated:
+                await self.run(self.world)
+                assert self.observer.state() == states[-1]
+        except BaseException:
+            self.observer.state()
+            raise
+        finally:
+            self.observer.restore()
+
+    async def _run_with(self, fault: Fault) -> None:
+        task = asyncio.ensure_future(self.run(self.world))
+        if fault.is_cancellation:
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        elif self.operation.hides_errors:
+            await task
+        elif self.operation.is_durable:
+            with suppress(RetrySoonError):
+                await task
+        else:
+            with pytest.raises(RetrySoonError):
+                await task
+
+    def _check(self, state: State, fault: Fault, states: Sequence[State], *, is_last: bool) -> None:
+        after = states[-1]
+        if self.operation.is_durable:
+            assert state == after, "what was paid for was lost"
+        elif self.operation.is_batched:
+            assert state in states, "a part of a transaction was written"
+        elif not is_last or fault.is_before:
+            assert not state, "a part was written"
         elif fault is Fault.LOST_AFTER:
             assert state == after, "a part was lost"
         else:
-            assert state in (before, after), "it is neither whole nor absent"
-        await self.world.database.ping()
-        if state == after:
-            await self.repeat(after)
-        else:
-            await self.run(self.world)
-            assert self.observer.state() == after
-        self.observer.restore()
+            assert state in ({}, after), "it is neither whole nor absent"
+
+    async def _is_pool_free(self) -> bool:
+        return self.world.database.pool_use()["busy"] == 0
+
+
+def test_no_operation_is_missing() -> None:
+    for part in PARTS:
+        known = {*part.operations, *part.reads, *part.frames}
+        found = {each for store in part.stores for each in database_functions(store)}
+        assert {each.__qualname__ for each in found - known} == set()
+        assert {each.__qualname__ for each in (part.reads | part.frames) - found} == set()
+        assert not set(part.operations) & (part.reads | part.frames)
+        assert not part.reads & part.frames
+
+
+def test_no_module_that_writes_is_missing() -> None:
+    root = Path(__file__).parents[3]
+    walked = {store.__name__ for part in PARTS for store in part.stores}
+    assert writing_modules(root, ["shared", "services"]) - walked == set(NOT_WALKED)
 
 
 async def _walk_all(
-    store: ModuleType,
+    part: Part[W],
     database: Database,
     monitor: psycopg.Connection[Any],
     subtests: pytest.Subtests,
     *,
-    requests: Callable[[int], Sequence[int]],
+    at_any_request: bool,
 ) -> None:
-    world = await make_world(database)
+    faults = tuple(Fault) if at_any_request else part.short_faults
+    world = await part.make_world(database)
     unprepared = Observer.of(monitor)
-    for function, operation in operations_of(store).items():
+    for name, operation in part.all_operations:
         for statement in operation.prepare:
             await world.execute(statement)
-        observer = Observer.of(monitor)
-        ways: dict[str, Run] = {"in a transaction": operation.execute}
-        if operation.query is not None:
-            ways["in one round trip"] = operation.write
-        for way, run in ways.items():
+        observer = Observer.of(monitor) if operation.prepare else unprepared
+        for way, run in operation.ways.items():
             walk = Walk(world, operation, run, observer)
-            with subtests.test(f"{function.__qualname__} {way}"):
-                before, after, count = await walk.without_failure()
-                for number in requests(count):
-                    for fault in Fault:
-                        with subtests.test(f"{function.__qualname__} {way}: {fault} {number}"):
-                            await walk.fail(number, fault, count - 1, before, after)
+            with subtests.test(f"{name} {way}"):
+                states, count = await walk.without_failure(repeats=Fault.LOST_AFTER not in faults)
+                for number in range(0 if at_any_request else count - 1, count):
+                    for fault in faults:
+                        with subtests.test(f"{name} {way}: {fault} {number}"):
+                            await walk.fail(
+                                number,
+                                fault,
+                                states,
+                                is_last=number == count - 1,
+                                is_absent_repeated=at_any_request
+                                or fault is faults[-1]
+                                or not fault.is_before,
+                            )
+        unprepared.state()
         unprepared.restore()
 
 
-_WRITING: Final = [store for store in STORES if operations_of(store)]
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unit_of_work, "SAVE_RETRY_SECONDS", 0.0)
 
 
-@pytest.mark.parametrize("store", _WRITING, ids=lambda store: store.__name__.split(".")[-1])
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 async def test_an_operation_is_whole_or_absent_after_a_failure(
-    store: ModuleType,
+    part: Part[Any],
     database: Database,
     monitor: psycopg.Connection[Any],
     subtests: pytest.Subtests,
 ) -> None:
     """At its last request, which commits."""
-    await _walk_all(store, database, monitor, subtests, requests=lambda count: [count - 1])
+    await _walk_all(part, database, monitor, subtests, at_any_request=False)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("store", _WRITING, ids=lambda store: store.__name__.split(".")[-1])
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 async def test_an_operation_is_whole_or_absent_after_a_failure_at_any_request(
-    store: ModuleType,
+    part: Part[Any],
     database: Database,
     monitor: psycopg.Connection[Any],
     subtests: pytest.Subtests,
 ) -> None:
-    await _walk_all(store, database, monitor, subtests, requests=range)
+    await _walk_all(part, database, monitor, subtests, at_any_request=True)

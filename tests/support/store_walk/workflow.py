@@ -1,18 +1,13 @@
-"""Every operation of the stores, with what a repetition does; for the walk through failures."""
+"""Operations of the workflow and of paid calls."""
 
-import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from decimal import Decimal
-from enum import StrEnum
-from types import ModuleType
-from typing import Any, Final, get_type_hints
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import psycopg
-from sqlalchemy import text
 
-from shared.agents import agents
+from shared.agents import agents, contexts
 from shared.billing import (
     budgets,
     call_ledger,
@@ -22,12 +17,11 @@ from shared.billing import (
     token_lengths,
 )
 from shared.billing.budgets import Caps
-from shared.billing.call_ledger import CallAnswer, CallRequest, Failure, Holding, NewRow
-from shared.billing.reservations import Attempt
-from shared.database.engine import Database
-from shared.database.statements import Batch, BoundQuery, CommitForbiddenError, Executor
+from shared.billing.call_ledger import Failure, Holding
+from shared.database.statements import Batch, BoundQuery
 from shared.database.transaction import Transaction
-from shared.enums import CallKind, IterationStatus, Phase, Stage, StepKind
+from shared.database.unit_of_work import UnitOfWork
+from shared.enums import IterationStatus, Phase, Stage, StepKind
 from shared.llm import phase_run_store
 from shared.llm.phase_run_store import NewRun
 from shared.workflow import (
@@ -40,149 +34,15 @@ from shared.workflow import (
     steps,
 )
 from shared.workflow.investigations import Answer, MissingData
-from shared.workflow.iterations import IterationRow, StepChanges, StepRow
+from shared.workflow.iterations import StepChanges
 from shared.workflow.leases import Lease, LeaseLostError
 from shared.workflow.steps import Pauses
-from tests.support import claims
 from tests.support.claims import AGENT_ROW
-from tests.support.factories import make_agent, make_iteration
+from tests.support.store_walk.operation import Again, Operation, Part
+from tests.support.store_walk.world import ANSWER, INSIGHT, MAX_USD, QUERY, World, make_world
 
-ANSWER: Final = CallAnswer({"said": "done"}, 3, 4, Decimal("0.02"))
-MAX_USD: Final = Decimal("0.10")
-QUERY: Final = {"objective": "lithium", "reasoning": "why not", "search_hints": []}
-INSIGHT: Final = {"observation": "a", "relevant_node_ids": [], "synthesis_direction": "b"}
-MISSING: Final = MissingData("Output of Togo", "It is lacking.")
 OTHER: Final = MissingData("Output of Mali", "It is lacking.")
-
-
-@dataclass(frozen=True)
-class World:
-    """An agent with a running iteration: its observe step is claimed, of its queries the first is pending, and the second
-    has failed with a dead letter. Another agent is due.
-    """
-
-    database: Database
-    agent_id: UUID
-    iteration: IterationRow
-    lease: Lease
-    """Of the observe step."""
-    query: StepRow
-    failed: StepRow
-    letter_id: UUID
-    run: NewRun
-    attempt: Attempt
-    """Of an open call."""
-    request_id: UUID
-
-    def row(self, name: str) -> NewRow:
-        """The row of a call of the observe step."""
-        request = CallRequest(CallKind.LLM, {"name": name}, {"of": name}, "m")
-        return call_ledger.new_row(self.lease, self.run.id, Phase.OBSERVER, request)
-
-    async def execute(self, sql: str) -> None:
-        async with self.database.transaction() as transaction:
-            await transaction.execute(text(sql), {"agent": self.agent_id})
-
-
-async def make_world(database: Database) -> World:
-    agent = await make_agent(database, name="walked")
-    started = await make_iteration(database, agent)
-    await make_agent(database, name="due")
-    async with database.transaction() as transaction:
-        claim = await claims.claimed(transaction, started.observe.id, "worker")
-        planning = iterations.plan_steps(
-            started.iteration, queries=[QUERY, QUERY], insights=[INSIGHT]
-        )
-        query, failed, _ = sorted(
-            await planning.execute(transaction), key=lambda step: (-ord(step.kind[0]), step.index)
-        )
-        failing = await claims.claimed(transaction, failed.id, "worker")
-        failed = await steps.fail(transaction, failing.lease, "no", attempts=1)
-        letter = {"service": "researcher", "subject": "query.requested", "code": "broken"}
-        await dead_letters.store(
-            transaction, **letter, payload=b"{}", error="no", attempts=1, step_id=failed.id
-        )
-        letters = await transaction.execute(text("select id from dead_letters"))
-        letter_id = letters.scalar_one()
-        run = NewRun(database, claim.lease, Phase.OBSERVER, model="m", system_prompt="", request={})
-        await run.open_or_resume(transaction)
-        request = await investigations.create_request(
-            agent.id, started.iteration.id, started.observe.id, MISSING
-        ).execute(transaction)
-        row = await steps.iteration_query(query).execute(transaction)
-    world = World(
-        database,
-        agent.id,
-        row,
-        claim.lease,
-        query,
-        failed,
-        letter_id,
-        run,
-        Attempt(uuid4(), agent.id, 1, row.started_at.date(), MAX_USD),
-        request,
-    )
-    async with database.transaction() as transaction:
-        batch = Batch()
-        opened = call_ledger.pay(
-            batch,
-            world.lease,
-            (),
-            [world.row("open")],
-            {world.row("open")["id"]: MAX_USD},
-            holding=Holding(),
-        )
-        await batch.execute(transaction)
-    _, (attempt,) = opened.value
-    return World(**{**vars(world), "attempt": attempt})
-
-
-class Again(StrEnum):
-    """What a repetition of an operation that was committed does, unless it raises."""
-
-    NOTHING = "it changes nothing"
-    BOOKS = "it books again: its caller repeats it only if it was not committed"
-
-
-Statements = BoundQuery[Any] | Sequence[BoundQuery[Any]]
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One operation in a transaction of its own."""
-
-    run: Callable[[World, Transaction], Awaitable[object]] | None = None
-    query: Callable[[World], Statements] | None = None
-    """Of an operation that is one or more statements: it is also written in one round trip."""
-    again: Again | type[Exception] = Again.NOTHING
-    prepare: Sequence[str] = ()
-    """SQL before the operation."""
-    hides_errors: bool = False
-    """Whether it goes on if PostgreSQL is unavailable."""
-
-    def queries(self, world: World) -> Sequence[BoundQuery[Any]]:
-        assert self.query is not None
-        made = self.query(world)
-        return [made] if isinstance(made, BoundQuery) else made
-
-    async def execute(self, world: World) -> None:
-        """In a transaction, statement by statement."""
-        async with world.database.transaction() as transaction:
-            if self.run is not None:
-                await self.run(world, transaction)
-                return
-            for query in self.queries(world):
-                await query.execute(transaction)
-
-    async def write(self, world: World) -> None:
-        """In one round trip, or statement by statement if one forbids to commit."""
-        batch = Batch()
-        for query in self.queries(world):
-            batch.add(query)
-        try:
-            await world.database.write(batch)
-        except CommitForbiddenError:
-            await self.execute(world)
+_CONTEXT: Final = "what other runs share " * 20
 
 
 async def _pay(world: World, transaction: Transaction) -> None:
@@ -206,6 +66,24 @@ async def _write_run(world: World, transaction: Transaction) -> None:
     await batch.execute(transaction)
 
 
+async def _write_run_with(world: World) -> None:
+    run = NewRun(
+        world.database,
+        world.lease,
+        Phase.ENTAILMENT_CHECK,
+        model="m",
+        system_prompt="",
+        request={"messages": [{"role": "user", "content": f"{_CONTEXT}and more"}]},
+        context=_CONTEXT,
+    )
+    # What the process remembers is not stored any more, so the first attempt is refused.
+    lost = "another context"
+    contexts.remember(world.database, world.agent_id, lost, contexts.in_full(lost))
+    unit = UnitOfWork(world.database, leases.fence(world.lease))
+    run.write_with(unit)
+    await unit.commit()
+
+
 async def _end_with(world: World, transaction: Transaction) -> None:
     batch = Batch()
     steps.end_with(batch, world.lease, {"a": 1})
@@ -213,15 +91,14 @@ async def _end_with(world: World, transaction: Transaction) -> None:
 
 
 async def _open_run(world: World, transaction: Transaction) -> None:
-    context = "what other runs share " * 20
     run = NewRun(
         world.database,
         world.lease,
         Phase.ENTAILMENT_CHECK,
         model="m",
         system_prompt="",
-        request={"messages": [{"role": "user", "content": f"{context}and more"}]},
-        context=context,
+        request={"messages": [{"role": "user", "content": f"{_CONTEXT}and more"}]},
+        context=_CONTEXT,
     )
     await run.open_or_resume(transaction)
 
@@ -282,7 +159,7 @@ from calls cross join generate_series(1, 20) as number
 _OLD_REQUEST: Final = "update investigation_requests set iteration_number = -20"
 _NO_RESERVATION: Final = "update calls set reserved_usd = null, reserved_on = null"
 
-OPERATIONS: Final[Mapping[Any, Operation]] = {
+_OPERATIONS: Final[Mapping[Any, Operation[World]]] = {
     # steps
     steps.end_with: Operation(_end_with, again=LeaseLostError),
     steps.end: Operation(lambda w, t: steps.end(t, w.lease, {"a": 1}), again=LeaseLostError),
@@ -419,7 +296,7 @@ OPERATIONS: Final[Mapping[Any, Operation]] = {
     ),
     reservations.reserve: Operation(
         lambda w, t: reservations.reserve(t, w.agent_id, {w.attempt.call_id: MAX_USD}),
-        again=Again.BOOKS,
+        again=Again.WRITES,
         prepare=[_NO_RESERVATION],
     ),
     reservations.release: Operation(lambda w, t: reservations.release(t, w.attempt)),
@@ -433,16 +310,17 @@ OPERATIONS: Final[Mapping[Any, Operation]] = {
         lambda w, t: reservations.step_write_off(w.lease.step_id).execute(t),
         prepare=["update steps set status = 'failed' where kind = 'observe'"],
     ),
-    reservations.forget_agent: Operation(_forget, again=Again.BOOKS),
+    reservations.forget_agent: Operation(_forget, again=Again.WRITES),
     token_lengths.measuring: Operation(
         query=lambda w: token_lengths.measuring(w.agent_id), prepare=[_MEASURED]
     ),
     # phase runs
     NewRun.write: Operation(_write_run, again=psycopg.errors.UniqueViolation),
+    NewRun.write_with: Operation(alone=_write_run_with, again=psycopg.errors.UniqueViolation),
     NewRun.open_or_resume: Operation(_open_run),
 }
 
-READS: Final = {
+_READS: Final = {
     agent_clock.agent_clock,
     attention.find,
     attention.lock_agent,
@@ -472,10 +350,8 @@ READS: Final = {
     steps.list_plan,
     steps.list_steps,
 }
-"""They read, and take locks at most."""
-FRAMES: Final = {leases.leased_transaction, leases.run_while_renewing}
-"""They run what they are given between statements of this list."""
-STORES: Final[Sequence[ModuleType]] = (
+_FRAMES: Final = {leases.leased_transaction, leases.run_while_renewing}
+_STORES: Final = (
     steps,
     leases,
     iterations,
@@ -492,30 +368,4 @@ STORES: Final[Sequence[ModuleType]] = (
     phase_run_store,
 )
 
-
-def operations_of(module: ModuleType) -> Mapping[Any, Operation]:
-    return {each: made for each, made in OPERATIONS.items() if each.__module__ == module.__name__}
-
-
-def database_functions(module: ModuleType) -> set[Any]:
-    """The public functions and methods of a module that execute statements, or return them."""
-    own = [
-        each for each in vars(module).values() if getattr(each, "__module__", "") == module.__name__
-    ]
-    functions = [each for each in own if inspect.isfunction(each)]
-    for each in own:
-        if inspect.isclass(each):
-            functions += [method for method in vars(each).values() if inspect.isfunction(method)]
-    return {
-        each
-        for each in functions
-        if not each.__name__.startswith("_") and _touches_database(inspect.unwrap(each))
-    }
-
-
-def _touches_database(function: Any) -> bool:
-    hints = get_type_hints(function)
-    result = str(hints.pop("return", ""))
-    return "BoundQuery" in result or any(
-        hint in (Transaction, Executor, Database, Batch) for hint in hints.values()
-    )
+WORKFLOW: Final = Part("workflow", make_world, _STORES, _OPERATIONS, _READS, _FRAMES)
