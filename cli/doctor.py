@@ -17,7 +17,12 @@ from cli.client.client import Client
 from cli.client.target import Api
 from cli.config.discovery import engine_settings
 from cli.config.providers import Providers, check_corpus
-from cli.doctor_agents import agent_problems, dead_letter_problem, server_problems
+from cli.doctor_agents import (
+    agent_problems,
+    dead_letter_problem,
+    refused_keys,
+    server_problems,
+)
 from cli.errors import AwayError, BadInputError, CommandError
 from cli.findings import Finding, Verdict, bad, good, note
 from cli.local.data_directory import MINIMUM_FREE_BYTES, DataDirectory, Running
@@ -84,7 +89,9 @@ def examine(
     installed = yield from _running(settings, data, running, api)
     answering = Providers.from_settings(settings, corpus)
     if installed is not None:
-        yield from check_installed_providers(settings, answering, installed)
+        yield from check_installed_providers(
+            settings, answering, installed.providers, installed.agents
+        )
     elif running is None:
         text = "no installation runs here: keys and servers below are those of this shell"
         yield note("shell", text)
@@ -109,7 +116,10 @@ def _check_models(
 
 
 def check_installed_providers(
-    settings: Settings, answering: Providers, installed: ProvidersResponse
+    settings: Settings,
+    answering: Providers,
+    installed: ProvidersResponse,
+    agents: Sequence[AgentResponse] = (),
 ) -> Iterator[Finding]:
     """The providers as the running installation uses them, which may have been started with another environment.
 
@@ -117,7 +127,7 @@ def check_installed_providers(
     """
     model_key, search_key = installed.model_key_set, installed.search_key_set
     # The installation's own requests say more than a list of models.
-    unavailable = set(map(_check_name, installed.outages))
+    unavailable = {*map(_check_name, installed.outages), *refused_keys(agents)}
     yield _installed_key("OPENAI_API_KEY", model_key, installed.model_is_sandbox)
     yield _installed_key("TAVILY_API_KEY", search_key, installed.search_is_sandbox)
     if installed.model_is_sandbox:
@@ -166,8 +176,8 @@ def _reach(name: str, base: str, path: str, setting: str, has_key: bool) -> Find
 
 def _running(
     settings: Settings, data: Path, running: Running | None, api: Api | None
-) -> Generator[Finding, None, ProvidersResponse | None]:
-    """Returns the providers of the installation on `data`, if its API returns them."""
+) -> "Generator[Finding, None, ApiView | None]":
+    """Returns what the API of the installation on `data` says, if it has one."""
     if running is None and api is None and not _engines_are_configured():
         yield note("installation", "none is running here", "start one with `vigil up`")
         return None
@@ -193,7 +203,7 @@ def _running(
     if local is None or view is None:
         return None
     yield from check_agent_corpora(DataDirectory(data), view.agents)
-    return view.providers
+    return view
 
 
 def _view(view: "ApiView") -> Iterator[Finding]:
@@ -202,6 +212,8 @@ def _view(view: "ApiView") -> Iterator[Finding]:
     if view.providers.mail_server is not None:
         yield note("mail", f"sent through {view.providers.mail_server}")
     yield from map(_outage, view.providers.outages)
+    for name, (text, fix) in refused_keys(view.agents).items():
+        yield bad(name, text, fix)
     for text, fix in agent_problems(view.agents, datetime.now(UTC)):
         yield bad("agent", text, fix) if fix else note("agent", text)
     for text, fix in server_problems(view.agents):
@@ -577,6 +589,9 @@ def check_search_service(settings: Settings, providers: Providers) -> Finding:
     answer = search_request(settings).send(REQUEST_SECONDS)
     if isinstance(answer, Finding):
         return answer
+    if answer.status_code in (404, 405) or answer.is_server_error:
+        text = f"{strip_secrets(str(answer.url))} returned {answer.status_code}"
+        return bad(name, text, "check TAVILY_BASE_URL")
     return good(name, f"{strip_secrets(search_base(settings))} answers")
 
 

@@ -39,6 +39,22 @@ def server_problems(agents: Iterable[AgentResponse]) -> Iterator[Problem]:
         yield each, "start the server with its parser, or choose another model" if is_fault else ""
 
 
+_KEYS: Final = {"model server": "OPENAI_API_KEY", "search service": "TAVILY_API_KEY"}
+
+
+def refused_keys(agents: Iterable[AgentResponse]) -> dict[str, Problem]:
+    """The providers that refused the installation's key in the newest iteration of an agent, by the name of their check."""
+    problems: dict[str, Problem] = {}
+    for agent in agents:
+        iteration = agent.last_iteration
+        for error in [] if iteration is None else iteration.errors:
+            for name, key in _KEYS.items():
+                if f"Check {key}" in error and iteration is not None:
+                    text = f"in iteration {iteration.number} of {agent.name}: {error}"
+                    problems[name] = text, f"correct {key}, and restart the installation"
+    return problems
+
+
 def _configuration(agent: AgentResponse) -> Problem | None:
     if agent.status != AgentStatus.FAILED:
         return None

@@ -80,7 +80,7 @@ def model_request(settings: Settings, provider: str | None = None) -> "ProviderR
 def search_request(settings: Settings) -> "ProviderRequest":
     base, key = search_base(settings), settings.tavily_api_key
     return ProviderRequest(
-        "search service", base, "usage", "TAVILY_BASE_URL", "TAVILY_API_KEY", key
+        "search service", base, "usage", "TAVILY_BASE_URL", "TAVILY_API_KEY", key, "search"
     )
 
 
@@ -94,6 +94,10 @@ class ProviderRequest:
     url_setting: str
     key_setting: str
     key: SecretStr | None
+    other_path: str | None = None
+    """Where an empty request is posted if the server does not know `path`. It has no result, so nothing is billed, but the
+    server checks the key.
+    """
 
     def send(self, seconds: float) -> "httpx.Response | Finding":
         """The response, or a finding if there is none or the key is refused."""
@@ -102,9 +106,12 @@ class ProviderRequest:
         from cli.client.reasons import reason
 
         headers = {"authorization": f"Bearer {self.key.get_secret_value()}"} if self.key else {}
-        url, shown = f"{self.base}/{self.path}", strip_secrets(self.base)
+        shown = strip_secrets(self.base)
         try:
-            response = httpx.get(url, headers=headers, timeout=seconds, follow_redirects=True)
+            with httpx.Client(headers=headers, timeout=seconds, follow_redirects=True) as client:
+                response = client.get(f"{self.base}/{self.path}")
+                if response.status_code in (404, 405) and self.other_path is not None:
+                    response = client.post(f"{self.base}/{self.other_path}", json={})
         except (httpx.TransportError, httpx.InvalidURL) as error:
             why = reason(error)
             if isinstance(error, httpx.TimeoutException):

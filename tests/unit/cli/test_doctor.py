@@ -1,5 +1,6 @@
 """What vigil doctor says of agents, corpora, installed providers and outages."""
 
+import asyncio
 from collections.abc import Generator, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from pydantic import SecretStr
 
 from cli import doctor
 from cli.config.providers import Providers
@@ -27,6 +29,7 @@ from shared.schemas.iterations import SERVER_NOTE, UNREAD_CALLS
 from shared.schemas.operations import DeadLetterResponse
 from tests.support import responses
 from tests.support.cli.garbage_api import ANSWERS, answering
+from tests.support.model_server import Connection, model_server
 from tests.support.responses import START, agent
 
 NOW = START
@@ -291,6 +294,58 @@ OUTAGES = {
 }
 
 
+REFUSED = "query: Tavily refused the key: unknown key. Check TAVILY_API_KEY"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_key_that_searches_are_refused_with_is_bad_although_the_server_answers(
+    shell: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    last = {**iteration("failed", SECOND), "errors": [REFUSED]}
+    agents = [agent("Zinc", last_iteration=last), agent("Tin")]
+    with answering(ANSWERS["no JSON"]) as url:
+        installed = ProvidersResponse(
+            model="m",
+            model_server=f"{url}/v1",
+            model_key_set=True,
+            search_server=url,
+            search_key_set=True,
+        )
+        settings = settings_of(shell, monkeypatch)
+        providers = Providers.from_settings(settings, None)
+        found = [
+            *doctor._view(doctor.ApiView(installed, agents, [])),
+            *check_installed_providers(settings, providers, installed, agents),
+        ]
+    (search,) = [each for each in found if each.name == "search service"]
+    assert (search.verdict, search.message) == (
+        Verdict.BAD, f"in iteration 3 of Zinc: {REFUSED}",
+    )  # fmt: skip
+    assert "TAVILY_API_KEY" in search.fix
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "words"),
+    [
+        (401, Verdict.BAD, "refuses the key in TAVILY_API_KEY"),
+        (422, Verdict.GOOD, "answers"),
+        (404, Verdict.BAD, "/search returned 404"),
+    ],
+)
+async def test_the_key_is_checked_where_the_search_service_has_no_usage(
+    status: int, verdict: Verdict, words: str
+) -> None:
+    async def respond(connection: Connection) -> None:
+        await connection.head(404 if connection.path == "/usage" else status)
+        connection.close()
+
+    async with model_server(respond) as server:
+        settings = Settings(tavily_base_url=server.url, tavily_api_key=SecretStr("k"))
+        answering = Providers.from_settings(settings, None)
+        found = await asyncio.to_thread(doctor.check_search_service, settings, answering)
+    assert (found.verdict, words in found.message) == (verdict, True), found
+
+
 @pytest.mark.parametrize(("away", "reported"), OUTAGES.items())
 def test_a_provider_that_is_away_does_not_answer_beside(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away: str, reported: ProviderOutage
@@ -304,9 +359,9 @@ def test_a_provider_that_is_away_does_not_answer_beside(
         outages=[reported],
     )
 
-    def running(*_: object) -> Generator[Finding, None, ProvidersResponse]:
+    def running(*_: object) -> Generator[Finding, None, doctor.ApiView]:
         yield doctor._outage(reported)
-        return installed
+        return doctor.ApiView(installed, [], [])
 
     monkeypatch.setattr(doctor, "_running", running)
     monkeypatch.setattr(doctor, "check_model_server", lambda *_: good("model server", "answers"))
