@@ -1,7 +1,7 @@
 """Failed answers: why an attempt gave no usable answer, and what a server says in its error."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from typing import Any, Final
 from shared.billing.resumable_call import CallLostError
 from shared.database.text import storable
 from shared.errors import PermanentError, TransientError
-from shared.llm.messages import read_json
+from shared.server_json import as_text, read_json, words_of
 
 EXCERPT_CHARS: Final = 500
 """Characters of the server's answer that are stored with an error."""
@@ -169,94 +169,12 @@ def objects_in(error: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
             yield from objects_in(value, depth + 1)
 
 
-_MAX_ERROR_CHARACTERS: Final = 10_000
-
-
-def words_of(error: Any, depth: int = 0) -> str:
-    """The sentence of an error, wherever the server puts it; the error itself if it has none.
-
-    Known are objects within objects, lists, the validation errors of FastAPI, the raw error that a gateway passes on, and
-    HTML pages.
-    """
-    if depth > 4:
-        return ""
-    match error:
-        case str():
-            text = error[:_MAX_ERROR_CHARACTERS]
-            with suppress(ValueError):
-                inner = read_json(text) if text.lstrip()[:1] in ("{", "[") else None
-                text = words_of(inner, depth + 1) or text
-            is_page = re.search(r"<(html|body|head)\b", text[:1000], re.IGNORECASE)
-            return (
-                " ".join(re.sub(r"(?s)<style.*?</style>|<[^>]*>", " ", text).split())
-                if is_page
-                else text.strip()
-            )
-        case list():
-            return "; ".join(
-                dict.fromkeys(filter(None, (words_of(each, depth + 1) for each in error[:3])))
-            )
-        case dict():
-            words = next(
-                filter(
-                    None, (words_of(error[name], depth + 1) for name in _WORDS if error.get(name))
-                ),
-                "",
-            )
-            if words and (place := _place_of(error)) and place not in words:
-                words = f"{place}: {words}"
-            metadata = error.get("metadata")
-            if isinstance(metadata, dict) and (raw := words_of(metadata.get("raw"), depth + 1)):
-                words = f"{words.rstrip('. ')}: {raw}" if raw not in words else words
-            return words or ("" if depth else as_text(error))
-        case _:
-            return ""
-
-
-def _place_of(error: Mapping[str, Any]) -> str:
-    """The part of the request that an error names beside its words, such as `response_format.type`; else empty."""
-    if isinstance(place := error.get("loc"), list):
-        return ".".join(map(str, place))
-    place = next((error[name] for name in _PLACES if isinstance(error.get(name), str)), "")
-    return ".".join(filter(None, re.split(r"[/#]+", place)))
-
-
-_PLACES: Final = ("pointer", "parameter", "field", "path", "property", "location")
-_WORDS: Final = (
-    "error",
-    "message",
-    "msg",
-    "detail",
-    "error_message",
-    "error_msg",
-    "errors",
-    "title",
-    "reason",
-    "description",
-)
-"""Fields of an error that can have its sentence, in order."""
-
-
 def is_unavailable(code: Any) -> bool:
     if isinstance(code, str) and code.isdecimal() and len(code) == len("429"):
         code = int(code)
     if isinstance(code, int):
         return code in UNAVAILABLE_STATUSES or 500 <= code < 600
     return isinstance(code, str) and code in _UNAVAILABLE_CODES
-
-
-def kind_of(value: Any) -> str:
-    return {"NoneType": "null", "list": "a list", "dict": "an object", "str": "a text"}.get(
-        type(value).__name__, f"a {type(value).__name__}"
-    )
-
-
-def as_text(value: Any) -> str:
-    """`value` in Python's notation, for an excerpt."""
-    try:
-        return repr(value)
-    except RecursionError:
-        return f"{kind_of(value)} that is nested too deeply"
 
 
 def excerpt_of(value: Any) -> str:

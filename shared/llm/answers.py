@@ -19,14 +19,11 @@ from shared.llm.answer_errors import (
     FailureKind,
     MalformedAnswerError,
     Usage,
-    as_text,
     excerpt_of,
     failed_generation,
     is_filter_error,
     is_unavailable,
-    kind_of,
     parse_body,
-    words_of,
 )
 from shared.llm.messages import (
     CONTENT_PARTS,
@@ -34,10 +31,10 @@ from shared.llm.messages import (
     ChatAnswer,
     ToolCall,
     assistant_message,
-    read_json,
 )
 from shared.llm.repair import dump_json
 from shared.llm.usage import NO_USAGE, is_count, parse_usage, raw_usage
+from shared.server_json import as_text, kind_of, read_json, words_of
 
 MAX_ANSWER_CHARS: Final = 4_000_000
 """Of text and tool arguments together. Far more than any output token limit allows."""

@@ -15,13 +15,13 @@ from shared.llm.answer_errors import (
     AnswerTimeoutError,
     LostAnswerError,
     MalformedAnswerError,
-    as_text,
 )
 from shared.llm.answers import AnswerParts, read_call
 from shared.llm.messages import ChatAnswer, ChatRequest, Message
 from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, REFUSED_REQUEST, ModelServer
 from shared.llm.provider import OnDelta
 from shared.llm.usage import parse_usage
+from shared.server_json import as_text
 from shared.tools.schemas import without_max_items
 
 Json = dict[str, Any]

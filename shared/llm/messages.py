@@ -186,26 +186,6 @@ def encode_json(content: Any) -> bytes:
         return json.dumps(content, separators=(",", ":")).encode()
 
 
-_MAX_INT_DIGITS: Final = 300
-
-
-def read_json(text: str) -> Any:
-    """Parses JSON. Raises ValueError if it is invalid or nested too deeply."""
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
-        # Servers also send what is not quite JSON: control characters in texts, NaN.
-        try:
-            return json.loads(text, strict=False, parse_int=_bounded_int)
-        except RecursionError:
-            raise ValueError("it is nested too deeply") from None
-
-
-def _bounded_int(digits: str) -> int | float:
-    """Returns NaN for very long integers, which Python refuses to parse."""
-    return int(digits) if len(digits) <= _MAX_INT_DIGITS else float("nan")
-
-
 def assistant_message(
     content: str | None,
     calls: Sequence[ToolCall],

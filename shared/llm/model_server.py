@@ -36,9 +36,10 @@ from shared.errors import (
 from shared.llm import answer_errors
 from shared.llm.answer_errors import AnswerError, AnswerTimeoutError, FailureKind
 from shared.llm.answers import Received
-from shared.llm.messages import encode_json, read_json
+from shared.llm.messages import encode_json
 from shared.provider_limits.gate import Passage, ProviderGate
 from shared.retry_after import retry_after_seconds
+from shared.server_json import read_json, words_of
 from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tls import tls_context
 from shared.urls import strip_secrets
@@ -670,7 +671,7 @@ def _status_error(
 
 def _reason(error: openai.APIStatusError) -> str:
     """Returns the server's sentence, without the text that the SDK adds."""
-    return (answer_errors.words_of(error.body) or error.message).rstrip(". ")
+    return (words_of(error.body) or error.message).rstrip(". ")
 
 
 def _is_on_this_machine(base_url: str | None) -> bool:

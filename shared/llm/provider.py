@@ -21,7 +21,7 @@ from shared.database.tables.graph import DIMENSIONS
 from shared.enums import Phase
 from shared.errors import PermanentError, VigilError
 from shared.llm.adaptation import Adaptations, NoCallError
-from shared.llm.answer_errors import AnswerError, FailureKind, Usage, as_text
+from shared.llm.answer_errors import AnswerError, FailureKind, Usage
 from shared.llm.answers import Received
 from shared.llm.messages import ORIGIN, ChatAnswer, ChatRequest, messages_for
 from shared.llm.model_server import BYTES_PER_TOKEN, IDEMPOTENCY_KEY, ModelServer, SettingNames
@@ -36,6 +36,7 @@ from shared.llm.tool_calls import (
 )
 from shared.llm.usage import parse_usage
 from shared.provider_limits.gate import ProviderGate
+from shared.server_json import as_text
 from shared.tools.schemas import without_max_items
 
 END_SECONDS = 1.0

@@ -10,6 +10,7 @@ import httpx
 
 from shared.database.text import storable
 from shared.errors import VigilError
+from shared.server_json import words_of
 from shared.tls import tls_context
 from shared.tools import Json
 
@@ -37,7 +38,7 @@ class BoundedClient(httpx.AsyncClient):
     async def request(
         self, method: str, url: httpx.URL | str, *, timeout: Any = None, **options: Any
     ) -> httpx.Response:
-        """Raises BadAnswerError, TimeoutError after `timeout` seconds, and HTTPStatusError for 429 and a used-up quota."""
+        """Raises BadAnswerError, TimeoutError after `timeout` seconds, and HTTPStatusError."""
         async with (
             asyncio.timeout(timeout if isinstance(timeout, int | float) else None),
             self.stream(method, url, timeout=timeout, **options) as response,
@@ -51,8 +52,8 @@ class BoundedClient(httpx.AsyncClient):
             result = httpx.Response(
                 response.status_code, headers=headers, content=body, request=response.request
             )
-        if result.status_code == HTTPStatus.TOO_MANY_REQUESTS or is_quota_used_up(result):
-            result.raise_for_status()  # the SDK's own errors lose the status and Retry-After
+        if result.is_error:
+            result.raise_for_status()  # the SDK's own errors lose the status, the headers and most of the words
         return result
 
 
@@ -133,7 +134,10 @@ def parse_pages(answer: Any) -> Json:
     ]
     failures = []
     for page in _items(answer, "failed_results", required=False):
-        failure = {"url": _url(page), "error": _text(page.get("error"), MAX_ERROR_CHARS)}
+        failure = {
+            "url": _url(page),
+            "error": _text(words_of(page.get("error")) or None, MAX_ERROR_CHARS),
+        }
         failures.append({key: value for key, value in failure.items() if value is not None})
     return {"results": results, "failed": failures}
 

@@ -21,9 +21,11 @@ from shared.errors import (
     QuotaUsedUpError,
     TransientError,
     UnavailableError,
+    VigilError,
 )
 from shared.provider_limits.gate import PROBE_SECONDS, ProviderGate
 from shared.retry_after import retry_after_seconds
+from shared.server_json import words_of
 from shared.telemetry.metrics import PROVIDER_HEALTH
 from shared.tools import Json, ToolRefusalError
 from shared.web_search import answers
@@ -205,34 +207,20 @@ class SearchClient:
     async def _translate_errors(self, call: Awaitable[Any]) -> Any:
         try:
             return await call
-        except (
-            tavily_errors.InvalidAPIKeyError,
-            tavily_errors.MissingAPIKeyError,
-            tavily_errors.ForbiddenError,
-        ) as error:
-            refusal = PermanentError(
-                "search_key",
-                f"Tavily refused the key: {_message(error).rstrip('.')}. Check TAVILY_API_KEY",
-                is_unbilled=True,
-            )
-            raise refusal from error
         except _TIMEOUTS as error:
             raise self._timed_out(error) from error
-        except tavily_errors.BadRequestError as error:
-            refused = f"the search service refused the request: {_message(error)}"
-            raise ToolRefusalError(refused, is_unbilled=True) from error
         except NEVER_SENT as error:
             away = f"the search service cannot be reached: {_message(error)}"
             raise UnavailableError(away, is_unbilled=True) from error
         except httpx.HTTPStatusError as error:
-            if answers.is_quota_used_up(error.response):
-                raise _quota_error(error.response) from error
-            raise _status_error(error) from error
+            raise _status_error(error.response) from error
         except _BROKEN_OFF as error:
             raise UnavailableError(
                 f"the search service dropped the connection: {_message(error)}"
             ) from error
         except Exception as error:  # its client wraps some failures in bare Exceptions
+            if isinstance(status := error.__context__, httpx.HTTPStatusError):
+                raise _status_error(status.response) from status
             raise TransientError(
                 f"no usable answer from the search service: {_message(error)}"
             ) from error
@@ -264,15 +252,6 @@ def _is_refusal(error: TransientError) -> bool:
     return is_status and not isinstance(error, UnavailableError)
 
 
-def _quota_error(response: httpx.Response) -> QuotaUsedUpError:
-    seconds = _retry_seconds(response)
-    return QuotaUsedUpError(
-        f"{_answered(response)}. Raise the limit of the account's plan, or wait"
-        " until it is renewed",
-        retry_in_seconds=seconds,
-    )
-
-
 def _retry_seconds(response: httpx.Response) -> float | None:
     headers = response.headers
     return retry_after_seconds(
@@ -292,11 +271,21 @@ def _note_failure(error: TransientError) -> None:
         PROVIDER_HEALTH.answered(PROVIDER)
 
 
-def _status_error(error: httpx.HTTPStatusError) -> TransientError:
+def _status_error(response: httpx.Response) -> VigilError:
     """Returns the error for a status. An unavailable or rate-limiting service does not use an attempt."""
-    status = error.response.status_code
-    message = _answered(error.response)
-    seconds = _retry_seconds(error.response)
+    status, seconds = response.status_code, _retry_seconds(response)
+    reason = error_text(words_of(response.text)).rstrip(".")
+    message = f"the search service answered {status}" + (f": {reason}" if reason else "")
+    if answers.is_quota_used_up(response):
+        until = "Raise the limit of the account's plan, or wait until it is renewed"
+        return QuotaUsedUpError(f"{message}. {until}", retry_in_seconds=seconds)
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        refusal = f"Tavily refused the key: {reason}. Check TAVILY_API_KEY"
+        return PermanentError("search_key", refusal, is_unbilled=True)
+    if status == HTTPStatus.BAD_REQUEST:
+        return ToolRefusalError(
+            f"the search service refused the request: {reason}", is_unbilled=True
+        )
     if status == HTTPStatus.TOO_EARLY:
         return TransientError(message, retry_in_seconds=seconds, counts=False)
     if status in _UNAVAILABLE or status >= 500:
@@ -310,27 +299,10 @@ def _status_error(error: httpx.HTTPStatusError) -> TransientError:
     return TransientError(message, retry_in_seconds=seconds)
 
 
-def _answered(response: httpx.Response) -> str:
-    reason = error_text(_reason(response)).strip()
-    return f"the search service answered {response.status_code}" + (f": {reason}" if reason else "")
-
-
-def _reason(response: httpx.Response) -> str:
-    """The sentence in an answer of Tavily's format, `{"detail": {"error": …}}`, or of a similar one; else the whole body."""
-    try:
-        reason = response.json()
-    except (ValueError, RecursionError):
-        return response.text
-    for _ in range(2):
-        if isinstance(reason, dict):
-            reason = reason.get("detail") or reason.get("error") or reason.get("message")
-    return reason.strip().rstrip(".") if reason and isinstance(reason, str) else response.text
-
-
 def _message(error: Exception) -> str:
     """Returns a short message. Some errors contain the whole answer."""
     try:
-        return error_text(str(error) or type(error).__name__)
+        return error_text(words_of(str(error)) or type(error).__name__)
     except RecursionError:
         return type(error).__name__
 

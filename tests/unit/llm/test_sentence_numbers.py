@@ -8,9 +8,10 @@ from pydantic import ValidationError
 
 from shared.graph.tools.write_tools import AddGraphNode, EvidenceArgument
 from shared.llm.answers import read_call
-from shared.llm.messages import ChatAnswer, assistant_message, read_json
+from shared.llm.messages import ChatAnswer, assistant_message
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import normalize_tool_calls, parse_arguments
+from shared.server_json import read_json
 from shared.tools import StateTool, ToolRefusalError
 
 NODE = '"type": "Maker", "name": "Norvolt", "properties": {"summary": "s", "price": 1.10}'

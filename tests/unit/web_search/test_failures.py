@@ -64,3 +64,31 @@ async def test_a_wrong_key_is_permanent() -> None:
     assert isinstance(
         await search_error(fixed_response(b'{"detail": {"error": "no"}}', 401)), PermanentError
     )
+
+
+PAGE = (
+    b"""<!DOCTYPE html><html><head><title>Denied</title><style>p {}</style></head>
+<body><script>alert(1)</script><p>The firewall of &quot;example&quot; blocks this.</p>"""
+    + b"<p>More.</p>" * 500
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b'{"detail": {"error": "No such engine."}}', "No such engine"),
+        (b'{"status": 404, "error": "Not Found", "message": "No such engine."}', "No such engine"),
+        (b'{"error": "No such engine"}', "No such engine"),
+        (PAGE, 'Denied The firewall of "example" blocks this. More.'),
+        (b"", ""),
+    ],
+)
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 429, 500])
+async def test_an_error_has_a_sentence_of_the_service_without_markup(
+    status: int, body: bytes, words: str
+) -> None:
+    message = str(await search_error(fixed_response(body, status)))
+    assert words in message
+    assert "<" not in message
+    assert "alert" not in message
+    assert len(message) < 400
