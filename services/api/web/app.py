@@ -19,7 +19,7 @@ from services.api.resources.operate import pages as operate
 from services.api.resources.operate.diagnostics import LoadSampler
 from services.api.resources.palette import pages as palette
 from services.api.resources.sources import pages as sources
-from services.api.web import rendering
+from services.api.web import libraries, rendering
 from services.api.web.rendering import Assets, Pages
 from shared.runtime.logging import logger
 
@@ -57,9 +57,7 @@ class WebUi:
         self.assets = Assets()
         self.pages = Pages(self.assets)
         if not self.assets.are_complete:
-            log.warning(
-                "pages do not update, because their libraries are missing: run `make setup`"
-            )
+            log.warning(f"{libraries.MISSING} {libraries.INSTALL}")
 
     def put_on(self, app: FastAPI) -> None:
         app.state.assets = self.assets

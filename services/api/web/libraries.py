@@ -45,6 +45,12 @@ ICONS: Final = tuple(
     """.split()  # noqa: SIM905  a line for each name would hide the code
 )
 """Icons that templates and scripts use, by their names at Lucide."""
+NAMES: Final = frozenset({*(Path(file).name for file in FILES), SPRITE})
+"""The files that pages use."""
+MISSING: Final = (
+    "Browser libraries are missing, so pages have no icons and do not update by themselves."
+)
+INSTALL: Final = "Run `make setup`, then restart Vigil."
 FOR_TESTS: Final = ("axe-core/axe.min.js", "tiktoken/encoders/o200k_base.json")
 """In a folder of their own, from which nothing is served."""
 

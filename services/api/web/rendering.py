@@ -23,7 +23,7 @@ from services.api.resources.inbox.model import count_unread
 from services.api.resources.iterations.outcomes import outcome_of
 from services.api.resources.operate.model import count_dead_letters
 from services.api.resources.operate.outages import read_outages
-from services.api.web import filters, text
+from services.api.web import filters, libraries, text
 from services.api.web.text import render_markdown
 from shared.errors import USED_UP
 from shared.runtime.settings import Settings
@@ -72,12 +72,12 @@ class Assets:
 
     @property
     def are_complete(self) -> bool:
-        """Whether the libraries are installed; without them pages do not update."""
-        return "htmx.min.js" in self._assets
+        """Whether the libraries are installed; without them pages have no icons and do not update."""
+        return self._assets.keys() >= libraries.NAMES
 
     def url(self, name: str) -> str:
-        """Raises KeyError for an unknown name."""
-        if name not in self._assets:
+        """The address of a file, also of a library that is not installed. Raises KeyError for an unknown name."""
+        if name not in self._assets and name not in libraries.NAMES:
             raise KeyError(name)
         return f"{ASSETS}/{self._hash}/{name}"
 
@@ -180,6 +180,9 @@ class Pages:
             self._environment.filters.update(group)
         self._environment.filters |= {"rich": render_markdown, "outcome": outcome_of}
         self._environment.globals.update(asset=assets.url, version=vigil_version())
+        self._environment.globals["missing_libraries"] = (
+            "" if assets.are_complete else f"{libraries.MISSING} {libraries.INSTALL}"
+        )
         self._environment.globals["address"] = text.element_address
         self._environment.globals["quota_used_up"] = USED_UP
         # Global, because a block that is rendered alone does not see its template's imports.

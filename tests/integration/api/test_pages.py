@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
@@ -11,11 +12,13 @@ import pytest
 from sqlalchemy import insert, text
 
 from services.api.resources.palette.pages import MAX_SEARCH_CHARS
+from services.api.web import libraries, rendering
+from services.api.web.app import web_ui
 from shared.database.engine import Database
 from shared.database.tables import GraphNode, InboxItem, Source
 from shared.runtime.settings import Settings
 from tests.support import large_agent
-from tests.support.api.clients import assert_problem, create_agent, create_client
+from tests.support.api.clients import assert_problem, create_agent, create_client, signed_in_browser
 from tests.support.api.full_agent import AGENT, FullAgent, create_full_agent
 from tests.support.case_files import read_cases
 from tests.support.large_agent import OWNER, Size, fill
@@ -327,3 +330,31 @@ async def test_a_part_of_a_page_that_is_refused_is_a_sentence(api: httpx.AsyncCl
     for url in (f"{ROOT}{address}", address):  # a page, for a program; and the API, also for a page
         headers = {"accept": "*/*"} if url.startswith(ROOT) else {"hx-request": "true"}
         assert (await api.get(url, headers=headers)).json()["status"] == 422
+
+
+async def test_pages_without_browser_libraries_say_what_to_do(
+    full: FullAgent,
+    database: Database,
+    database_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rendering, "VENDOR", tmp_path)
+    web_ui.cache_clear()
+    try:
+        async with signed_in_browser(Settings(database_url=database_url), database) as browser:
+            for path in (
+                "/agents",
+                f"/agents/{AGENT}",
+                f"/agents/{AGENT}/graph",
+                "/costs",
+                "/operate",
+            ):
+                page = await browser.get(path)
+                assert page.status_code == 200, path
+                assert libraries.INSTALL in page.text, path
+            script = re.search(r'src="([^"]*htmx.min.js)"', page.text)
+            assert script is not None
+            assert (await browser.get(script[1])).status_code == 404
+    finally:
+        web_ui.cache_clear()

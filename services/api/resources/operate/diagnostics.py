@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from services.api.resources.operate.model import InstallationState, Leases, Waiting, Workforce
+from services.api.web import libraries
 from shared.events.stream_admin import Queue
 from shared.events.topology import CONSUMERS
 from shared.schemas.base import ProviderOutage
@@ -274,6 +275,6 @@ def _other_faults(measurements: Measurements) -> Iterator[Fault]:
     if not measurements.scripts_are_there:
         yield Fault(
             "warn",
-            "The JavaScript libraries of these pages are missing, so the pages do not update.",
-            "Run `make setup`.",
+            libraries.MISSING,
+            libraries.INSTALL,
         )
