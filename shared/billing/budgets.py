@@ -182,15 +182,27 @@ from calls
 where agent_id = :of_agent and phase = :of_phase
   and started_at >= date_trunc('day', statement_timestamp() at time zone 'UTC') at time zone 'UTC'
 """)
+
+
+def _running_sql(day: str, condition: str) -> str:
+    """What open steps have spent of their reservations of that day. The budgets show it as reserved until the steps end."""
+    return f"""
+  select coalesce(sum(spent_usd), 0) as usd, coalesce(sum(spent_calls), 0) as calls from steps
+  where status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}') and reserved_on = {day} and {condition}"""
+
+
+def spent_today_sql(agent: str) -> str:
+    """A query of one row with what an agent has spent today (UTC): `usd` and `calls`. `agent` is an expression of its id."""
+    return f"""
+select coalesce(spent_usd, 0) + running.usd as usd, coalesce(spent_calls, 0) + running.calls as calls
+from ({_running_sql(TODAY, f"agent_id = {agent}")}) as running
+left join budget_days on scope = {agent} and day = {TODAY}"""
+
+
 _STATUS: Final = CompiledStatement(f"""
 select usd_per_day, coalesce(spent_usd, 0) + running.usd, coalesce(reserved_usd, 0) - running.usd,
   calls_per_day, coalesce(spent_calls, 0) + running.calls, coalesce(reserved_calls, 0) - running.calls
-from (
-  -- The budgets show it as reserved until these steps end.
-  select coalesce(sum(spent_usd), 0) as usd, coalesce(sum(spent_calls), 0) as calls from steps
-  where status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}') and reserved_on = :of_day
-    and (agent_id = :of_scope or :of_scope = '{INSTALLATION}')
-) as running
+from ({_running_sql(":of_day", f"(agent_id = :of_scope or :of_scope = '{INSTALLATION}')")}) as running
 left join (
   select budget_usd_per_day as usd_per_day, budget_calls_per_day as calls_per_day
   from agents where id = :of_scope

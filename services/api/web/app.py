@@ -6,6 +6,7 @@ from typing import Final
 from fastapi import APIRouter, FastAPI
 
 from services.api.resources.accounts import pages as accounts
+from services.api.resources.agents import now
 from services.api.resources.agents import pages as agents
 from services.api.resources.agents import settings as agent_settings
 from services.api.resources.conclusions import pages as conclusions
@@ -26,6 +27,7 @@ from shared.runtime.logging import logger
 PAGES: Final = (
     accounts.router,
     agents.router,
+    now.router,
     agent_settings.router,
     iterations.router,
     costs.router,

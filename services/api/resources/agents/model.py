@@ -10,13 +10,11 @@ from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
-    Date,
-    Select,
     and_,
     bindparam,
-    cast,
     exists,
     func,
+    literal_column,
     or_,
     select,
     text,
@@ -32,17 +30,17 @@ from services.api.auth.dependencies import (
 )
 from services.api.http.dependencies import PageQuery
 from services.api.http.problem_details import NotFoundError
-from services.api.reading import columns_of, paginate_rows, read_all, read_one, read_page
+from services.api.reading import columns_of, paginate_rows, read_all, read_page
 from services.api.resources.costs import model as costs
 from services.api.resources.inbox.model import IS_UNREAD
 from services.api.resources.iterations import transcripts
 from shared.agents import configuration
 from shared.agents.configuration import ConfigurationInput
+from shared.billing.budgets import spent_today_sql
 from shared.database.pagination import Keyset
+from shared.database.statements import CompiledStatement, Row, uuid_array
 from shared.database.tables import (
     Agent,
-    BudgetDay,
-    Call,
     InboxItem,
     Iteration,
     PromptVersion,
@@ -67,7 +65,6 @@ from shared.schemas.agents import (
 from shared.schemas.base import (
     AgentDetails,
     AgentResponse,
-    AttentionResponse,
     ConfigurationResponse,
     IterationSummary,
     Page,
@@ -93,23 +90,25 @@ async def dashboard_counters(
     session: Transaction, agent_ids: Collection[UUID]
 ) -> dict[UUID, DashboardCounters]:
     """Returns the dashboard counters of each agent. The caller has checked that they are the owner's."""
-    params = {"agents": list(agent_ids)}
-    unread: dict[UUID, int] = dict((await session.execute(_UNREAD, params)).all())
-    spent = {agent: (float(usd), n) for agent, usd, n in await session.execute(_SPENT, params)}
-    return {
-        agent_id: DashboardCounters(unread.get(agent_id, 0), *spent.get(agent_id, (0.0, 0)))
-        for agent_id in agent_ids
-    }
+    counters = {agent_id: DashboardCounters() for agent_id in agent_ids}
+    for row in await _COUNTERS.rows(session, {"agents": uuid_array(agent_ids)}):
+        usd, calls = row.spent
+        counters[row.id] = DashboardCounters(row.unread, float(usd), int(calls))
+    return counters
 
 
-_UNREAD: Final = (
-    select(InboxItem.agent_id, func.count())
-    .where(InboxItem.agent_id.in_(bindparam("agents", expanding=True)), IS_UNREAD)
-    .group_by(InboxItem.agent_id)
-)
-_TODAY: Final = cast(func.timezone("UTC", func.statement_timestamp()), Date)
-_SPENT: Final = select(BudgetDay.scope, BudgetDay.spent_usd, BudgetDay.spent_calls).where(
-    BudgetDay.scope.in_(bindparam("agents", expanding=True)), BudgetDay.day == _TODAY
+_COUNTERS: Final = CompiledStatement(
+    select(
+        Agent.id,
+        select(func.count())
+        .where(InboxItem.agent_id == Agent.id, IS_UNREAD)
+        .correlate(Agent)
+        .scalar_subquery()
+        .label("unread"),
+        literal_column(
+            f"(select array[usd, calls] from ({spent_today_sql('agents.id')}) as today)"
+        ).label("spent"),
+    ).where(text("agents.id = any(cast(:agents as uuid[]))"))
 )
 
 
@@ -126,11 +125,11 @@ async def newest_conclusions(
     session: Transaction, agent_ids: Collection[UUID]
 ) -> dict[UUID, NewestConclusion]:
     """Returns the newest advice of each agent, or its newest analysis if it has no advice."""
-    rows = await session.execute(_NEWEST_CONCLUSIONS, {"agents": list(agent_ids)})
+    rows = await _NEWEST_CONCLUSIONS.tuples(session, {"agents": uuid_array(agent_ids)})
     return {agent_id: NewestConclusion(*columns) for agent_id, *columns in rows}
 
 
-_NEWEST_CONCLUSIONS: Final = text(
+_NEWEST_CONCLUSIONS: Final = CompiledStatement(
     f"""
     select distinct on (agent.id) agent.id, node.id, node.name, node.type,
         coalesce(node.properties ->> 'action', node.properties ->> 'type'), node.updated_at
@@ -164,18 +163,22 @@ async def get_configuration(access: OwnedAgent) -> ConfigurationDetails:
         raise NotFoundError("configuration of agent", access.agent.name)
     wanted = ConfigurationInput.model_validate(step["input"])
     runs = await transcripts.list_interactions(session, "step_id", step["step_id"])
+    calls = await costs.list_running_calls(session, agent_id)
     return ConfigurationDetails(
         **step,
         mission=wanted.mission,
         keep=[phase.value for phase in wanted.keep],
         interaction=runs[0] if runs else None,
-        running_calls=await costs.list_running_calls(session, Call.step_id == step["step_id"]),
+        running_calls=[call for call in calls if call.step_id == step["step_id"]],
     )
 
 
 async def current_prompts(access: AgentAccess) -> PromptsResponse:
-    """Returns the current prompts in the order of the phases. Raises NoResultFound."""
-    prompts, version = await _load_prompts(access.session, access.agent.id)
+    """Returns the current prompts in the order of the phases. Raises NotFoundError."""
+    params = {"of_agent": access.agent.id, "of_owner": access.owner_id}
+    agent = await _AGENT.row(access.session, params)
+    if agent is None:
+        raise NotFoundError("agent", access.agent.id)
     versions = await read_all(
         access.session,
         PromptResponse,
@@ -188,20 +191,9 @@ async def current_prompts(access: AgentAccess) -> PromptsResponse:
     items = [
         by_phase.get(phase)
         or PromptResponse(phase=phase, version=0, made_by=None, created_at=None, prompt=prompt)
-        for phase, prompt in prompts.items()
+        for phase, prompt in _prompts_of(agent).items()
     ]
-    return PromptsResponse(version=version, items=items)
-
-
-async def _load_prompts(session: Transaction, agent_id: UUID) -> tuple[dict[Any, str], int]:
-    """Returns the agent's prompts by phase, empty until it is configured, and their version."""
-    statement = select(*_PROMPTS, Agent.prompts_version).where(Agent.id == agent_id)
-    row: Any = (await session.execute(statement)).one()
-    prompts = configuration.prompts_by_phase(row)
-    return {phase.value: prompt for phase, prompt in prompts.items()}, row.prompts_version
-
-
-_PROMPTS: Final = [getattr(Agent, f"{phase}_system_prompt") for phase in PROMPTED_PHASES]
+    return PromptsResponse(version=agent.prompts_version, items=items)
 
 
 async def list_prompt_versions(
@@ -215,7 +207,6 @@ async def list_prompt_versions(
     return await read_page(access.session, PromptResponse, statement, _HISTORY, page_request)
 
 
-_BEING_TRIED: Final = (StepStatus.PENDING, StepStatus.RUNNING)
 _BY_NAME: Final = Keyset("agents", (func.lower(Agent.name),), descending=False)
 
 
@@ -254,13 +245,8 @@ _LAST: Final = [
 ]
 
 
-def _select_agents(owner_id: UUID) -> Select[*tuple[Any, ...]]:
-    """Selects agents, each with its newest iteration or nulls."""
-    return (
-        select(*columns_of(Agent, AgentResponse), *_LAST)
-        .outerjoin(Iteration, _NEWEST)
-        .where(Agent.owner_id == owner_id)
-    )
+_AGENTS: Final = select(*columns_of(Agent, AgentResponse), *_LAST).outerjoin(Iteration, _NEWEST)
+"""Agents, each with its newest iteration or nulls."""
 
 
 async def list_agents(
@@ -271,56 +257,83 @@ async def list_agents(
     search: str | None = None,
 ) -> Page[AgentResponse]:
     """Lists agents by name; with `state` and `search`, those in that state whose names contain all the words."""
-    statement = _select_agents(access.owner_id)
+    statement = _AGENTS.where(Agent.owner_id == access.owner_id)
     if state is not None:
         statement = statement.where(_IN_STATE[state])
     for word in (search or "").split():
         statement = statement.where(Agent.name.icontains(word, autoescape=True))
     rows, following = await paginate_rows(access.session, statement, _BY_NAME, page_request)
-    return Page(items=await _views(access.session, rows), next=following)
+    views = await _views(access.session, rows)
+    return Page(items=[AgentResponse.model_validate(view) for view in views], next=following)
+
+
+_PROMPTS: Final = {phase.value: f"{phase}_system_prompt" for phase in PROMPTED_PHASES}
+"""Phase to column."""
+_AGENT: Final = CompiledStatement(
+    _AGENTS.add_columns(
+        Agent.configurations_ordered,
+        Agent.prompts_version,
+        *(getattr(Agent, column) for column in _PROMPTS.values()),
+    ).where(Agent.id == bindparam("of_agent"), Agent.owner_id == bindparam("of_owner"))
+)
+_CONFIGURATION_STEP: Final = CompiledStatement(
+    select(*_CONFIGURATION).where(Step.id == bindparam("of_step"))
+)
 
 
 async def get_agent(access: Access, agent_id: UUID) -> AgentDetails:
     """Raises NotFoundError if the owner has no such agent, or it was deleted meanwhile."""
     session = access.session
-    statement = _select_agents(access.owner_id).add_columns(Agent.configurations_ordered)
-    row: Any = (await session.execute(statement.where(Agent.id == agent_id))).one_or_none()
+    row = await _AGENT.row(session, {"of_agent": agent_id, "of_owner": access.owner_id})
     if row is None:
         raise NotFoundError("agent", agent_id)
-    [view] = await _views(session, [dict(row._mapping)])
-    prompts, version = await _load_prompts(session, view.id)
-    of_step = select(*_CONFIGURATION).where(Step.id == configuration.newest_step_id(row))
-    return AgentDetails(
-        **dict(view),
-        prompts=prompts,
-        prompts_version=version,
-        configuration=await read_one(session, ConfigurationResponse, of_step),
-        running_calls=await costs.list_running_calls(session, Call.agent_id == view.id),
+    [facts] = await _views(session, [row._asdict()])
+    step = None
+    if row.configurations_ordered:
+        step_id = configuration.newest_step_id(row)
+        step = await _CONFIGURATION_STEP.row(session, {"of_step": step_id})
+    return AgentDetails.model_validate(
+        facts
+        | {
+            "prompts": _prompts_of(row),
+            "configuration": step,
+            "running_calls": await costs.list_running_calls(session, agent_id),
+        }
     )
 
 
-async def _views(session: Transaction, rows: Sequence[dict[str, Any]]) -> list[AgentResponse]:
+def _prompts_of(agent: Row) -> dict[Any, str]:
+    """Returns the prompts by phase, empty until the agent is configured."""
+    prompts = {phase: getattr(agent, column) for phase, column in _PROMPTS.items()}
+    return {phase: prompt for phase, prompt in prompts.items() if prompt}
+
+
+async def _views(session: Transaction, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Adds what iterations and steps say of the agents."""
     agent_ids = [row["id"] for row in rows]
-    troubles = await _load_troubles(session, agent_ids)
+    params = {"agents": uuid_array(agent_ids)}
     needing = await attention.find(agent_ids).execute(session)
+    troubles: defaultdict[UUID, list[Row]] = defaultdict(list)
+    for trouble in await _TROUBLES.rows(session, params):
+        troubles[trouble.agent_id].append(trouble)
     notes: defaultdict[UUID, list[str]] = defaultdict(list)
-    for agent_id, note in await session.execute(_SERVER_NOTES, {"agents": agent_ids}):
+    for agent_id, note in await _SERVER_NOTES.rows(session, params):
         notes[agent_id].append(note)
-    views = []
-    for row in rows:
-        last = {name: row[f"last_{name}"] for name in IterationSummary.model_fields}
-        needed = needing.get(row["id"])
-        facts = {
-            "last_iteration": None if last["id"] is None else last,
+    return [
+        {
+            **row,
+            "last_iteration": None
+            if row["last_id"] is None
+            else {name: row[f"last_{name}"] for name in IterationSummary.model_fields},
             "trouble": troubles[row["id"]],
-            "attention": needed and AttentionResponse.model_validate(needed),
+            "attention": needing.get(row["id"]),
             "server_notes": notes[row["id"]],
         }
-        views.append(AgentResponse.model_validate(row | facts))
-    return views
+        for row in rows
+    ]
 
 
-_SERVER_NOTES: Final = text(f"""
+_SERVER_NOTES: Final = CompiledStatement(f"""
 select distinct agent.id, note
 from unnest(cast(:agents as uuid[])) as agent (id)
 cross join lateral (
@@ -341,25 +354,20 @@ order by agent.id, note
 """)
 
 
-async def _load_troubles(
-    session: Transaction, agent_ids: Sequence[UUID]
-) -> defaultdict[UUID, list[Trouble]]:
-    names = {"iteration_number": Iteration.number, "step": Step.kind}
-    rows = await session.execute(
-        select(Step.agent_id, *columns_of(Step, Trouble, **names))
-        .join(Iteration, Iteration.id == Step.iteration_id)
-        .where(
-            Step.agent_id.in_(agent_ids),
-            Step.status.in_(_BEING_TRIED),
-            Step.error.is_not(None),
-            Iteration.status == IterationStatus.RUNNING,
-        )
-        .order_by(Iteration.number, Step.kind, Step.index)
+_TROUBLES: Final = CompiledStatement(
+    select(
+        Step.agent_id,
+        *columns_of(Step, Trouble, iteration_number=Iteration.number, step=Step.kind),
     )
-    troubles: defaultdict[UUID, list[Trouble]] = defaultdict(list)
-    for row in rows:
-        troubles[row.agent_id].append(Trouble.model_validate(dict(row._mapping)))
-    return troubles
+    .join(Iteration, Iteration.id == Step.iteration_id)
+    .where(
+        text("steps.agent_id = any(cast(:agents as uuid[]))"),
+        or_(Step.status == StepStatus.PENDING, Step.status == StepStatus.RUNNING),
+        Step.error.is_not(None),
+        Iteration.status == IterationStatus.RUNNING,
+    )
+    .order_by(Iteration.number, Step.kind, Step.index)
+)
 
 
 MAX_NAMES: Final = 500

@@ -7,19 +7,33 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import and_, case, func, not_, or_, select, text, true, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Subquery,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+    text,
+    true,
+    union_all,
+)
 
 from services.api.auth.dependencies import AgentAccess
 from services.api.http.problem_details import NotFoundError
 from services.api.reading import columns_of, read_page
 from shared.database.pagination import Keyset
-from shared.database.tables import GraphNode, InvestigationRequest
+from shared.database.statements import CompiledStatement
+from shared.database.tables import InvestigationRequest
 from shared.domains import site_of
 from shared.enums import RequestState
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.conclusions.queries import get_conclusion as find_conclusion
-from shared.graph.retraction import doubts
-from shared.graph.scope import OWNED_AGENT_ID_SQL
+from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL
 from shared.schemas.base import ConclusionResponse, Page, PageRequest, ResponseModel
 from shared.schemas.conclusions import InvestigationRequestResponse
 
@@ -35,11 +49,6 @@ class LatestConclusion(ResponseModel):
     doubted_since: datetime | None
 
 
-_COLUMNS: Final = (
-    *(GraphNode.id, GraphNode.type, GraphNode.name, GraphNode.properties, GraphNode.updated_at),
-)
-
-
 async def get_conclusion(
     access: AgentAccess, type_name: str, node_id: UUID, noun: str = "conclusion"
 ) -> ConclusionResponse:
@@ -51,31 +60,25 @@ async def get_conclusion(
 
 
 async def newest_conclusions(access: AgentAccess, limit: int) -> list[LatestConclusion]:
-    """Returns the newest advice and analyses. Each type is queried by itself, to use its index."""
-    of_kinds = [
-        select(*_COLUMNS)
-        .where(GraphNode.agent_id == access.scope.owned_agent_id(), GraphNode.type == kind)
-        .order_by(GraphNode.updated_at.desc(), GraphNode.id.desc())
-        .limit(limit)
-        .subquery()
-        for kind in VERDICT_PROPERTIES
-    ]
-    united = union_all(*(select(of_kind) for of_kind in of_kinds)).subquery()
-    newest = select(united).order_by(united.c.updated_at.desc(), united.c.id.desc()).limit(limit)
-    rows = (await access.session.execute(newest)).all()
-    ids = [row.id for row in rows]
-    doubted_since = await doubts.doubted_since(access.session, ids) if rows else {}
-    return [
-        LatestConclusion(
-            id=row.id,
-            word=row.properties[VERDICT_PROPERTIES[row.type]],
-            name=row.name,
-            summary=row.properties["summary"],
-            updated_at=row.updated_at,
-            doubted_since=doubted_since.get(row.id),
-        )
-        for row in rows
-    ]
+    """Returns the newest advice and analyses."""
+    rows = await _LATEST.rows(access.session, {**access.scope.sql_params, "most": limit})
+    return [LatestConclusion.model_validate(row) for row in rows]
+
+
+_VERDICTS_SQL: Final = ", ".join(
+    f"('{kind}', '{name}')" for kind, name in VERDICT_PROPERTIES.items()
+)
+_LATEST: Final = CompiledStatement(f"""
+select newest.id, properties ->> kind.verdict as word, name, properties ->> 'summary' as summary, updated_at,
+  (select min(since) from doubts where conclusion_id = newest.id and resolved_at is null) as doubted_since
+from (values {_VERDICTS_SQL}) as kind (type, verdict)
+cross join lateral (
+  select id, name, properties, updated_at from graph_nodes
+  where agent_id = {OWNED_AGENT_ID_SQL} and type = kind.type
+  order by updated_at desc, id desc limit :most
+) as newest
+order by updated_at desc, newest.id desc limit :most
+""")
 
 
 @dataclass(frozen=True)
@@ -151,25 +154,57 @@ _STATE: Final = case(
 )
 
 
+_REQUEST: Final = columns_of(InvestigationRequest, InvestigationRequestResponse, state=_STATE)
+
+
+@dataclass(frozen=True)
+class Questions:
+    """The newest investigation requests of an agent that are not answered."""
+
+    open: list[InvestigationRequestResponse]
+    not_found: list[InvestigationRequestResponse]
+    """Not found, or answered in part."""
+    has_more_open: bool
+
+
+async def newest_questions(access: AgentAccess, limit: int) -> Questions:
+    """Returns at most `limit` of each kind."""
+    rows = await _QUESTIONS.rows(access.session, {**access.scope.sql_params, "most": limit + 1})
+    found: dict[bool, list[InvestigationRequestResponse]] = {True: [], False: []}
+    for row in rows:
+        found[row.is_open].append(InvestigationRequestResponse.model_validate(row))
+    return Questions(found[True][:limit], found[False][:limit], len(found[True]) > limit)
+
+
+def _newest_requests(condition: ColumnElement[bool], *, is_open: bool) -> Subquery:
+    return (
+        select(*_REQUEST, literal_column(str(is_open).lower()).label("is_open"))
+        .where(InvestigationRequest.agent_id == OWNED_AGENT_ID, condition)
+        .order_by(*(column.desc() for column in _NEWEST.columns))
+        .limit(bindparam("most"))
+        .subquery()
+    )
+
+
+_QUESTIONS: Final = CompiledStatement(
+    union_all(
+        select(_newest_requests(_IS_OPEN, is_open=True)),
+        select(_newest_requests(_IS_INCOMPLETE, is_open=False)),
+    )
+)
+
+
 async def list_investigation_requests(
     access: AgentAccess,
     page_request: PageRequest,
     *,
     is_open: bool | None = None,
-    is_incomplete: bool = False,
 ) -> Page[InvestigationRequestResponse]:
-    """Lists investigation requests, newest first; with `is_open`, the open or the closed ones; with
-    `is_incomplete`, those that were not found or answered in part.
-
-    Raises InvalidCursorError.
-    """
+    """Lists investigation requests, newest first; with `is_open`, the open or the closed ones. Raises InvalidCursorError."""
     of_agent = InvestigationRequest.agent_id == access.scope.owned_agent_id()
-    columns = columns_of(InvestigationRequest, InvestigationRequestResponse, state=_STATE)
-    statement = select(*columns).where(of_agent)
+    statement = select(*_REQUEST).where(of_agent)
     if is_open is not None:
         statement = statement.where(_IS_OPEN if is_open else not_(_IS_OPEN))
-    if is_incomplete:
-        statement = statement.where(_IS_INCOMPLETE)
     return await read_page(
         access.session, InvestigationRequestResponse, statement, _NEWEST, page_request
     )

@@ -6,11 +6,11 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, select, text
+from sqlalchemy import bindparam, select, text
 
 from services.api.auth.dependencies import OwnedAgent
 from services.api.http.dependencies import Page, PageQuery
-from services.api.reading import columns_of, read_all, read_page
+from services.api.reading import columns_of, read_page
 from services.api.resources.costs.ledger import (
     IN_SCOPE_SQL,
     LEDGER_SQL,
@@ -58,23 +58,24 @@ async def list_calls(
     return await read_page(access.session, CallResponse, statement, _NEWEST, page_request)
 
 
-async def list_running_calls(
-    session: Transaction, condition: ColumnElement[bool]
-) -> list[RunningCall]:
-    """Returns calls with a reservation: they are sent or about to be. The caller has checked that they are the owner's."""
-    statement = (
-        select(*columns_of(Call, RunningCall))
-        .join(Step, Step.id == Call.step_id)
-        .where(
-            condition,
-            Call.answered_at.is_(None),
-            Call.reserved_on.is_not(None),
-            Call.sent_at.is_not(None),
-            Step.status == StepStatus.RUNNING,
-        )
-        .order_by(Call.sent_at)
+async def list_running_calls(session: Transaction, agent_id: UUID) -> list[RunningCall]:
+    """Returns calls that are sent or about to be. The caller has checked that the agent is the owner's."""
+    rows = await _RUNNING_CALLS.rows(session, {"of_agent": agent_id})
+    return [RunningCall.model_validate(row) for row in rows]
+
+
+_RUNNING_CALLS: Final = CompiledStatement(
+    select(*columns_of(Call, RunningCall))
+    .join(Step, Step.id == Call.step_id)
+    .where(
+        Call.agent_id == bindparam("of_agent"),
+        Call.answered_at.is_(None),
+        Call.reserved_on.is_not(None),
+        Call.sent_at.is_not(None),
+        Step.status == StepStatus.RUNNING,
     )
-    return await read_all(session, RunningCall, statement)
+    .order_by(Call.sent_at)
+)
 
 
 _COUNTED: Final = (

@@ -7,7 +7,20 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, cast, func, literal, not_, select, true
+from sqlalchemy import (
+    ColumnElement,
+    and_,
+    bindparam,
+    cast,
+    func,
+    literal,
+    literal_column,
+    not_,
+    or_,
+    select,
+    text,
+    true,
+)
 from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 from sqlalchemy.orm import aliased
 
@@ -19,7 +32,7 @@ from services.api.resources.costs.ledger import SPENT
 from services.api.resources.iterations import transcripts
 from services.api.resources.operate import retention
 from shared.database.pagination import Keyset, decode_cursor, encode_cursor
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Iteration, Step
 from shared.database.transaction import Transaction
 from shared.enums import (
@@ -41,6 +54,7 @@ from shared.schemas.base import (
     Json,
     Page,
     PageRequest,
+    RunningCall,
     StepResponse,
 )
 from shared.schemas.iterations import (
@@ -58,7 +72,6 @@ from shared.schemas.iterations import (
 )
 from shared.telemetry.tracing import trace_id_of
 from shared.workflow.attention import OTHER_ERROR
-from shared.workflow.iterations import database_time
 
 S = TypeVar("S", bound=StepResponse)
 
@@ -164,24 +177,29 @@ async def list_outcomes(
     access: Access, agent_ids: Collection[UUID], limit: int
 ) -> dict[UUID, list[IterationOutcome]]:
     """Returns the newest iterations of each of the owner's agents, oldest first."""
-    newest = (
-        select(*columns_of(Iteration, IterationOutcome, is_stopped=IS_STOPPED))
-        .where(Iteration.agent_id == Agent.id)
-        .order_by(Iteration.number.desc())
-        .limit(limit)
-        .correlate(Agent)
-        .lateral("newest")
-    )
-    statement = (
-        select(Agent.id.label("agent_id"), newest)
-        .join(newest, true())
-        .where(Agent.owner_id == access.owner_id, Agent.id.in_(agent_ids))
-        .order_by(Agent.id, newest.c.number)
-    )
+    params = {"agents": uuid_array(agent_ids), "of_owner": access.owner_id, "most": limit}
     outcomes: dict[UUID, list[IterationOutcome]] = {agent_id: [] for agent_id in agent_ids}
-    for row in (await access.session.execute(statement)).mappings():
-        outcomes[row["agent_id"]].append(IterationOutcome.model_validate(dict(row)))
+    for row in await _OUTCOMES.rows(access.session, params):
+        outcomes[row.agent_id].append(IterationOutcome.model_validate(row))
     return outcomes
+
+
+_OUTCOME: Final = (
+    select(*columns_of(Iteration, IterationOutcome, is_stopped=IS_STOPPED))
+    .where(Iteration.agent_id == Agent.id)
+    .order_by(Iteration.number.desc())
+    .limit(bindparam("most"))
+    .correlate(Agent)
+    .lateral("newest")
+)
+_OUTCOMES: Final = CompiledStatement(
+    select(Agent.id.label("agent_id"), _OUTCOME)
+    .join(_OUTCOME, true())
+    .where(
+        Agent.owner_id == bindparam("of_owner"), text("agents.id = any(cast(:agents as uuid[]))")
+    )
+    .order_by(Agent.id, _OUTCOME.c.number)
+)
 
 
 class IterationHead(IterationSummary):
@@ -238,49 +256,101 @@ async def get_iteration(access: Access, iteration_id: UUID) -> IterationDetails:
 async def _details(session: Transaction, head: IterationHead) -> IterationDetails:
     steps = await _list_steps(session, StepResponse, head.id)
     ids = [step.id for step in steps]
+    running = await costs.list_running_calls(session, head.agent_id)
     return IterationDetails(
         **dict(head),
         steps=steps,
         interactions=await transcripts.list_interactions(session, "iteration_id", head.id, ids),
         calls=(await costs.iteration_call_totals(session, head.id)).totals,
-        running_calls=await costs.list_running_calls(session, Call.iteration_id == head.id),
+        running_calls=[call for call in running if call.step_id in ids],
         trace_id=trace_id_of(head.id),
     )
 
 
 async def _list_steps(session: Transaction, model: type[S], iteration_id: UUID) -> list[S]:
     """Returns the steps in the order of the loop. Those of further rounds are not set apart."""
-    statement = select(*columns_of(Step, model)).where(Step.iteration_id == iteration_id)
-    steps = await read_all(session, model, statement)
+    rows = await _STEPS.rows(session, {"of_iteration": iteration_id})
+    steps = [model.model_validate(row) for row in rows]
     return sorted(steps, key=lambda step: (LOOP_ORDER[StepKind(step.kind)], step.index))
 
 
-async def load_progress(session: Transaction, iteration: IterationSummary) -> IterationProgress:
-    """Returns the progress of an iteration. The caller has checked that it is the owner's."""
+_STEPS: Final = CompiledStatement(
+    select(*columns_of(Step, TracedStep)).where(Step.iteration_id == bindparam("of_iteration"))
+)
+
+
+async def load_progress(
+    session: Transaction, iteration: IterationSummary, running_calls: Sequence[RunningCall]
+) -> IterationProgress:
+    """Returns the progress of an iteration, with the running calls of its agent. The caller has checked that it is the
+    owner's.
+    """
     return IterationProgress(
         iteration=iteration,
-        now=await database_time(session),
+        now=await _NOW.value(session),
         steps=await _list_steps(session, StepResponse, iteration.id),
-        runs=await list_runs(session, Interaction.iteration_id == iteration.id),
+        runs=await list_runs(session, iteration_id=iteration.id),
         calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
-        running_calls=await costs.list_running_calls(session, Call.iteration_id == iteration.id),
+        running_calls=list(running_calls),
     )
 
 
+_NOW: Final = CompiledStatement("select clock_timestamp()")
 _ANSWERS: Final = func.jsonb_array_length(
     func.jsonb_path_query_array(Interaction.events, cast('$[*] ? (@.type == "answer")', JSONPATH))
 )
 
 
-async def list_runs(session: Transaction, of: ColumnElement[bool]) -> list[PhaseRunResponse]:
-    """Returns phase runs by start time. The caller has checked that they are the owner's."""
-    statement = select(*columns_of(Interaction, PhaseRunResponse, answers=_ANSWERS)).where(of)
-    order = Interaction.created_at, Interaction.id
-    return await read_all(session, PhaseRunResponse, statement.order_by(*order))
+_RUNS: Final = select(*columns_of(Interaction, PhaseRunResponse, answers=_ANSWERS)).order_by(
+    Interaction.created_at, Interaction.id
+)
+_RUNS_OF: Final = {
+    column.key: CompiledStatement(_RUNS.where(column == bindparam("of")))
+    for column in (Interaction.iteration_id, Interaction.step_id)
+}
+
+
+async def list_runs(
+    session: Transaction, *, iteration_id: UUID | None = None, step_id: UUID | None = None
+) -> list[PhaseRunResponse]:
+    """Returns the phase runs of an iteration or a step by start time. The caller has checked that they are the owner's."""
+    column = "step_id" if iteration_id is None else "iteration_id"
+    rows = await _RUNS_OF[column].rows(session, {"of": iteration_id or step_id})
+    return [PhaseRunResponse.model_validate(row) for row in rows]
 
 
 MAX_WRITTEN: Final = 200
 """The limit of nodes and of edges."""
+
+
+_SOURCE, _TARGET = aliased(GraphNode), aliased(GraphNode)
+_WRITTEN: Final = (
+    CompiledStatement(
+        select(*columns_of(GraphNode, WrittenElement, kind=literal_column("'node'")))
+        .where(GraphNode.iteration_id == bindparam("of_iteration"))
+        .order_by(
+            or_(GraphNode.type == ADVICE_TYPE, GraphNode.type == ANALYSIS_TYPE).desc(),
+            GraphNode.type,
+            GraphNode.name,
+        )
+        .limit(MAX_WRITTEN)
+    ),
+    CompiledStatement(
+        select(
+            *columns_of(
+                GraphEdge,
+                WrittenElement,
+                kind=literal_column("'edge'"),
+                name=_SOURCE.name + " → " + _TARGET.name,
+            )
+        )
+        .join(_SOURCE, _SOURCE.id == GraphEdge.source_id)
+        .join(_TARGET, _TARGET.id == GraphEdge.target_id)
+        .where(GraphEdge.iteration_id == bindparam("of_iteration"), JOINS_TWO_NODES)
+        .order_by(GraphEdge.type, _SOURCE.name, _TARGET.name)
+        .limit(MAX_WRITTEN)
+    ),
+)
 
 
 async def written_in_iteration(session: Transaction, iteration_id: UUID) -> list[WrittenElement]:
@@ -288,25 +358,11 @@ async def written_in_iteration(session: Transaction, iteration_id: UUID) -> list
 
     The caller has checked that the iteration is the owner's.
     """
-    source, target = aliased(GraphNode), aliased(GraphNode)
-    nodes = (
-        select(*columns_of(GraphNode, WrittenElement, kind=literal("node")))
-        .where(GraphNode.iteration_id == iteration_id)
-        .order_by(
-            GraphNode.type.in_((ADVICE_TYPE, ANALYSIS_TYPE)).desc(), GraphNode.type, GraphNode.name
-        )
-    )
-    edge_name = source.name + " → " + target.name
-    edges = (
-        select(*columns_of(GraphEdge, WrittenElement, kind=literal("edge"), name=edge_name))
-        .join(source, source.id == GraphEdge.source_id)
-        .join(target, target.id == GraphEdge.target_id)
-        .where(GraphEdge.iteration_id == iteration_id, JOINS_TWO_NODES)
-        .order_by(GraphEdge.type, source.name, target.name)
-    )
+    params = {"of_iteration": iteration_id}
     return [
-        *await read_all(session, WrittenElement, nodes.limit(MAX_WRITTEN)),
-        *await read_all(session, WrittenElement, edges.limit(MAX_WRITTEN)),
+        WrittenElement.model_validate(row)
+        for statement in _WRITTEN
+        for row in await statement.rows(session, params)
     ]
 
 
@@ -334,13 +390,17 @@ async def newest_working(session: Transaction, agent_id: UUID) -> IterationSumma
 
     The caller has checked that the agent is the owner's.
     """
-    statement = _SUMMARIES.where(
-        Iteration.agent_id == agent_id, Iteration.status != IterationStatus.QUIET
+    row = await _NEWEST_WORKING.row(session, {"of_agent": agent_id})
+    return None if row is None else IterationSummary.model_validate(row)
+
+
+_NEWEST_WORKING: Final = CompiledStatement(
+    _SUMMARIES.where(
+        Iteration.agent_id == bindparam("of_agent"), Iteration.status != IterationStatus.QUIET
     )
-    newest = statement.order_by(Iteration.number.desc()).limit(1)
-    return await read_one(session, IterationSummary, newest)
-
-
+    .order_by(Iteration.number.desc())
+    .limit(1)
+)
 _EVIDENCE_OF_ITERATION: Final = CompiledStatement("""
 select id, node_id, edge_id, learned_at from evidence
 where step_id in (select id from steps where iteration_id = :of_iteration)
@@ -369,6 +429,8 @@ async def list_superseded(
             for value in _changed_values(claims[element_id], own, began)
         )
         changed += islice(values, limit)
+    if not changed:
+        return []
     names = await labels.load_labels(access.session, access.scope, [each["id"] for each in changed])
     return [
         SupersededValue(**each, name=names[each["id"]].name)
