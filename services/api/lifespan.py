@@ -90,6 +90,7 @@ class ApplicationState:
     def put_on(self, state: State) -> None:
         """Stores the objects in the application's state, from which routes take them."""
         state.settings = self.settings
+        state.sandboxed = self.settings.sandboxed_providers
         state.database = self.database
         state.owner = self.owner
         state.metrics = self.metrics

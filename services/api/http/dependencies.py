@@ -22,7 +22,7 @@ from shared.schemas.base import LARGEST_PAGE, PAGE_SIZE, Page, PageRequest
 __all__ = ["Page", "PageQuery"]
 
 
-def _page_request(
+async def _page_request(
     limit: Annotated[
         int, Query(ge=1, le=LARGEST_PAGE, description="Maximum number of items")
     ] = PAGE_SIZE,
@@ -87,12 +87,16 @@ class BestEffortPublisher:
 class PublishAfterCommit:
     """Publishes the event of a request after its transaction is committed and its response sent."""
 
-    def __init__(self, request: Request, tasks: BackgroundTasks) -> None:
-        self._publisher: BestEffortPublisher = request.app.state.publisher
+    def __init__(self, publisher: BestEffortPublisher, tasks: BackgroundTasks) -> None:
+        self._publisher = publisher
         self._tasks = tasks
 
     def publish(self, event: Event) -> None:
         self._tasks.add_task(self._publisher.publish, event)
 
 
-EventAfterCommit = Annotated[PublishAfterCommit, Depends()]
+async def _publish_after_commit(request: Request, tasks: BackgroundTasks) -> PublishAfterCommit:
+    return PublishAfterCommit(request.app.state.publisher, tasks)
+
+
+EventAfterCommit = Annotated[PublishAfterCommit, Depends(_publish_after_commit)]

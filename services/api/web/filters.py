@@ -27,7 +27,7 @@ def without_directions(text: str) -> str:
 
     With them, a name can read backwards in one place and forwards in another. Hebrew and Arabic do not need them.
     """
-    return text if text.isascii() else _DIRECTIONS.sub("", text)
+    return _DIRECTIONS.sub("", text)
 
 
 class Verbatim(str):
@@ -38,18 +38,17 @@ class Verbatim(str):
 
 def as_shown(value: Any) -> Any:
     """Applied to the value of each expression in a template. Markup is made of such values, or of sanitized text."""
-    return without_directions(value) if type(value) is str else value
+    return value if type(value) is not str or value.isascii() else without_directions(value)
 
 
 def time_element(moment: datetime | None) -> Markup | str:
     """A `<time>` element, which `times.js` converts to the reader's time zone and adds how long ago it is."""
-    if moment is None:
-        return NONE
-    return Markup('<time datetime="{}">{}</time>').format(_iso(moment), utc(moment))
+    return NONE if moment is None else _time_element(moment, utc(moment), "")
 
 
-def _iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _time_element(moment: datetime, words: str, attribute: str) -> Markup:
+    exact = moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return Markup('<time datetime="{}"{}>{}</time>').format(exact, Markup(attribute), words)
 
 
 def time_element_of_text(text: str) -> Markup | str:
@@ -91,15 +90,12 @@ def utc(moment: datetime) -> str:
 
 def clock(moment: datetime | None) -> Markup | str:
     """A `<time>` element that `times.js` converts to the time of day, with the day unless it is today."""
-    if moment is None:
-        return NONE
-    return Markup('<time datetime="{}" data-clock>{}</time>').format(_iso(moment), utc(moment))
+    return NONE if moment is None else _time_element(moment, utc(moment), " data-clock")
 
 
 def clock_with_zone(moment: datetime) -> Markup:
     """The same for the time of day alone, with the name of its time zone."""
-    words = f"{moment.astimezone(UTC):%H:%M} UTC"
-    return Markup('<time datetime="{}" data-zone>{}</time>').format(_iso(moment), words)
+    return _time_element(moment, f"{moment.astimezone(UTC):%H:%M} UTC", " data-zone")
 
 
 def count(number: float | None) -> str:

@@ -9,22 +9,24 @@ from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader, StrictUndefined
+from sqlalchemy import Boolean, bindparam, case, func, select
 from starlette.responses import HTMLResponse, Response
 
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.problem_details import NotFoundError
 from services.api.paths import ASSETS
-from services.api.resources.agents.model import AgentStanding, find_standing
-from services.api.resources.inbox.model import count_unread
+from services.api.resources.agents.model import find_standing
+from services.api.resources.inbox.model import IS_UNREAD
 from services.api.resources.iterations.outcomes import outcome_of
-from services.api.resources.operate.model import count_dead_letters
 from services.api.resources.operate.outages import read_outages
 from services.api.web import filters, libraries, text
 from services.api.web.text import render_markdown
+from shared.database.statements import CompiledStatement
+from shared.database.tables import DeadLetter, InboxItem
 from shared.errors import USED_UP
 from shared.runtime.settings import Settings
 from shared.schemas.base import ProviderOutage
@@ -69,17 +71,15 @@ class Assets:
         self._assets = {name: Asset.of(name, content) for name, content in files.items()}
         digest = sha256(b"\0".join(files[name] for name in sorted(files)))
         self._hash = digest.hexdigest()[:_HASH_CHARACTERS]
+        self.urls = {
+            name: f"{ASSETS}/{self._hash}/{name}" for name in libraries.NAMES | files.keys()
+        }
+        """Addresses by name, also of libraries that are not installed."""
 
     @property
     def are_complete(self) -> bool:
         """Whether the libraries are installed; without them pages have no icons and do not update."""
         return self._assets.keys() >= libraries.NAMES
-
-    def url(self, name: str) -> str:
-        """The address of a file, also of a library that is not installed. Raises KeyError for an unknown name."""
-        if name not in self._assets and name not in libraries.NAMES:
-            raise KeyError(name)
-        return f"{ASSETS}/{self._hash}/{name}"
 
     def find(self, hashed: str, name: str) -> Asset | None:
         return self._assets.get(name) if hashed == self._hash else None
@@ -179,7 +179,7 @@ class Pages:
         for group in (filters.FORMAT_FILTERS, filters.TEXT_FILTERS, text.FILTERS):
             self._environment.filters.update(group)
         self._environment.filters |= {"rich": render_markdown, "outcome": outcome_of}
-        self._environment.globals.update(asset=assets.url, version=vigil_version())
+        self._environment.globals.update(asset=assets.urls.__getitem__, version=vigil_version())
         self._environment.globals["missing_libraries"] = (
             "" if assets.are_complete else f"{libraries.MISSING} {libraries.INSTALL}"
         )
@@ -188,43 +188,63 @@ class Pages:
         # Global, because a block that is rendered alone does not see its template's imports.
         self._environment.globals["ui"] = self._environment.get_template("parts.html").module
 
-    def html(self, template: str, context: dict[str, Any], part: str | None = None) -> str:
-        """Renders the page or one block of it.
-
-        Raises NotFoundError where the page has no such block.
-        """
-        template_object = self._environment.get_template(template)
-        if part is None:
-            return template_object.render(context)
-        block = template_object.blocks.get(part)
-        if block is None:
-            raise NotFoundError("part", part)
-        return "".join(block(template_object.new_context(context)))
-
     def answer(
         self,
-        template: str,
+        name: str,
         context: dict[str, Any],
         *,
         part: str | None = None,
         status: HTTPStatus = HTTPStatus.OK,
         headers: Mapping[str, str] = PAGE_HEADERS,
     ) -> HTMLResponse:
-        return HTMLResponse(self.html(template, context, part), status, headers=headers)
+        """Renders the template of that name, or one block of it. Raises NotFoundError if it has no such block."""
+        template = self._environment.get_template(name)
+        if part is None:
+            html = template.render(context)
+        elif block := template.blocks.get(part):
+            html = "".join(block(template.new_context(context)))
+        else:
+            raise NotFoundError("part", part)
+        return HTMLResponse(html, status, headers=headers)
+
+
+class Counts(NamedTuple):
+    """What the navigation counts."""
+
+    unread: int
+    """Unread inbox items of the user."""
+    failed_messages: int
+    """Messages that failed permanently, at most MAX_COUNTED; 0 for users who are no operators."""
+
+
+MAX_COUNTED: Final = 1_000
+_UNREAD: Final = (
+    select(func.count())
+    .select_from(InboxItem)
+    .where(InboxItem.owner_id == bindparam("of_owner"), IS_UNREAD)
+    .scalar_subquery()
+)
+_FAILED: Final = (
+    select(func.count())
+    .select_from(select(DeadLetter.id).limit(MAX_COUNTED).subquery())
+    .scalar_subquery()
+)
+_COUNTS: Final = CompiledStatement(
+    select(_UNREAD, case((bindparam("is_operator", type_=Boolean()), _FAILED), else_=0))
+)
+
+
+async def load_counts(access: Access) -> Counts:
+    params = {"of_owner": access.owner_id, "is_operator": access.caller.is_operator}
+    return Counts(*await _COUNTS.row(access.session, params))
 
 
 class Page:
-    """The response of a page's route."""
+    """The response of a page's route. `part` is the requested part of the page; None: all of it."""
 
-    def __init__(
-        self,
-        request: Request,
-        access: OwnedAccess,
-        part: Annotated[str | None, Query(max_length=40)] = None,
-    ) -> None:
+    def __init__(self, request: Request, access: Access, part: str | None) -> None:
         self._request = request
-        self._access: Access = access
-        self._pages: Pages = request.app.state.pages
+        self._access = access
         self.part = part
         self.settings: Settings = request.app.state.settings
 
@@ -234,37 +254,38 @@ class Page:
         """Renders `template` with `context` and what all pages need: the user, the address, the counts of the
         navigation, and which providers the sandbox replaces; for pages about an agent, also what it does at the moment.
         """
-        unread = dead_letters = 0
-        if self.part is None:
-            unread = await count_unread(self._access)
-            if self._access.caller.is_operator:
-                dead_letters = await count_dead_letters(self._access.session)
-        standing = context.get("standing") or await self._standing()
-        about = str(standing.id) if standing else self._request.query_params.get("about")
+        request, access, is_whole = self._request, self._access, self.part is None
+        standing, agent = context.get("standing"), request.path_params.get("agent")
+        if standing is None and is_whole and agent is not None:
+            standing = await find_standing(access, agent)
+        about = str(standing.id) if standing else request.query_params.get("about")
         outages: list[ProviderOutage] = []
-        if self.part is None or context.get("trouble"):
-            owner_id = self._access.counted_owner_id
-            outages = await read_outages(self._access.session, owner_id, self.settings)
+        if is_whole or context.get("trouble"):
+            owner_id = access.counted_owner_id
+            outages = await read_outages(access.session, owner_id, self.settings)
+        counts = await load_counts(access) if is_whole else Counts(0, 0)
         common = {
             "about": about,
             "outages": [
                 each for each in outages if about is None or about in map(str, each.agent_ids)
             ],
-            "sandboxed": self.settings.sandboxed_providers,
-            "caller": self._access.caller,
-            "path": self._request.url.path,
-            "query": self._request.query_params,
-            "unread": unread,
+            "sandboxed": request.app.state.sandboxed,
+            "caller": access.caller,
+            "path": request.url.path,
+            "query": request.query_params,
+            "counts_of_user": counts,
             "standing": standing,
-            "failed_messages": dead_letters,
         }
-        return self._pages.answer(template, common | context, part=self.part, status=status)
-
-    async def _standing(self) -> AgentStanding | None:
-        agent = self._request.path_params.get("agent")
-        if self.part is not None or agent is None:
-            return None
-        return await find_standing(self._access, agent)
+        pages: Pages = request.app.state.pages
+        return pages.answer(template, common | context, part=self.part, status=status)
 
 
-PageResponse = Annotated[Page, Depends()]
+async def _page(
+    request: Request,
+    access: OwnedAccess,
+    part: Annotated[str | None, Query(max_length=40)] = None,
+) -> Page:
+    return Page(request, access, part)
+
+
+PageResponse = Annotated[Page, Depends(_page)]

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from fastapi import Body, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict
-from sqlalchemy import ColumnElement, Select, and_, bindparam, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select, true, update
 
 from services.api.auth.dependencies import Access, OwnedAccess
 from services.api.http.dependencies import Page, PageQuery
@@ -43,11 +43,6 @@ _IN_VIEW: Final[Mapping[InboxView, ColumnElement[bool]]] = {
     InboxView.DONE: or_(InboxItem.outcome.is_not(None), InboxItem.resolved_at.is_not(None)),
     InboxView.ALL: true(),
 }
-_UNREAD = (
-    select(func.count())
-    .select_from(InboxItem)
-    .where(InboxItem.owner_id == bindparam("of_owner"), IS_UNREAD)
-)
 
 
 MAX_SNOOZE: Final = timedelta(days=366)
@@ -205,11 +200,6 @@ async def _change(
         if wakes and kind == InboxKind.ADVICE:
             await agents.wake(agent_id).execute(access.session)
     return await get_inbox_item(access, item_id)
-
-
-async def count_unread(access: Access) -> int:
-    count: int | None = await access.session.scalar(_UNREAD, {"of_owner": access.owner_id})
-    return count or 0
 
 
 async def count_by_view(access: Access, *, agent_id: UUID | None = None) -> dict[InboxView, int]:

@@ -17,7 +17,7 @@ from services.api.resources.agents.model import list_agent_names
 from services.api.resources.inbox import model
 from services.api.resources.inbox.model import NewFeedback, NewSnooze
 from services.api.web.forms import UNLESS_BLANK
-from services.api.web.rendering import PageResponse
+from services.api.web.rendering import PageResponse, load_counts
 from services.api.web.text import find_citations
 from shared.agents.feedback import MAX_FEEDBACK_CHARS
 from shared.enums import InboxView
@@ -72,7 +72,7 @@ async def list_inbox_items(
         context |= {
             "items": items.items,
             "next": items.next,
-            "left": await model.count_unread(access),
+            "left": (await load_counts(access)).unread,
             "counts": await model.count_by_view(access, agent_id=agent),
         }
     names = [] if page.part else await list_agent_names(access)

@@ -60,16 +60,6 @@ async def list_dead_letters(
     return Page(items=[_view(row) for row in rows], next=following)
 
 
-MAX_COUNTED: Final = 1_000
-"""As many dead letters as the navigation counts."""
-
-
-async def count_dead_letters(session: Transaction) -> int:
-    """Returns how many messages failed permanently, at most MAX_COUNTED."""
-    some = select(DeadLetter.id).limit(MAX_COUNTED).subquery()
-    return await session.scalar(select(func.count()).select_from(some)) or 0
-
-
 async def find_dead_letters(access: Access, reference: str) -> list[DeadLetterDetails]:
     """Returns the dead letters whose id starts with `reference`: at most two, which is enough to detect ambiguity."""
     begins = cast(DeadLetter.id, Text).startswith(reference.strip().lower(), autoescape=True)

@@ -6,23 +6,22 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
-from sqlalchemy import text
-
 from shared.agents.model_choice import provider_names
+from shared.database.statements import CompiledStatement
 from shared.database.transaction import Transaction
 from shared.provider_limits.state import ProviderState
 from shared.provider_limits.store import KNOWN_SECONDS
 from shared.runtime.settings import Settings
 from shared.schemas.base import ProviderOutage
 
-_STATES: Final = text("""
+_STATES: Final = CompiledStatement("""
 select kind, name, state, cast(extract(epoch from clock_timestamp()) as double precision) as now
 from provider_limits
 where updated_at > clock_timestamp() - make_interval(secs => :known_seconds)
 order by kind, name
 """)
 # The error of a step that waits names the provider.
-_WAITING: Final = text("""
+_WAITING: Final = CompiledStatement("""
 select count(*) from steps join agents on agents.id = steps.agent_id
 where steps.status in ('pending', 'running') and waiting_since is not null
   and strpos(lower(steps.error), lower(:name)) > 0
@@ -30,7 +29,7 @@ where steps.status in ('pending', 'running') and waiting_since is not null
 """)
 
 
-_AGENTS: Final = text("""
+_AGENTS: Final = CompiledStatement("""
 select id, models from agents where cast(:owner as uuid) is null or owner_id = :owner
 """)
 _PROVIDER: Final = re.compile(r"the provider '([^']+)' at ")
@@ -45,7 +44,7 @@ async def read_outages(
     """
     rows = [
         (row, ProviderState.from_json(row.state))
-        for row in await session.execute(_STATES, {"known_seconds": KNOWN_SECONDS})
+        for row in await _STATES.rows(session, {"known_seconds": KNOWN_SECONDS})
     ]
     limited = [
         (row, state)
@@ -54,13 +53,13 @@ async def read_outages(
     ]
     if not limited:
         return []
-    agents = list(await session.execute(_AGENTS, {"owner": owner_id}))
+    agents = await _AGENTS.rows(session, {"owner": owner_id})
     named = {*settings.providers, *(name for row, _ in rows if (name := _provider(row)))}
     outages: list[ProviderOutage] = []
     for row, state in limited:
         since = state.unavailable_since
         users = _users(row, agents, settings.model, named)
-        waiting = await session.scalar(_WAITING, {"name": row.name, "owner": owner_id}) or 0
+        waiting = await _WAITING.value(session, {"name": row.name, "owner": owner_id})
         if not waiting and (since is None or (owner_id is not None and not users)):
             continue
         next_at = state.paused_until if since is None else state.probe_at
