@@ -8,10 +8,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
-from starlette.types import Scope
 
 from services.api.auth.middleware import (
-    CALLER,
     AuthenticationMiddleware,
     cookie_name,
     security_dependencies,
@@ -20,14 +18,13 @@ from services.api.http.guards import (
     BodyLimit,
     HostGuard,
     RateLimit,
-    client_address_key,
     validate_request,
 )
 from services.api.http.metrics import MetricsMiddleware
 from services.api.http.openapi import add_document_route, openapi_builder, operation_id
 from services.api.http.problem_details import add_problem_handlers
 from services.api.lifespan import ApplicationState
-from services.api.paths import PREFIX, is_public
+from services.api.paths import PREFIX
 from services.api.resources.accounts import api as accounts
 from services.api.resources.agents import api as agents
 from services.api.resources.conclusions import api as conclusions
@@ -43,7 +40,6 @@ from services.api.resources.operate import api as operate
 from services.api.resources.sources import api as sources
 from services.api.web.app import WebUi, page_router, web_ui
 from services.api.web.responses import CompressionMiddleware, HtmlErrorMiddleware
-from shared.accounts.authentication import Caller
 from shared.runtime import process
 from shared.runtime.settings import Settings
 from shared.version import vigil_version
@@ -64,22 +60,14 @@ def middleware_stack(parts: ApplicationState, window: WebUi) -> list[Middleware]
             database=parts.database,
             settings=settings,
             places=parts.places,
-            is_open=is_public,
         ),
         Middleware(
             RateLimit,
             per_second=settings.requests_per_second,
             burst=settings.requests_burst,
-            caller_of=_rate_limit_key,
         ),
         Middleware(BodyLimit, max_bytes=settings.max_body_bytes),
     ]
-
-
-def _rate_limit_key(scope: Scope) -> str:
-    """Returns the rate-limit key: the authenticated user, or the address on paths without authentication."""
-    caller: Caller | None = scope.get(CALLER)
-    return client_address_key(scope) if caller is None else str(caller.user_id)
 
 
 PUBLIC_ROUTERS: Final = (operate.about_router, accounts.sign_in_router)

@@ -27,11 +27,6 @@ def is_for_programs(path: str) -> bool:
     return path.startswith((*_PROGRAM_PATHS, f"{ASSETS}/"))
 
 
-def is_public_page(path: str) -> bool:
-    """Returns whether the page is public."""
-    return path == SIGN_IN or path.startswith(f"{ASSETS}/")
-
-
 PUBLIC_PATHS: Final = (
     "/health/live",
     "/health/ready",
@@ -39,6 +34,7 @@ PUBLIC_PATHS: Final = (
     f"{PREFIX}/openapi.json",
     f"{PREFIX}/sign-in",
     SIGN_IN_LINK,
+    SIGN_IN,
 )
 """All public paths."""
 
@@ -48,4 +44,4 @@ def is_public(path: str) -> bool:
 
     The routes at these paths protect themselves.
     """
-    return path in PUBLIC_PATHS or is_public_page(path)
+    return path in PUBLIC_PATHS or path.startswith(f"{ASSETS}/")

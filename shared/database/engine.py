@@ -116,7 +116,7 @@ class Database:
         async with self.begin(batch) as transaction:
             yield transaction
             await transaction.flush()
-            if transaction.is_begun:
+            if transaction.is_begun and self.signer is not None:
                 await self.sign(transaction)
             await transaction.commit()
 

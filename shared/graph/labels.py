@@ -58,6 +58,8 @@ async def _load_with_redirects(
     transaction: Transaction, scope: GraphScope, statement: CompiledStatement, ids: set[UUID]
 ) -> dict[UUID, Label]:
     labels = await _load(transaction, scope, statement, ids)
+    if len(labels) == len(ids):
+        return labels
     new_ids = await current_ids(transaction, scope, ids - labels.keys())
     new_labels = await _load(transaction, scope, statement, new_ids.values()) if new_ids else {}
     return labels | {

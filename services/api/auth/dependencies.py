@@ -12,7 +12,7 @@ from uuid import UUID
 from fastapi import Depends, Path, Request
 from sqlalchemy import ColumnElement, func, or_
 
-from services.api.auth.middleware import CALLER, TRANSACTION, RequestTransaction, require_scope
+from services.api.auth.middleware import CALLER, require_scope
 from services.api.http.problem_details import NotFoundError
 from shared.accounts import authentication
 from shared.accounts.authentication import Caller
@@ -25,9 +25,6 @@ from shared.graph.scope import GraphScope
 
 
 async def _authenticated_caller(request: Request) -> Caller:
-    transaction: RequestTransaction | None = request.scope.pop(TRANSACTION, None)
-    if transaction is not None:
-        await transaction.ends.aclose()
     caller: Caller = request.scope[CALLER]
     return caller
 
@@ -55,15 +52,9 @@ class Access:
 
 
 async def _owned_access(request: Request) -> AsyncIterator[Access]:
-    caller: Caller = request.scope[CALLER]
-    transaction: RequestTransaction | None = request.scope.pop(TRANSACTION, None)
-    if transaction is not None:
-        async with transaction.ends.pop_all():
-            yield Access(transaction.session, caller)
-        return
     database: Database = request.app.state.database
     async with database.transaction() as session:
-        yield Access(session, caller)
+        yield Access(session, request.scope[CALLER])
 
 
 OwnedAccess = Annotated[Access, Depends(_owned_access, scope="function")]

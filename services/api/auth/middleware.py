@@ -7,7 +7,6 @@ is read.
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import timedelta
 from hashlib import sha256
@@ -32,6 +31,7 @@ from services.api.http.problem_details import (
     UnknownCallerError,
     response_to,
 )
+from services.api.paths import is_public
 from shared.accounts import authentication
 from shared.accounts.authentication import Caller
 from shared.accounts.credentials import MAX_SESSION_LIFETIME
@@ -298,20 +298,10 @@ MAX_ATTEMPTS_PER_CREDENTIAL: Final = 300
 """Of one bad credential in a minute, from any address."""
 CALLER: Final = "vigil.caller"
 """The key of the Caller in the ASGI scope of a request."""
-TRANSACTION: Final = "vigil.opened"
-"""The key of the RequestTransaction in the ASGI scope, where there is one."""
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 POLICY_VIOLATION: Final = 1008
 
 log = logger(__name__)
-
-
-@dataclass(frozen=True)
-class RequestTransaction:
-    """A transaction that a route may take over with `pop_all`; otherwise it ends with the request."""
-
-    session: Transaction
-    ends: AsyncExitStack
 
 
 class AuthenticationMiddleware:
@@ -323,14 +313,12 @@ class AuthenticationMiddleware:
         database: Database,
         settings: Settings,
         places: RecentlyValidCredentials,
-        is_open: Callable[[str], bool],
     ) -> None:
         self._app = app
         self._owner = owner
         self._database = database
         self._settings = settings
         self._places = places
-        self._is_open = is_open
         self._names: tuple[str, str] | None = None
         self._bad = AttemptLimiter(MAX_BAD_ATTEMPTS)
         self._bad_of_credential = AttemptLimiter(MAX_ATTEMPTS_PER_CREDENTIAL)
@@ -343,45 +331,55 @@ class AuthenticationMiddleware:
         if scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": POLICY_VIOLATION})
             return
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        async with AsyncExitStack() as stack:
-            answer = self._app
+        app = self._app
+        if scope["type"] == "http":
             try:
                 _refuse_nul(scope)
-                if not self._is_open(scope["path"]):
-                    send = await self._let_in(scope, stack, send)
+                if not is_public(scope["path"]):
+                    send = await self._let_in(scope, send)
             except (ProblemError, TransientError) as error:
-                await stack.aclose()
-                answer = response_to(error)
-            await answer(scope, receive, send)
+                app = response_to(error)
+        await app(scope, receive, send)
 
-    async def _let_in(self, scope: Scope, stack: AsyncExitStack, send: Send) -> Send:
-        """Authenticates the request, puts the Caller into `scope`, and returns the `send` to answer with.
-
-        Safe methods also get the transaction of the check, since beginning another one would take
-        as long again. Other methods read a body first, which may take the client arbitrarily long,
-        so they keep no transaction open. Nor does a check that updated the credential's last use,
-        because others would wait for that row.
-        """
+    async def _let_in(self, scope: Scope, send: Send) -> Send:
+        """Authenticates the request, puts the Caller into `scope`, and returns the `send` to answer with."""
         own, former = await self._cookie_names()
         connection = HTTPConnection(scope)
-        credential = await self._checked(connection, (own, former))
-        async with AsyncExitStack() as looking:
-            session = await looking.enter_async_context(self._database.transaction())
-            caller = await self._caller(session, credential, connection, scope["method"])
-            scope[CALLER] = caller
-            if caller.is_use_update_due:
-                await authentication.record_use(session, caller)
-            elif scope["method"] in SAFE_METHODS:
-                stack.push_async_exit(looking.pop_all())
-                scope[TRANSACTION] = RequestTransaction(session, stack)
+        credential = presented_credential(connection, (own, former))
+        if credential is None:
+            raise UnknownCallerError(
+                "A credential is missing: send a token (`Authorization: Bearer vgl_…`), or sign in with a browser.",
+                is_shown=False,
+            )
+        is_safe = scope["method"] in SAFE_METHODS
+        caller = scope[CALLER] = await self._find_caller(credential, address_of(connection))
+        if caller.kind is CredentialKind.SESSION and not is_safe:
+            require_same_origin(connection.headers, self._settings.base_url)
+        require_scope(caller, AccessScope.READ if is_safe else AccessScope.WRITE)
         is_session = caller.kind is CredentialKind.SESSION and own not in connection.cookies
         # Only in answers to safe methods: signing out must leave no cookie behind.
-        if is_session and former in connection.cookies and scope["method"] in SAFE_METHODS:
+        if is_session and former in connection.cookies and is_safe:
             return await self._renaming_cookie(former, connection.cookies[former], send)
         return send
+
+    async def _find_caller(self, credential: PresentedCredential, address: str) -> Caller:
+        """Returns the caller with this credential. Only one that is or was valid gets a query of its own.
+
+        Raises UnknownCallerError and TooManyError.
+        """
+        kind, digest = credential.kind, credential.digest
+        caller = None
+        if digest in self._known or await self._checks[kind].is_valid(digest):
+            async with self._database.connection() as session:
+                caller = await authentication.authenticate(session, kind, digest)
+                if caller is not None and caller.is_use_update_due:
+                    await authentication.record_use(session, caller)
+        if caller is None:
+            self._known.discard(digest)
+            raise self._refusal(credential, address)
+        self._known.add(digest)
+        self._places.add(address_digest(caller.user_id, address))
+        return caller
 
     async def _cookie_names(self) -> tuple[str, str]:
         """Returns the name of the session cookie, and its former name."""
@@ -409,42 +407,6 @@ class AuthenticationMiddleware:
             await send(message)
 
         return send_with_cookies
-
-    async def _checked(
-        self, connection: HTTPConnection, cookies: Sequence[str]
-    ) -> PresentedCredential:
-        """Returns the presented credential.
-
-        Only one that is or was valid gets a transaction of its own.
-        """
-        credential = presented_credential(connection, cookies)
-        if credential is None:
-            raise UnknownCallerError(
-                "A credential is missing: send a token (`Authorization: Bearer vgl_…`), or sign in with a browser.",
-                is_shown=False,
-            )
-        was_valid = credential.digest in self._known
-        if not was_valid and not await self._checks[credential.kind].is_valid(credential.digest):
-            raise self._refusal(credential, address_of(connection))
-        return credential
-
-    async def _caller(
-        self,
-        session: Transaction,
-        credential: PresentedCredential,
-        connection: HTTPConnection,
-        method: str,
-    ) -> Caller:
-        caller = await authentication.authenticate(session, credential.kind, credential.digest)
-        if caller is None:
-            self._known.discard(credential.digest)
-            raise self._refusal(credential, address_of(connection))
-        self._known.add(credential.digest)
-        self._places.add(address_digest(caller.user_id, address_of(connection)))
-        if caller.kind is CredentialKind.SESSION and method not in SAFE_METHODS:
-            require_same_origin(connection.headers, self._settings.base_url)
-        require_scope(caller, AccessScope.READ if method in SAFE_METHODS else AccessScope.WRITE)
-        return caller
 
     def _refusal(self, credential: PresentedCredential, address: str) -> ProblemError:
         """Counts the failed attempt and returns the error to answer with."""

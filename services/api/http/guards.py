@@ -18,12 +18,13 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.api.auth.middleware import is_same_origin, origin_of
+from services.api.auth.middleware import CALLER, address_of, is_same_origin, origin_of
 from services.api.http.problem_details import ProblemError, problem_response
-from shared.runtime.connection_limits import address_group
+from shared.accounts.authentication import Caller
 
 LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
@@ -110,9 +111,6 @@ class BodyLimit:
             refusal = problem_response(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, None, detail)
             await refusal(scope, receive, send)
             return
-        await self._app(scope, self._limit_bytes(receive), send)
-
-    def _limit_bytes(self, receive: Receive) -> Receive:
         arrived_bytes = 0
 
         async def receive_limited() -> Message:
@@ -124,7 +122,7 @@ class BodyLimit:
                 raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return message
 
-        return receive_limited
+        await self._app(scope, receive_limited, send)
 
 
 async def validate_request(request: Request) -> None:
@@ -207,12 +205,6 @@ UNLIMITED_PATHS: Final = ("/health/", "/metrics")
 """Paths of monitoring systems, which are not limited."""
 
 
-def client_address_key(scope: Scope) -> str:
-    """Returns the address of the connection, or the one that a proxy of `VIGIL_PROXIES` reports."""
-    client = scope.get("client")
-    return address_group(client[0]) if client else ""
-
-
 @dataclass
 class _Bucket:
     tokens: float
@@ -254,29 +246,23 @@ class Buckets:
 
 
 class RateLimit:
-    """Rate limit middleware: token buckets per caller, with the remaining requests in headers."""
+    """Rate limit middleware: token buckets per authenticated user, or per address on paths without authentication.
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        per_second: float,
-        burst: int,
-        caller_of: Callable[[Scope], str] = client_address_key,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        """`caller_of` must not trust values that a client can invent, such as an unchecked token:
-        each would be a new caller.
-        """
+    Headers of the response have the remaining requests.
+    """
+
+    def __init__(self, app: ASGIApp, *, per_second: float, burst: int) -> None:
         self._app = app
-        self._buckets = Buckets(per_second, burst, clock)
-        self._caller_of = caller_of
+        self._buckets = Buckets(per_second, burst, monotonic)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"].startswith(UNLIMITED_PATHS):
             await self._app(scope, receive, send)
             return
-        decision = self._buckets.take(self._caller_of(scope))
+        # Not by values that a client can invent, such as an unchecked token: each would be a new caller.
+        caller: Caller | None = scope.get(CALLER)
+        key = address_of(HTTPConnection(scope)) if caller is None else str(caller.user_id)
+        decision = self._buckets.take(key)
         headers = {
             "RateLimit-Limit": str(self._buckets.burst),
             "RateLimit-Remaining": str(decision.left),

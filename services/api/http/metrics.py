@@ -17,6 +17,7 @@ from shared.telemetry import metrics
 from shared.version import vigil_version
 
 BUCKETS_SECONDS: Final = (0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 NO_ROUTE: Final = "none"
 """The route label of requests without a route.
 
@@ -101,12 +102,8 @@ class MetricsMiddleware:
         try:
             await self._app(scope, receive, look)
         finally:
-            method, route = _method_label(scope), getattr(scope.get("route"), "path", NO_ROUTE)
+            # Clients can invent methods.
+            method = scope["method"] if scope["method"] in METHODS else "other"
+            route = getattr(scope.get("route"), "path", NO_ROUTE)
             self._metrics.requests.labels(method, route, status).inc()
             self._metrics.seconds.labels(method, route).observe(perf_counter() - began)
-
-
-def _method_label(scope: Scope) -> str:
-    """Returns a known method or "other": clients can invent methods."""
-    methods = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-    return scope["method"] if scope["method"] in methods else "other"

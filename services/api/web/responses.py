@@ -170,14 +170,11 @@ class CompressionMiddleware:
         self._compressed = GZipMiddleware(app, minimum_size=MIN_BYTES, compresslevel=LEVEL)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        app = self._compressed if _is_compressible(scope) else self._uncompressed
+        is_compressible = (
+            scope["type"] == "http"
+            and scope["method"] in ("GET", "HEAD")
+            and not is_for_programs(scope["path"])
+            and not scope["path"].startswith(SIGN_IN)
+        )
+        app = self._compressed if is_compressible else self._uncompressed
         await app(scope, receive, send)
-
-
-def _is_compressible(scope: Scope) -> bool:
-    return (
-        scope["type"] == "http"
-        and scope["method"] in ("GET", "HEAD")
-        and not is_for_programs(scope["path"])
-        and not scope["path"].startswith(SIGN_IN)
-    )
