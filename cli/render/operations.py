@@ -79,7 +79,13 @@ def show_dead_letter(console: Console, dead_letter: DeadLetterDetails) -> None:
     console.print(f"[title]{escape(dead_letter.subject)}[/]  [quiet]{short_id(dead_letter.id)}[/]")
     attempts = plural(dead_letter.attempts, "attempt")
     rows = {
+        "Failed": escape(
+            " ".join(
+                filter(None, (dead_letter.title and f"{dead_letter.title}.", dead_letter.cause))
+            )
+        ),
         "Error": f"[bad]{dead_letter.code}[/] {escape(dead_letter.error)}",
+        "Advice": escape(dead_letter.advice),
         "Service": f"{escape(dead_letter.service)}, after {attempts}",
         "When": _when(dead_letter),
         "About": escape(_about(dead_letter)) or "[quiet]no step[/]",

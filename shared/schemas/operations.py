@@ -39,6 +39,11 @@ class DeadLetterResponse(ResponseModel):
     refusal: str | None
     """Why it cannot be retried now, and what to do instead."""
     step: DeadLetterStep | None
+    title: str = ""
+    """What failed, in words. Empty, as are the next two, from a server before 0.4.0."""
+    cause: str = ""
+    advice: str = ""
+    """What to do."""
 
 
 class DeadLetterDetails(DeadLetterResponse):

@@ -89,3 +89,13 @@ def test_the_list_has_one_line_per_dead_letter() -> None:
 
 def test_an_empty_list_is_reported() -> None:
     assert "no dead letters" in printed(show_dead_letters, [], limit=50)
+
+
+def test_a_dead_letter_says_in_words_what_failed_and_what_to_do() -> None:
+    letter = dead_letter(
+        title="A query failed", cause="No credit is left.", advice="Check its plan."
+    )
+    output = printed(show_dead_letter, letter)
+    assert "A query failed. No credit is left." in output
+    assert "Check its plan." in output
+    assert "Advice" not in printed(show_dead_letter, dead_letter())

@@ -1,15 +1,13 @@
 """Dead letters in words: what failed, why, and what to do."""
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from shared.enums import StepKind
 from shared.schemas.operations import DeadLetterResponse
 from shared.workflow.dead_letters import MODEL_RESPONSE_CODES
 
 
-@dataclass(frozen=True)
-class Explanation:
+class Explanation(NamedTuple):
     title: str
     """What failed."""
     cause: str

@@ -15,6 +15,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from services.api.auth.dependencies import Access
 from services.api.reading import columns_of, paginate_rows
+from services.api.resources.operate.dead_letters import explain
 from shared.database.pagination import Keyset
 from shared.database.tables import Agent, DeadLetter, Iteration, Step
 from shared.database.transaction import Transaction
@@ -98,9 +99,10 @@ def _view(row: Mapping[str, Any]) -> DeadLetterDetails:
     except UnicodeDecodeError:
         payload_text = None
     refusal = retry_refusal(row["service"], row["subject"], row["code"], failed_step)
-    return DeadLetterDetails.model_validate(
+    letter = DeadLetterDetails.model_validate(
         {**row, "refusal": refusal, "step": step, "text": payload_text}
     )
+    return letter.model_copy(update=explain(letter)._asdict())
 
 
 _SERVICE_OF = {

@@ -20,7 +20,6 @@ from services.api.paths import PREFIX
 from services.api.resources.agents.model import list_agent_names
 from services.api.resources.operate import model
 from services.api.resources.operate.api import show_providers
-from services.api.resources.operate.dead_letters import explain
 from services.api.resources.operate.diagnostics import (
     SERVICE_TASKS,
     LoadSampler,
@@ -37,7 +36,7 @@ from shared.errors import TransientError
 from shared.events.stream_admin import Queue
 from shared.events.stream_reader import StreamState
 from shared.runtime.settings import Settings
-from shared.schemas.base import LARGEST_PAGE, PageRequest
+from shared.schemas.base import LARGEST_PAGE
 from shared.workflow import dead_letters as dead_letter_store
 from shared.workflow.iterations import database_time
 
@@ -69,20 +68,13 @@ async def show_operations(
     if page.part in (None, "installation"):
         context |= await _installation(request, access)
     if page.part in (None, "letters"):
-        context |= await _dead_letters(access, page_request)
+        letters = await model.list_dead_letters(access, page_request)
+        context |= {"dead_letters": letters.items, "next": letters.next}
     if page.part is None:
         context["agents"] = await list_agent_names(access)
         since = await database_time(access.session) - EVENTS_FROM
         context["stream"] = f"{PREFIX}/events?{urlencode({'since': since.isoformat()})}"
     return await page.answer("operate/page.html", **context)
-
-
-async def _dead_letters(access: Access, page_request: PageRequest) -> dict[str, Any]:
-    letters = await model.list_dead_letters(access, page_request)
-    return {
-        "dead_letters": [(each, explain(each)) for each in letters.items],
-        "next": letters.next,
-    }
 
 
 class DeadLettersForm(Form):
