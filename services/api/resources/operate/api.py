@@ -21,7 +21,8 @@ from services.api.http.dependencies import Page, PageQuery
 from services.api.http.metrics import Metrics
 from services.api.http.problem_details import ConflictError, NotFoundError, problems
 from services.api.resources.operate import model, retention
-from services.api.resources.operate.diagnostics import SERVICES
+from services.api.resources.operate.diagnostics import ServiceLoad
+from services.api.resources.operate.measurements import measure, read_bus
 from services.api.resources.operate.outages import read_outages
 from services.api.streaming.event_hub import EventHub
 from shared.database.engine import Database
@@ -159,22 +160,13 @@ async def _measure_stream(hub: EventHub, of_api: Metrics) -> None:
 @services_router.get("/services", name="load")
 async def show_service_loads(request: Request, access: OperatorAccess) -> ServiceLoadsResponse:
     """The queue, replicas and leases of each service, for operators."""
-    hub: EventHub = request.app.state.hub
-    bus_fault: str | None = None
-    queues: dict[str, Queue] = {}
-    try:
-        queues = {queue.service: queue for queue in await hub.queues()}
-    except TransientError as error:
-        bus_fault = str(error)
-    workforce = await model.read_workforce(access.session)
-    services = [
-        _service_load(queues.get(service, Queue(service)), workforce) for service in SERVICES
-    ]
+    state = request.app.state
+    measured = await measure(state, access, await read_bus(state.hub))
     return ServiceLoadsResponse(
         measured_at=await database_time(access.session),
-        bus_fault=bus_fault,
-        services=services,
-        outages=await read_outages(access.session, None, request.app.state.settings),
+        bus_fault=measured.bus_fault,
+        services=[_service_load(load) for load in measured.loads],
+        outages=list(measured.outages),
     )
 
 
@@ -184,11 +176,11 @@ async def show_retention(access: OperatorAccess) -> RetentionResponse:
     return await retention.read_retention(access.session)
 
 
-def _service_load(queue: Queue, workforce: model.Workforce) -> ServiceLoadResponse:
-    leases = workforce.leases.get(queue.service, model.Leases())
+def _service_load(load: ServiceLoad) -> ServiceLoadResponse:
+    queue, leases = load.queue or Queue(load.service), load.leases
     return ServiceLoadResponse(
-        service=queue.service,
-        replicas=workforce.replicas.get(queue.service, 0),
+        service=load.service,
+        replicas=load.replicas,
         lag=queue.lag,
         in_flight=queue.in_flight,
         waiting_replicas=queue.waiting_replicas,

@@ -1,9 +1,7 @@
 """The page Operate, for operators: health, dead letters, the live event stream, providers, storage."""
 
-from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from time import monotonic
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 from uuid import UUID
@@ -11,7 +9,6 @@ from uuid import UUID
 from fastapi import APIRouter, Query, Request
 from fastapi import Form as FormParameters
 from pydantic import Field
-from starlette.datastructures import State
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from services.api.auth.dependencies import Access, OperatorAccess
@@ -20,21 +17,12 @@ from services.api.paths import PREFIX
 from services.api.resources.agents.model import list_agent_names
 from services.api.resources.operate import model
 from services.api.resources.operate.api import show_providers
-from services.api.resources.operate.diagnostics import (
-    SERVICE_TASKS,
-    LoadSampler,
-    Measurements,
-    diagnose,
-)
-from services.api.resources.operate.outages import read_outages
+from services.api.resources.operate.diagnostics import SERVICE_TASKS, diagnose
+from services.api.resources.operate.measurements import measure, read_bus
 from services.api.resources.operate.retention import read_retention
-from services.api.streaming.event_hub import EventHub
 from services.api.web.forms import Form
-from services.api.web.rendering import Assets, PageResponse
+from services.api.web.rendering import PageResponse
 from shared.database.engine import Database
-from shared.errors import TransientError
-from shared.events.stream_admin import Queue
-from shared.events.stream_reader import StreamState
 from shared.runtime.settings import Settings
 from shared.schemas.base import LARGEST_PAGE
 from shared.workflow import dead_letters as dead_letter_store
@@ -61,8 +49,8 @@ async def show_operations(
     """Shows the page; `retried`, `refused` and `discarded` say what was done with dead letters before."""
     context: dict[str, Any] = {"retried": retried, "refused": refused, "discarded": discarded}
     if page.part in (None, "health", "installation"):
-        bus = await _bus_state(request.app.state.hub)
-        measurements = await _measure(request, access, bus)
+        bus = await read_bus(request.app.state.hub)
+        measurements = await measure(request.app.state, access, bus)
         context |= {"seen": measurements, "bus": bus}
         context |= {"tasks": SERVICE_TASKS, "faults": diagnose(measurements)}
     if page.part in (None, "installation"):
@@ -105,38 +93,10 @@ def _to_list(**counts: int) -> Response:
     return RedirectResponse(f"/operate?{urlencode(counts)}#dead-letters", HTTPStatus.SEE_OTHER)
 
 
-@dataclass(frozen=True)
-class _BusState:
-    """The state of the event stream, or why it is unavailable."""
-
-    queues: list[Queue]
-    held: StreamState | None = None
-    version: str | None = None
-    fault: str | None = None
-
-
 @router.get("/outages")
 async def show_outages(page: PageResponse) -> HTMLResponse:
     """The banner of pages that are open while a provider is unavailable."""
     return await page.answer("operate/outages.html")
-
-
-async def _measure(request: Request, access: Access, bus: _BusState) -> Measurements:
-    state: State = request.app.state
-    hub: EventHub = state.hub
-    loads: LoadSampler = state.loads
-    assets: Assets = state.assets
-    at_work = await model.read_workforce(access.session)
-    waiting = await model.read_waiting(access.session)
-    return Measurements(
-        loads=loads.look(monotonic(), bus.queues, at_work, waiting),
-        bus_fault=bus.fault,
-        state=await model.read_installation_state(access.session),
-        listeners=hub.listeners,
-        max_listeners=hub.max_listeners,
-        scripts_are_there=assets.are_complete,
-        outages=await read_outages(access.session, None, state.settings),
-    )
 
 
 async def _installation(request: Request, access: Access) -> dict[str, Any]:
@@ -152,10 +112,3 @@ async def _installation(request: Request, access: Access) -> dict[str, Any]:
         "postgres": await model.read_database_state(access.session),
         "retention": await read_retention(access.session),
     }
-
-
-async def _bus_state(hub: EventHub) -> _BusState:
-    try:
-        return _BusState(await hub.queues(), await hub.stream_state(), hub.server_version)
-    except TransientError as error:
-        return _BusState([], fault=str(error))
