@@ -124,6 +124,14 @@ class CompiledStatement:
         return [(place, processor) for place, processor in enumerate(processors) if processor]
 
 
+async def rows_together(
+    transaction: Executor, params: Mapping[str, Any], *statements: CompiledStatement
+) -> list[list[Row]]:
+    """All rows of each statement, which take their parameters from `params`, in one round trip."""
+    results = await transaction.run_together([statement.bind(params) for statement in statements])
+    return [result.rows() for result in results]
+
+
 T = TypeVar("T")
 
 

@@ -38,7 +38,7 @@ from shared.agents import configuration
 from shared.agents.configuration import ConfigurationInput
 from shared.billing.budgets import spent_today_sql
 from shared.database.pagination import Keyset
-from shared.database.statements import CompiledStatement, Row, uuid_array
+from shared.database.statements import CompiledStatement, Row, rows_together, uuid_array
 from shared.database.tables import (
     Agent,
     InboxItem,
@@ -283,10 +283,11 @@ _CONFIGURATION_STEP: Final = CompiledStatement(
 
 async def get_agent(access: Access, agent_id: UUID) -> AgentDetails:
     """Raises NotFoundError if the owner has no such agent, or it was deleted meanwhile."""
-    session = access.session
-    row = await _AGENT.row(session, {"of_agent": agent_id, "of_owner": access.owner_id})
-    if row is None:
+    session, params = access.session, {"of_agent": agent_id, "of_owner": access.owner_id}
+    rows, calls = await rows_together(session, params, _AGENT, costs.RUNNING_CALLS)
+    if not rows:
         raise NotFoundError("agent", agent_id)
+    [row] = rows
     [facts] = await _views(session, [row._asdict()])
     step = None
     if row.configurations_ordered:
@@ -297,7 +298,7 @@ async def get_agent(access: Access, agent_id: UUID) -> AgentDetails:
         | {
             "prompts": _prompts_of(row),
             "configuration": step,
-            "running_calls": await costs.list_running_calls(session, agent_id),
+            "running_calls": calls,
         }
     )
 
@@ -310,14 +311,16 @@ def _prompts_of(agent: Row) -> dict[Any, str]:
 
 async def _views(session: Transaction, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Adds what iterations and steps say of the agents."""
-    agent_ids = [row["id"] for row in rows]
-    params = {"agents": uuid_array(agent_ids)}
-    needing = await attention.find(agent_ids).execute(session)
+    find = attention.find([row["id"] for row in rows])
+    found, tried, noted = await rows_together(
+        session, find.params, find.statement, _TROUBLES, _SERVER_NOTES
+    )
+    needing = find.read(found)
     troubles: defaultdict[UUID, list[Row]] = defaultdict(list)
-    for trouble in await _TROUBLES.rows(session, params):
+    for trouble in tried:
         troubles[trouble.agent_id].append(trouble)
     notes: defaultdict[UUID, list[str]] = defaultdict(list)
-    for agent_id, note in await _SERVER_NOTES.rows(session, params):
+    for agent_id, note in noted:
         notes[agent_id].append(note)
     return [
         {

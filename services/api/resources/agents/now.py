@@ -112,7 +112,7 @@ async def _load_making(access: AgentAccess, agent: AgentDetails) -> Making:
     if made is None:
         return Making((), (), ())
     return Making(
-        await iterations.list_runs(access.session, step_id=made.step_id),
+        await iterations.list_runs(access.session, made.step_id),
         (await graph.list_node_types(access, everything)).items,
         (await graph.list_edge_types(access, everything)).items,
     )

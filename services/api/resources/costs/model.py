@@ -1,9 +1,9 @@
 """Costs, calls and budgets, from the ledger."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from sqlalchemy import bindparam, select, text
@@ -21,7 +21,7 @@ from services.api.resources.costs.ledger import (
 from shared.billing import budgets
 from shared.billing.reservations import INSTALLATION
 from shared.database.pagination import Keyset
-from shared.database.statements import CompiledStatement
+from shared.database.statements import CompiledStatement, Row
 from shared.database.tables import Agent, Call, Step
 from shared.database.text import storable
 from shared.database.transaction import Transaction
@@ -60,11 +60,11 @@ async def list_calls(
 
 async def list_running_calls(session: Transaction, agent_id: UUID) -> list[RunningCall]:
     """Returns calls that are sent or about to be. The caller has checked that the agent is the owner's."""
-    rows = await _RUNNING_CALLS.rows(session, {"of_agent": agent_id})
+    rows = await RUNNING_CALLS.rows(session, {"of_agent": agent_id})
     return [RunningCall.model_validate(row) for row in rows]
 
 
-_RUNNING_CALLS: Final = CompiledStatement(
+RUNNING_CALLS: Final = CompiledStatement(
     select(*columns_of(Call, RunningCall))
     .join(Step, Step.id == Call.step_id)
     .where(
@@ -102,7 +102,7 @@ def _count_statement(counted: str) -> CompiledStatement:
     )
 
 
-_CALLS_OF_ITERATION: Final = _count_statement(
+CALLS_OF_ITERATION: Final = _count_statement(
     f"{_COUNTED_CALLS_SQL} where iteration_id = :of_iteration"
 )
 _CALLS_OF_AGENT: Final = _count_statement(f"""
@@ -114,15 +114,16 @@ _CALLS_OF_AGENT: Final = _count_statement(f"""
 
 async def summarize_calls(access: OwnedAgent) -> CallsSummary:
     """Counts calls of the model and the search service, with their known cost."""
-    return _summary(await _CALLS_OF_AGENT.rows(access.session, access.scope.sql_params))
+    return summary_of(await _CALLS_OF_AGENT.rows(access.session, access.scope.sql_params))
 
 
 async def iteration_call_totals(session: Transaction, iteration_id: UUID) -> CallsSummary:
     """Returns the totals of an iteration. The caller has checked that it is the owner's."""
-    return _summary(await _CALLS_OF_ITERATION.rows(session, {"of_iteration": iteration_id}))
+    return summary_of(await CALLS_OF_ITERATION.rows(session, {"of_iteration": iteration_id}))
 
 
-def _summary(rows: list[Any]) -> CallsSummary:
+def summary_of(rows: Sequence[Row]) -> CallsSummary:
+    """`rows` are those of a statement that counts calls."""
     groups = [CallGroup.model_validate(row) for row in rows]
     totals = CallTotals(
         llm_calls=sum(group.answered for group in groups if group.kind == CallKind.LLM),

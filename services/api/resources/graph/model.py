@@ -29,7 +29,7 @@ from services.api.http.problem_details import NotFoundError
 from services.api.reading import columns_of, read_all, read_page
 from services.api.resources.sources import model as sources
 from shared.database.pagination import Keyset
-from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.statements import CompiledStatement, rows_together, uuid_array
 from shared.database.tables import GraphEdge, GraphEdgeType, GraphNode, GraphNodeType
 from shared.database.tables.graph import NAME_WORDS
 from shared.domains import site_of
@@ -277,8 +277,7 @@ class TypeCounts:
 
 async def count_by_type(access: AgentAccess) -> TypeCounts:
     params = {**access.scope.sql_params, "most": MAX_COUNTED}
-    nodes = await _NODE_COUNTS.rows(access.session, params)
-    edges = await _EDGE_COUNTS.rows(access.session, params)
+    nodes, edges = await rows_together(access.session, params, _NODE_COUNTS, _EDGE_COUNTS)
     return TypeCounts(dict(map(tuple, nodes)), dict(map(tuple, edges)))
 
 

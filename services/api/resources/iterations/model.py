@@ -21,7 +21,7 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
+from sqlalchemy.dialects.postgresql import JSONB, JSONPATH, array
 from sqlalchemy.orm import aliased
 
 from services.api.auth.dependencies import Access, AgentAccess
@@ -32,7 +32,7 @@ from services.api.resources.costs.ledger import SPENT
 from services.api.resources.iterations import transcripts
 from services.api.resources.operate import retention
 from shared.database.pagination import Keyset, decode_cursor, encode_cursor
-from shared.database.statements import CompiledStatement, uuid_array
+from shared.database.statements import CompiledStatement, rows_together, uuid_array
 from shared.database.tables import Agent, Call, GraphEdge, GraphNode, Interaction, Iteration, Step
 from shared.database.transaction import Transaction
 from shared.enums import (
@@ -76,8 +76,6 @@ from shared.workflow.attention import OTHER_ERROR
 S = TypeVar("S", bound=StepResponse)
 
 _NEWEST: Final = Keyset("iterations", (Iteration.number,))
-LOOP_ORDER: Final = {kind: place for place, kind in enumerate(StepKind)}
-"""StepKind is declared in the order of the loop."""
 _AROUND_ROUNDS: Final = {StepKind.OBSERVE: -1, StepKind.ADVISE: 1}
 """The rounds are between the plan and the advice."""
 IS_STOPPED: Final = and_(
@@ -270,13 +268,15 @@ async def _details(session: Transaction, head: IterationHead) -> IterationDetail
 async def _list_steps(session: Transaction, model: type[S], iteration_id: UUID) -> list[S]:
     """Returns the steps in the order of the loop. Those of further rounds are not set apart."""
     rows = await _STEPS.rows(session, {"of_iteration": iteration_id})
-    steps = [model.model_validate(row) for row in rows]
-    return sorted(steps, key=lambda step: (LOOP_ORDER[StepKind(step.kind)], step.index))
+    return [model.model_validate(row) for row in rows]
 
 
 _STEPS: Final = CompiledStatement(
-    select(*columns_of(Step, TracedStep)).where(Step.iteration_id == bindparam("of_iteration"))
+    select(*columns_of(Step, TracedStep))
+    .where(Step.iteration_id == bindparam("of_iteration"))
+    .order_by(func.array_position(array(list(StepKind)), Step.kind), Step.index)
 )
+"""StepKind is declared in the order of the loop."""
 
 
 async def load_progress(
@@ -285,17 +285,21 @@ async def load_progress(
     """Returns the progress of an iteration, with the running calls of its agent. The caller has checked that it is the
     owner's.
     """
+    params = {"of_iteration": iteration.id, "of": iteration.id}
+    [[now]], steps, runs, calls = await rows_together(
+        session, params, _NOW, _STEPS, _RUNS_OF["iteration_id"], costs.CALLS_OF_ITERATION
+    )
     return IterationProgress(
         iteration=iteration,
-        now=await _NOW.value(session),
-        steps=await _list_steps(session, StepResponse, iteration.id),
-        runs=await list_runs(session, iteration_id=iteration.id),
-        calls=(await costs.iteration_call_totals(session, iteration.id)).totals,
+        now=now,
+        steps=[StepResponse.model_validate(step) for step in steps],
+        runs=[PhaseRunResponse.model_validate(run) for run in runs],
+        calls=costs.summary_of(calls).totals,
         running_calls=list(running_calls),
     )
 
 
-_NOW: Final = CompiledStatement("select clock_timestamp()")
+_NOW: Final = CompiledStatement("select clock_timestamp() as now")
 _ANSWERS: Final = func.jsonb_array_length(
     func.jsonb_path_query_array(Interaction.events, cast('$[*] ? (@.type == "answer")', JSONPATH))
 )
@@ -310,12 +314,9 @@ _RUNS_OF: Final = {
 }
 
 
-async def list_runs(
-    session: Transaction, *, iteration_id: UUID | None = None, step_id: UUID | None = None
-) -> list[PhaseRunResponse]:
-    """Returns the phase runs of an iteration or a step by start time. The caller has checked that they are the owner's."""
-    column = "step_id" if iteration_id is None else "iteration_id"
-    rows = await _RUNS_OF[column].rows(session, {"of": iteration_id or step_id})
+async def list_runs(session: Transaction, step_id: UUID) -> list[PhaseRunResponse]:
+    """Returns the phase runs of a step by start time. The caller has checked that it is the owner's."""
+    rows = await _RUNS_OF["step_id"].rows(session, {"of": step_id})
     return [PhaseRunResponse.model_validate(row) for row in rows]
 
 
@@ -358,12 +359,8 @@ async def written_in_iteration(session: Transaction, iteration_id: UUID) -> list
 
     The caller has checked that the iteration is the owner's.
     """
-    params = {"of_iteration": iteration_id}
-    return [
-        WrittenElement.model_validate(row)
-        for statement in _WRITTEN
-        for row in await statement.rows(session, params)
-    ]
+    written = await rows_together(session, {"of_iteration": iteration_id}, *_WRITTEN)
+    return [WrittenElement.model_validate(row) for rows in written for row in rows]
 
 
 async def get_trace(access: AgentAccess, number: int) -> IterationTrace:
