@@ -239,14 +239,19 @@ async def load_counts(access: Access) -> Counts:
     return Counts(*await _COUNTS.row(access.session, params))
 
 
+@dataclass(frozen=True)
 class Page:
-    """The response of a page's route. `part` is the requested part of the page; None: all of it."""
+    """The response of a page's route."""
 
-    def __init__(self, request: Request, access: Access, part: str | None) -> None:
-        self._request = request
-        self._access = access
-        self.part = part
-        self.settings: Settings = request.app.state.settings
+    request: Request
+    access: Access
+    part: str | None
+    """The requested part of the page; None: all of it."""
+
+    @property
+    def settings(self) -> Settings:
+        settings: Settings = self.request.app.state.settings
+        return settings
 
     async def answer(
         self, template: str, *, status: HTTPStatus = HTTPStatus.OK, **context: Any
@@ -254,7 +259,7 @@ class Page:
         """Renders `template` with `context` and what all pages need: the user, the address, the counts of the
         navigation, and which providers the sandbox replaces; for pages about an agent, also what it does at the moment.
         """
-        request, access, is_whole = self._request, self._access, self.part is None
+        request, access, is_whole = self.request, self.access, self.part is None
         standing, agent = context.get("standing"), request.path_params.get("agent")
         if standing is None and is_whole and agent is not None:
             standing = await find_standing(access, agent)

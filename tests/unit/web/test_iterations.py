@@ -240,7 +240,7 @@ def test_feedback_rounds_are_shown_in_order() -> None:
         step("query", "completed", 1, input=second_round, result={"nodes": 2, "edges": 2}),
         step("insight", "completed", 1, input=second_round, result={"analyses": [str(uuid4())]}),
     )
-    assert [stage.key for stage in iteration_flow.stages] == [
+    assert [f"{stage.kind}-{stage.round}" for stage in iteration_flow.stages] == [
         "observe-0",
         "query-0",
         "insight-0",

@@ -210,12 +210,6 @@ def _checks_in_words(checks: Json) -> tuple[str, ...]:
 
 MIN_SECONDS: Final = 0.001
 """The minimum length of a time axis."""
-_SERVICE_NAMES: Final = {
-    StepKind.OBSERVE: "Observer",
-    StepKind.QUERY: "Researchers",
-    StepKind.INSIGHT: "Analyzers",
-    StepKind.ADVISE: "Adviser",
-}
 
 
 @dataclass(frozen=True)
@@ -226,14 +220,6 @@ class Stage:
     round: int
     step_cards: tuple[StepCard, ...]
     why_empty: str = ""
-
-    @property
-    def key(self) -> str:
-        return f"{self.kind}-{self.round}"
-
-    @property
-    def service(self) -> str:
-        return _SERVICE_NAMES[self.kind]
 
     @property
     def ended(self) -> int:
