@@ -274,18 +274,17 @@ def _note_failure(error: TransientError) -> None:
 def _status_error(response: httpx.Response) -> VigilError:
     """Returns the error for a status. An unavailable or rate-limiting service does not use an attempt."""
     status, seconds = response.status_code, _retry_seconds(response)
-    reason = error_text(words_of(response.text)).rstrip(".")
-    message = f"the search service answered {status}" + (f": {reason}" if reason else "")
+    words = error_text(words_of(response.text)).rstrip(".")
+    reason = f": {words}" if words else ""
+    message = f"the search service answered {status}{reason}"
     if answers.is_quota_used_up(response):
         until = "Raise the limit of the account's plan, or wait until it is renewed"
         return QuotaUsedUpError(f"{message}. {until}", retry_in_seconds=seconds)
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
-        refusal = f"Tavily refused the key: {reason}. Check TAVILY_API_KEY"
+        refusal = f"Tavily refused the key{reason}. Check TAVILY_API_KEY"
         return PermanentError("search_key", refusal, is_unbilled=True)
     if status == HTTPStatus.BAD_REQUEST:
-        return ToolRefusalError(
-            f"the search service refused the request: {reason}", is_unbilled=True
-        )
+        return ToolRefusalError(f"the search service refused the request{reason}", is_unbilled=True)
     if status == HTTPStatus.TOO_EARLY:
         return TransientError(message, retry_in_seconds=seconds, counts=False)
     if status in _UNAVAILABLE or status >= 500:
