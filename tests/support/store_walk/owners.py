@@ -417,7 +417,6 @@ _READS: Final = {
     destinations.lock_and_count,
     destinations.secrets,
     inbox.count_by_view,
-    inbox.count_unread,
     inbox.get_inbox_item,
     inbox.list_inbox_items,
     memories.list_active,
