@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from uuid import uuid4
@@ -16,6 +16,7 @@ import httpx
 import psycopg
 import pytest
 from hypothesis import settings as hypothesis_settings
+from nats.js.errors import NotFoundError
 from pydantic import SecretStr
 
 from cli.local.nats import EmbeddedNats
@@ -23,9 +24,9 @@ from cli.local.ports import free_port
 from shared.database import engine as database_engine
 from shared.database import migrate
 from shared.database.engine import Database
-from shared.events.topology import STREAM
+from shared.events.stream_admin import create_missing
+from shared.events.topology import CONSUMERS, STREAM
 from shared.runtime.bus import Bus
-from shared.runtime.provision import provision_stream
 from shared.runtime.settings import Settings
 from tests.support import engines
 from tests.support.chaos.mission import PAGE
@@ -142,15 +143,28 @@ def own_nats(tmp_path: Path) -> Iterator[EmbeddedNats]:
     server.stop()
 
 
+@pytest.fixture(scope="session")
+async def stream_admin(nats_server: Nats) -> AsyncIterator[Bus]:
+    """A connection for what happens to the stream between tests."""
+    connected = Bus(nats_server.url, name="test")
+    await connected.connect()
+    yield connected
+    await connected.close()
+
+
 @pytest.fixture
-async def nats_url(nats_server: Nats) -> str:
+async def nats_url(nats_server: Nats, stream_admin: Bus) -> str:
     """URL of the server, with a new stream."""
-    bus = Bus(nats_server.url, name="test")
-    await bus.connect()
-    if any(stream.config.name == STREAM for stream in await bus.jetstream.streams_info()):
-        await bus.jetstream.delete_stream(STREAM)
-    await bus.close()
-    await provision_stream(Settings(nats_url=nats_server.url))
+    jetstream, settings = stream_admin.jetstream, Settings()
+    with suppress(NotFoundError):
+        await jetstream.delete_stream(STREAM)
+    await create_missing(
+        jetstream,
+        [*CONSUMERS.values()],
+        max_age_seconds=settings.stream_max_age_seconds,
+        max_bytes=settings.stream_max_bytes,
+        replicas=settings.stream_replicas,
+    )
     return nats_server.url
 
 

@@ -174,7 +174,7 @@ def _running(command: list[str], log: Path) -> Iterator[None]:
 
 def _is_ready(url: str) -> bool | None:
     try:
-        return httpx.get(f"{url}/-/ready").is_success or None
+        return httpx.get(f"{url}/-/ready", verify=False).is_success or None
     except httpx.TransportError:
         return None
 
@@ -208,6 +208,6 @@ def served(build: Callable[[], Service], port: int) -> Iterator[None]:
 
 def _is_service_ready(port: int) -> bool:
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/health/ready").is_success
+        return httpx.get(f"http://127.0.0.1:{port}/health/ready", verify=False).is_success
     except httpx.TransportError:
         return False
