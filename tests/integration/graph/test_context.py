@@ -384,7 +384,8 @@ async def test_a_node_is_named_by_its_aliases_and_in_any_case(
 
 
 async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: AgentGraph) -> None:
-    nodes = [await agent_graph.node(f"Country {number}", capital="x" * 400) for number in range(60)]
+    names = [f"Country {number}" for number in range(60)]
+    nodes = await agent_graph.unproven_nodes(names, capital="x" * 400)
     for number in range(8):
         await _analysis(agent_graph, f"Pattern {number}", nodes[number])
     text = await _build(agent_graph, token_budget=1_000)
@@ -399,9 +400,8 @@ async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: A
 
 async def test_the_same_graph_yields_the_same_text(agent_graph: AgentGraph) -> None:
     same_moment = datetime.now(UTC)
-    nodes = [await agent_graph.node(f"Country {number}") for number in range(20)]
-    for node, other in pairwise(nodes):
-        await agent_graph.edge(node, other)
+    nodes = await agent_graph.unproven_nodes([f"Country {number}" for number in range(20)])
+    await agent_graph.unproven_edges([*pairwise(nodes)])
     for node in nodes:
         await agent_graph.touch(node, updated_at=same_moment)
     first, second = await _build(agent_graph, 2_000), await _build(agent_graph, 2_000)

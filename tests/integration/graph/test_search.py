@@ -147,9 +147,8 @@ async def test_a_neighbourhood_has_the_requested_depth(agent_graph: AgentGraph) 
 
 async def test_a_large_neighbourhood_is_cut_and_says_so(agent_graph: AgentGraph) -> None:
     hub = await agent_graph.node("Hub")
-    spokes = [await agent_graph.node(f"Spoke {number}") for number in range(60)]
-    for spoke in spokes:
-        await agent_graph.edge(spoke, hub)
+    spokes = await agent_graph.unproven_nodes([f"Spoke {number}" for number in range(60)])
+    await agent_graph.unproven_edges([(spoke, hub) for spoke in spokes])
     answer = await _query(agent_graph, ids=[hub], neighbours=2)
     assert len(answer["nodes"]) == query.MAX_NODES
     assert _names(answer)[1] == "Spoke 59", "the most recently updated come first"
@@ -161,10 +160,10 @@ async def test_an_old_edge_between_two_hubs_is_shown_despite_newer_edges(
 ) -> None:
     one, other = await agent_graph.node("One"), await agent_graph.node("Other")
     old = await agent_graph.edge(one, other)
-    for number in range(110):
-        spoke = await agent_graph.node(f"Spoke {number}")
-        await agent_graph.edge(one, spoke)
-        await agent_graph.edge(spoke, other)
+    spokes = await agent_graph.unproven_nodes([f"Spoke {number}" for number in range(110)])
+    await agent_graph.unproven_edges(
+        [pair for spoke in spokes for pair in ((one, spoke), (spoke, other))]
+    )
     answer = await _query(agent_graph, ids=[one, other], neighbours=1)
     assert answer["edges"][0]["id"] == str(old)
 
@@ -194,8 +193,8 @@ async def test_paths_avoid_hubs_and_have_at_most_four_edges(agent_graph: AgentGr
     link = await agent_graph.node("Link")
     await agent_graph.edge(a, link)
     await agent_graph.edge(link, hub)
-    for number in range(220):
-        await agent_graph.edge(await agent_graph.node(f"Spoke {number}"), hub)
+    spokes = await agent_graph.unproven_nodes([f"Spoke {number}" for number in range(220)])
+    await agent_graph.unproven_edges([(spoke, hub) for spoke in spokes])
     (path,) = (await _query(agent_graph, between=[hub, a]))["paths"]
     assert path["nodeIds"] == [str(node) for node in (hub, link, a)]
     answer = await _query(agent_graph, between=[hub, far])
@@ -326,8 +325,9 @@ async def test_edges_between_matches_and_optionally_to_their_neighbours(
 
 
 async def test_a_large_answer_is_cut_and_says_so(agent_graph: AgentGraph) -> None:
-    for number in range(30):
-        await agent_graph.node(f"Country {number:02}", capital="x" * 3_000)
+    await agent_graph.unproven_nodes(
+        [f"Country {number:02}" for number in range(30)], capital="x" * 3_000
+    )
     answer = await _query(agent_graph, limit=50)
     assert len(json.dumps(answer, ensure_ascii=False).encode()) <= query.MAX_BYTES
     assert len(answer["nodes"]) == 30
@@ -351,8 +351,8 @@ async def _touch_edge(agent_graph: AgentGraph, edge_id: UUID, **values: Any) -> 
 
 async def test_a_cut_result_shows_the_newest_elements_in_order(agent_graph: AgentGraph) -> None:
     hub = await agent_graph.node("Hub")
-    spokes = [await agent_graph.node(f"Spoke {number}") for number in range(60)]
-    edges = [await agent_graph.edge(spoke, hub) for spoke in spokes]
+    spokes = await agent_graph.unproven_nodes([f"Spoke {number}" for number in range(60)])
+    edges = await agent_graph.unproven_edges([(spoke, hub) for spoke in spokes])
     await _touch_edge(agent_graph, edges[7], updated_at=NOW + timedelta(hours=1))
     answer = await _query(agent_graph, ids=[hub], neighbours=1)
     newest = [7, *(number for number in range(59, -1, -1) if number != 7)]
@@ -365,14 +365,13 @@ async def test_a_cut_result_shows_the_newest_elements_in_order(agent_graph: Agen
 
 async def test_nearer_nodes_come_before_newer_distant_nodes(agent_graph: AgentGraph) -> None:
     centre = await agent_graph.node("Centre")
-    near = [await agent_graph.node(f"Near {number}") for number in range(30)]
-    for node in near:
-        await _touch_edge(
-            agent_graph, await agent_graph.edge(centre, node), updated_at=NOW - timedelta(days=9)
-        )
-    for number in range(3 * MIN_EDGES_PER_NODE):
-        await agent_graph.edge(near[0], await agent_graph.node(f"Far {number}"))
-        await agent_graph.edge(near[1], await agent_graph.node(f"Far too {number}"))
+    near = await agent_graph.unproven_nodes([f"Near {number}" for number in range(30)])
+    for edge in await agent_graph.unproven_edges([(centre, node) for node in near]):
+        await _touch_edge(agent_graph, edge, updated_at=NOW - timedelta(days=9))
+    for node, name in ((near[0], "Far"), (near[1], "Far too")):
+        names = [f"{name} {number}" for number in range(3 * MIN_EDGES_PER_NODE)]
+        far_nodes = await agent_graph.unproven_nodes(names)
+        await agent_graph.unproven_edges([(node, far) for far in far_nodes])
     answer = await _query(agent_graph, ids=[centre], neighbours=2)
     names = _names(answer)
     assert names[0] == "Centre"
@@ -395,9 +394,9 @@ async def test_an_edge_between_two_matches_is_listed_once(agent_graph: AgentGrap
 
 async def test_of_very_many_edges_the_newest_are_shown(agent_graph: AgentGraph) -> None:
     """Two nodes have at most one edge of a type in each direction."""
-    nodes = [await agent_graph.node(f"Node {number}") for number in range(11)]
+    nodes = await agent_graph.unproven_nodes([f"Node {number}" for number in range(11)])
     pairs = [(one, other) for one in nodes for other in nodes if one != other]
-    edges = [await agent_graph.edge(*pair) for pair in pairs]
+    edges = await agent_graph.unproven_edges(pairs)
     answer = await _query(agent_graph, ids=nodes)
     edge_ids = _ids(answer["edges"])
     assert edge_ids == [str(edge) for edge in edges[::-1][: len(edge_ids)]]

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -11,7 +11,8 @@ from sqlalchemy import update
 from shared.agents import agents
 from shared.database import ids
 from shared.database.engine import Database
-from shared.database.tables import GraphNode, Iteration, Step
+from shared.database.tables import GraphEdge, GraphNode, Iteration, Step
+from shared.database.tables.base import Base
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.graph import elements, system_types, types
 from shared.graph.conclusions import conclusions
@@ -121,6 +122,37 @@ class AgentGraph:
         async with self.database.transaction() as session:
             await session.insert(GraphNode, id=node_id, properties=all_properties, **columns)
         return node_id
+
+    async def unproven_nodes(self, names: Sequence[str], **properties: Any) -> list[UUID]:
+        """Many such nodes, each updated after the one before. Written as rows: `add_node` takes 20 ms."""
+        node_ids = [ids.node_id(self.scope.agent_id, "Country", name) for name in names]
+        rows = [{"id": each, "name": name} for each, name in zip(node_ids, names, strict=True)]
+        await self._insert_all(GraphNode, "Country", rows, {**COUNTRY, **properties})
+        return node_ids
+
+    async def unproven_edges(self, pairs: Sequence[tuple[UUID, UUID]]) -> list[UUID]:
+        """The same for edges."""
+        edge_ids = [uuid4() for _ in pairs]
+        rows = [
+            {"id": each, "source_id": source, "target_id": target}
+            for each, (source, target) in zip(edge_ids, pairs, strict=True)
+        ]
+        await self._insert_all(GraphEdge, "borders", rows, {})
+        return edge_ids
+
+    async def _insert_all(
+        self, table: type[Base], type_name: str, rows: Sequence[Json], properties: Json
+    ) -> None:
+        columns = {"agent_id": self.scope.agent_id, "type": type_name, "properties": properties}
+        now = datetime.now(UTC)
+        async with self.database.transaction() as session:
+            await session.insert_all(
+                table,
+                [
+                    {**columns, **row, "updated_at": now + timedelta(microseconds=place)}
+                    for place, row in enumerate(rows)
+                ],
+            )
 
     async def add_edge(
         self,
