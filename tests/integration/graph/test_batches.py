@@ -26,7 +26,7 @@ from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.sql_capture import captured_statements
 from tests.support.table_rows import change
 
-WALKS: Final = [seed_count() or 4, *slow(12)]
+WALKS: Final = [seed_count() or 2, *slow(12)]
 ANSWERS: Final = 8
 NAMES: Final = (
     *("Ghana", "GHANA", "Togo", "togo", "Benin", "Bénin", "Mali", "Peru", "Fiji", "Oman"),

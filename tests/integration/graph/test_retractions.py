@@ -300,9 +300,9 @@ async def test_another_owner_cannot_restore_a_page(
 
 
 FALSE, TRUE = "https://false.example", "https://true.example"
-NODES: Final = 40
+NODES: Final = 24
 WRITERS: Final = 4
-ROUNDS: Final = [6, pytest.param(12, marks=pytest.mark.slow)]
+ROUNDS: Final = [3, *slow(12)]
 
 
 async def _add_nodes(retraction_graph: RetractionGraph, count: int = NODES) -> list[UUID]:
@@ -495,7 +495,7 @@ async def _is_waiting(retraction_graph: RetractionGraph) -> bool:
 
 PAGES: Final = [f"https://page-{number}.example" for number in range(5)]
 PROPERTIES: Final = ("summary", "capital", "population")
-GRAPHS: Final = [0, 1, *slow(*range(2, 6))]
+GRAPHS: Final = [0, *slow(*range(1, 6))]
 MOVES: Final = 8
 _CLAIM_PROBABILITY: Final = 0.4
 """Probability that a page supports an element, and a property of it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-import sys
+import os
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -18,6 +18,7 @@ from tests.support.providers.stand_in import StandIn
 from tests.support.providers.walk import most_in_a_minute
 from tests.support.sandbox.server import running_app
 from tests.support.waiting import wait_until
+from tests.support.warm_processes import start_python
 
 CALLER: Final = "tests.support.providers.caller"
 LEARNING_SECONDS: Final = 30.0
@@ -29,12 +30,12 @@ async def call_from(
 ) -> list[Report]:
     """Runs callers at the same time; returns what each reports."""
     command = [
-        *(sys.executable, "-m", CALLER, database_url, f"{url}/v1", "--seconds", str(seconds)),
+        *("-m", CALLER, database_url, f"{url}/v1", "--seconds", str(seconds)),
         *map(str, arguments),
     ]
     pipe = asyncio.subprocess.PIPE
     running = [
-        await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe)
+        await start_python(*command, env=os.environ, stdin=pipe, stdout=pipe)
         for _ in range(processes)
     ]
     try:
@@ -129,7 +130,7 @@ async def test_a_storm_of_429s_ends_and_the_permitted_rate_is_used(
 
 
 async def test_nothing_is_asked_while_no_limit_is_set(database_url: str) -> None:
-    stand_in = StandIn(answer_seconds=0.0)
+    stand_in = StandIn(answer_seconds=0.05)
     async with running_app(stand_in.app) as url:
         (report,) = await call_from(1, database_url, url, seconds=5)
     assert report.answered > 100
