@@ -30,7 +30,7 @@ from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support import engines
 from tests.support.chaos.mission import PAGE
-from tests.support.databases import TEMPLATE, DatabasePool
+from tests.support.databases import END_CONNECTIONS, TEMPLATE, DatabasePool
 from tests.support.engines import Nats, Postgres
 from tests.support.paths import CORPUS
 from tests.support.running_services import running_services
@@ -102,11 +102,12 @@ def database_url(postgres: Postgres, database_pool: DatabasePool) -> Iterator[st
 
 
 @contextmanager
-def cloned(postgres: Postgres) -> Iterator[str]:
-    """Copy the template for the duration of the block; yields the URL."""
+def cloned(postgres: Postgres, template: str = TEMPLATE) -> Iterator[str]:
+    """Copy the template, which nobody may use meanwhile, for the duration of the block; yields the URL."""
     name = f"test_{uuid4().hex}"
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
-        connection.execute(f"create database {name} template {TEMPLATE}")
+        connection.execute(END_CONNECTIONS, [template])
+        connection.execute(f"create database {name} template {template}")
     try:
         yield postgres.url(name)
     finally:
@@ -155,6 +156,11 @@ async def stream_admin(nats_server: Nats) -> AsyncIterator[Bus]:
 @pytest.fixture
 async def nats_url(nats_server: Nats, stream_admin: Bus) -> str:
     """URL of the server, with a new stream."""
+    await renew_stream(stream_admin)
+    return nats_server.url
+
+
+async def renew_stream(stream_admin: Bus) -> None:
     jetstream, settings = stream_admin.jetstream, Settings()
     with suppress(NotFoundError):
         await jetstream.delete_stream(STREAM)
@@ -165,7 +171,6 @@ async def nats_url(nats_server: Nats, stream_admin: Bus) -> str:
         max_bytes=settings.stream_max_bytes,
         replicas=settings.stream_replicas,
     )
-    return nats_server.url
 
 
 @pytest.fixture
@@ -209,6 +214,10 @@ def sandbox(sandbox_server: str) -> str:
 @pytest.fixture
 def settings(database_url: str, nats_url: str) -> Settings:
     """Settings of a service with this test's database and stream."""
+    return settings_of_service(database_url, nats_url)
+
+
+def settings_of_service(database_url: str, nats_url: str) -> Settings:
     return Settings.model_validate(
         {
             "database_url": database_url,

@@ -48,9 +48,7 @@ _LEFT_UNUSABLE: Final = (
     psycopg.OperationalError,
 )
 """Errors with a database that a test left locked, read-only, closed to connections or dropped."""
-_END_CONNECTIONS: Final = (
-    "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
-)
+END_CONNECTIONS: Final = "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s"
 
 
 class DatabasePool:
@@ -84,7 +82,7 @@ class DatabasePool:
 
     def give_back(self, name: str) -> None:
         """Ends all connections to the database, and empties or drops it."""
-        self._execute(_END_CONNECTIONS, [name])
+        self._execute(END_CONNECTIONS, [name])
         with suppress(*_LEFT_UNUSABLE):
             if self._is_emptied(name):
                 self._free.append(name)
@@ -144,7 +142,7 @@ class DatabasePool:
             try:
                 self._execute(query)
             except psycopg.errors.ObjectInUse:
-                self._execute(_END_CONNECTIONS, [old])
+                self._execute(END_CONNECTIONS, [old])
                 return None
             return True
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -12,6 +11,7 @@ import pytest
 from cli.local.ports import free_port
 from tests.support.paths import ROOT
 from tests.support.scripted_server import Answer, Reply, json_reply, serve_model
+from tests.support.warm_processes import run_module
 
 LOCK: Final = """\
 good-package==1.0 \\
@@ -44,14 +44,12 @@ def lock(tmp_path: Path) -> Path:
 
 
 def audit(osv_url: str, *locks: Path) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "release.audit", *map(str, locks)],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "VIGIL_OSV_URL": osv_url},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    return run_module(
+        "release.audit",
+        [*map(str, locks)],
+        {**os.environ, "VIGIL_OSV_URL": osv_url},
+        directory=ROOT,
+        timeout_seconds=60,
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
@@ -48,8 +49,10 @@ from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
+from tests.conftest import cloned, renew_stream, settings_of_service
 from tests.support import table_rows
 from tests.support.api.access import agent_access
+from tests.support.engines import Nats, Postgres
 from tests.support.factories import make_agent
 from tests.support.retention.pruning import prune_after, publish_ends
 from tests.support.running_services import ended_iteration, running_services
@@ -84,6 +87,7 @@ CHILE_URL, BOLIVIA_URL = "https://corpus.local/chile.md", "https://corpus.local/
 class Watcher:
     """An agent that watches a corpus of two documents."""
 
+    url: str
     database: Database
     agent: Agent
     corpus: Path
@@ -146,31 +150,93 @@ class Watcher:
 
 
 @pytest.fixture
-async def watcher(
-    settings: Settings, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Watcher]:
-    async with watching(settings, database, tmp_path, monkeypatch) as each:
+async def new_watcher(settings: Settings, tmp_path: Path) -> AsyncIterator[Watcher]:
+    """Before the first iteration."""
+    async with watching(settings, tmp_path) as each:
         yield each
+
+
+@pytest.fixture(scope="module")
+async def quiet(
+    postgres: Postgres,
+    nats_server: Nats,
+    stream_admin: Bus,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Watcher]:
+    """A stopped installation whose last iteration was quiet."""
+    with cloned(postgres) as url:
+        await renew_stream(stream_admin)
+        settings = settings_of_service(url, nats_server.url)
+        async with watching(settings, tmp_path_factory.mktemp("quiet")) as each:
+            assert await each.until_quiet() <= MAX_WORKING
+        yield each
+
+
+@pytest.fixture
+async def watcher(
+    quiet: Watcher, postgres: Postgres, nats_url: str, tmp_path: Path
+) -> AsyncIterator[Watcher]:
+    """A copy of it."""
+    with cloned(postgres, str(conninfo_to_dict(quiet.url)["dbname"])) as url:
+        settings = settings_of_service(url, nats_url)
+        async with watching(settings, tmp_path, since=quiet) as each:
+            yield each
 
 
 @asynccontextmanager
 async def watching(
     settings: Settings,
-    database: Database,
     folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
     *,
     is_named: bool = False,
+    since: Watcher | None = None,
     **changes: Any,
 ) -> AsyncIterator[Watcher]:
-    """`is_named`: the corpus is one that the agent names, and not that of the installation."""
-    monkeypatch.setattr(corpus_loader, "CHECK_SECONDS", 0.0)
+    """Runs the services with an agent, or with that of `since`, whose database was copied.
+
+    `is_named`: the corpus is one that the agent names, and not that of the installation.
+    """
     corpus, own, registry = folder / "corpus", folder / "own", folder / "corpora.json"
     for each in (corpus, own):
         each.mkdir()
     (own / "chile.md").write_text(CHILE.replace("44,000", "1"))
     (corpus / "chile.md").write_text(CHILE)
     (corpus / "argentina.md").write_text(ARGENTINA)
+    named = add_corpus(registry, corpus, "anyone") if is_named else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus_loader, "CHECK_SECONDS", 0.0)
+        async with (
+            running_sandbox(
+                SandboxSettings(port=0, corpus=str(own if is_named else corpus), registry=registry)
+            ) as url,
+            connected(settings.database_url) as database,
+        ):
+            values = {
+                "openai_api_key": SecretStr("sandbox"),
+                "openai_base_url": f"{url}/v1",
+                "tavily_api_key": SecretStr("sandbox"),
+                "tavily_base_url": url,
+                "model": "sandbox-reader",
+                **changes,
+            }
+            if since is None:
+                agent, number = await make_watcher(database, named), 0
+            else:
+                agent, number = since.agent, since.number
+            async with running_services(settings.model_copy(update=values)):
+                yield Watcher(settings.database_url, database, agent, corpus, number)
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Database]:
+    database = Database(url, name="test")
+    try:
+        yield database
+    finally:
+        await database.close()
+
+
+async def make_watcher(database: Database, corpus: str | None) -> Agent:
     agent = await make_agent(
         database, mission="Watch lithium production in Chile and Argentina", active=False
     )
@@ -178,25 +244,12 @@ async def watching(
         await system_types.ensure_system_types(session, agent.id)
         stored = await session.get_one(Agent, agent.id)
         stored = await table_rows.change(session, stored, active=True)
-        stored = await table_rows.change(
-            session, stored, corpus=add_corpus(registry, corpus, "anyone") if is_named else None
-        )
-    async with running_sandbox(
-        SandboxSettings(port=0, corpus=str(own if is_named else corpus), registry=registry)
-    ) as url:
-        values = {
-            "openai_api_key": SecretStr("sandbox"),
-            "openai_base_url": f"{url}/v1",
-            "tavily_api_key": SecretStr("sandbox"),
-            "tavily_base_url": url,
-            "model": "sandbox-reader",
-            **changes,
-        }
-        async with running_services(settings.model_copy(update=values)):
-            yield Watcher(database, agent, corpus)
+        watcher: Agent = await table_rows.change(session, stored, corpus=corpus)
+        return watcher
 
 
-async def test_a_frozen_corpus_makes_all_iterations_quiet(watcher: Watcher, bus: Bus) -> None:
+async def test_a_frozen_corpus_makes_all_iterations_quiet(new_watcher: Watcher, bus: Bus) -> None:
+    watcher = new_watcher
     assert await watcher.until_quiet() <= MAX_WORKING
     calls = await watcher.calls()
     for _ in range(5):
@@ -212,13 +265,10 @@ async def test_a_frozen_corpus_makes_all_iterations_quiet(watcher: Watcher, bus:
     assert not any(end.quiet for end in ends[:-6] if isinstance(end, IterationCompleted))
 
 
-async def test_what_the_scheduler_deletes_wakes_no_agent(
-    watcher: Watcher, database_url: str
-) -> None:
+async def test_what_the_scheduler_deletes_wakes_no_agent(watcher: Watcher) -> None:
     """Its deletions are in the journal of the graph, as what an owner changes, and change no fact."""
-    await watcher.until_quiet()
     await publish_ends(watcher.database)
-    scheduler = Database(database_url, name="scheduler@test")
+    scheduler = Database(watcher.url, name="scheduler@test")
     try:
         pruned = await prune_after(scheduler, 31, RetentionKind.TRANSCRIPTS)
     finally:
@@ -228,7 +278,6 @@ async def test_what_the_scheduler_deletes_wakes_no_agent(
 
 
 async def test_a_changed_document_is_noticed_and_read_again(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     (watcher.corpus / "chile.md").write_text(CHILE.replace("44,000", "49,000"))
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
     observed = await watcher.observed()
@@ -242,7 +291,6 @@ async def test_a_changed_document_is_noticed_and_read_again(watcher: Watcher) ->
 
 
 async def test_a_new_document_is_noticed_and_read(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     (watcher.corpus / "bolivia.md").write_text(BOLIVIA)
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
     assert (await watcher.observed())["documents_new"] == 1
@@ -251,16 +299,18 @@ async def test_a_new_document_is_noticed_and_read(watcher: Watcher) -> None:
     assert await watcher.until_quiet() <= MAX_WORKING
 
 
-async def test_a_document_that_arrives_after_the_first_iteration_is_news(watcher: Watcher) -> None:
+async def test_a_document_that_arrives_after_the_first_iteration_is_news(
+    new_watcher: Watcher,
+) -> None:
     """No page that the agent has read has declared the feed when its baseline is taken."""
-    assert (await watcher.tick()).status == IterationStatus.COMPLETED
-    (watcher.corpus / "bolivia.md").write_text(BOLIVIA)
-    assert (await watcher.tick()).status == IterationStatus.COMPLETED
-    observed = await watcher.observed()
+    assert (await new_watcher.tick()).status == IterationStatus.COMPLETED
+    (new_watcher.corpus / "bolivia.md").write_text(BOLIVIA)
+    assert (await new_watcher.tick()).status == IterationStatus.COMPLETED
+    observed = await new_watcher.observed()
     assert (observed["documents_new"], observed["news_offered"]) == (1, 1)
-    assert any(BOLIVIA_URL in objective for objective in await watcher.objectives())
-    await watcher.tick()
-    async with watcher.database.transaction() as session:
+    assert any(BOLIVIA_URL in objective for objective in await new_watcher.objectives())
+    await new_watcher.tick()
+    async with new_watcher.database.transaction() as session:
         (item,) = await session.scalars(select(NewsItem))
         assert (item.kind, item.url, item.state) == (
             NewsKind.DOCUMENT,
@@ -270,9 +320,9 @@ async def test_a_document_that_arrives_after_the_first_iteration_is_news(watcher
 
 
 async def test_an_agent_searches_and_watches_the_corpus_that_it_names(
-    settings: Settings, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, tmp_path: Path
 ) -> None:
-    async with watching(settings, database, tmp_path, monkeypatch, is_named=True) as watcher:
+    async with watching(settings, tmp_path, is_named=True) as watcher:
         await watcher.until_quiet()
         assert "44,000" in str(await watcher.node("Chile"))
         (watcher.corpus / "bolivia.md").write_text(BOLIVIA)
@@ -282,7 +332,6 @@ async def test_an_agent_searches_and_watches_the_corpus_that_it_names(
 
 
 async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     async with watcher.database.transaction() as session:
         await memories.remember(session, watcher.agent.id, MemoryKind.WISH, "Look at Bolivia too")
     assert (await watcher.tick()).status == IterationStatus.COMPLETED
@@ -290,7 +339,6 @@ async def test_the_owner_wakes_the_agent(watcher: Watcher) -> None:
 
 
 async def test_feedback_on_advice_is_a_reason_to_work(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     async with watcher.database.transaction() as session:
         await session.insert(
             InboxItem,
@@ -307,7 +355,6 @@ async def test_feedback_on_advice_is_a_reason_to_work(watcher: Watcher) -> None:
 
 
 async def test_a_retraction_wakes_the_agent(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     scope = GraphScope(watcher.agent.owner_id, watcher.agent.id)
     async with watcher.database.transaction() as session:
         await retractions.retract_source(session, scope, CHILE_URL, reason="It is wrong")
@@ -316,7 +363,6 @@ async def test_a_retraction_wakes_the_agent(watcher: Watcher) -> None:
 
 
 async def test_a_run_on_request_always_works(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     await change(watcher.database, watcher.agent, run_requested_at=func.clock_timestamp())
     watcher.number += 1
     iteration = await ended_iteration(watcher.database, watcher.agent, watcher.number)
@@ -325,7 +371,6 @@ async def test_a_run_on_request_always_works(watcher: Watcher) -> None:
 
 
 async def test_a_requested_run_is_no_change_of_the_agent(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     async with watcher.database.transaction() as session:
         await commands.run_agent(agent_access(session, watcher.agent.owner_id, watcher.agent.id))
     watcher.number += 1
@@ -336,7 +381,6 @@ async def test_a_requested_run_is_no_change_of_the_agent(watcher: Watcher) -> No
 
 
 async def test_a_horizon_wakes_the_agent_on_the_day_after_it(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     await _age(watcher.database, timedelta(days=1))
     async with watcher.database.transaction() as session:
         now = await iterations.database_time(session)
@@ -361,7 +405,6 @@ async def test_a_horizon_wakes_the_agent_on_the_day_after_it(watcher: Watcher) -
 
 
 async def test_an_open_request_wakes_the_agent(watcher: Watcher) -> None:
-    await watcher.until_quiet()
     async with watcher.database.transaction() as session:
         iteration = await session.scalar(
             select(Iteration.id).order_by(Iteration.number.desc()).limit(1)
@@ -381,11 +424,9 @@ async def test_an_open_request_wakes_the_agent(watcher: Watcher) -> None:
 
 
 async def test_the_web_is_searched_at_least_as_often_as_the_setting_says(
-    settings: Settings, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, database: Database, tmp_path: Path
 ) -> None:
-    async with watching(
-        settings, database, tmp_path, monkeypatch, search_every_seconds=3600.0
-    ) as watcher:
+    async with watching(settings, tmp_path, search_every_seconds=3600.0) as watcher:
         await watcher.until_quiet()
         await _age(database, timedelta(minutes=70))
         assert (await watcher.tick()).status == IterationStatus.COMPLETED
@@ -395,9 +436,9 @@ async def test_the_web_is_searched_at_least_as_often_as_the_setting_says(
 
 
 async def test_without_checks_every_iteration_asks_the_model(
-    settings: Settings, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: Settings, database: Database, tmp_path: Path
 ) -> None:
-    async with watching(settings, database, tmp_path, monkeypatch, probe_pages=0) as watcher:
+    async with watching(settings, tmp_path, probe_pages=0) as watcher:
         for _ in range(MAX_WORKING + 1):
             assert (await watcher.tick()).status == IterationStatus.COMPLETED
         assert "reasons" not in await watcher.observed()
@@ -409,7 +450,6 @@ async def test_the_interval_grows_while_iterations_are_quiet_and_not_longer(
     watcher: Watcher,
 ) -> None:
     await change(watcher.database, watcher.agent, interval_seconds=1000, max_interval_seconds=2000)
-    await watcher.until_quiet()
     lengths = []
     for _ in range(4):
         await watcher.tick()
@@ -423,7 +463,6 @@ async def test_the_interval_grows_while_iterations_are_quiet_and_not_longer(
 async def test_pages_that_cannot_be_reached_are_checked_less_and_less_often(
     watcher: Watcher,
 ) -> None:
-    await watcher.until_quiet()
     (watcher.corpus / "chile.md").unlink()
     assert (await watcher.tick()).status == IterationStatus.QUIET
     observed = await watcher.observed()

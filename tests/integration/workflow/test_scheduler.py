@@ -347,7 +347,7 @@ async def quiet(lease: Lease, step: StepRow) -> StepResult:
     return StepResult({"queries": 0, "insights": 0, "quiet": True})
 
 
-@pytest.mark.parametrize("kills", [6, *slow(12)])
+@pytest.mark.parametrize("kills", [4, *slow(12)])
 async def test_no_run_is_missed_and_no_agent_runs_twice_at_once(
     settings: Settings, database: Database, bus: Bus, tmp_path: Path, seed: int, kills: int
 ) -> None:
