@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from http import HTTPStatus
 from pathlib import Path
 from uuid import uuid4
@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from hypothesis import settings as hypothesis_settings
 from nats.js.errors import NotFoundError
+from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 
 from cli.local.nats import EmbeddedNats
@@ -102,12 +103,16 @@ def database_url(postgres: Postgres, database_pool: DatabasePool) -> Iterator[st
 
 
 @contextmanager
-def cloned(postgres: Postgres, template: str = TEMPLATE) -> Iterator[str]:
-    """Copy the template, which nobody may use meanwhile, for the duration of the block; yields the URL."""
+def cloned(postgres: Postgres, original_url: str | None = None) -> Iterator[str]:
+    """Copy a database, which nobody may use meanwhile, for the duration of the block; yields the URL.
+
+    Without `original_url`, it is a new one.
+    """
     name = f"test_{uuid4().hex}"
+    template = conninfo_to_dict(original_url)["dbname"] if original_url else TEMPLATE
     with psycopg.connect(postgres.dsn, autocommit=True) as connection:
         connection.execute(END_CONNECTIONS, [template])
-        connection.execute(f"create database {name} template {template}")
+        connection.execute(f"create database {name} template {template} strategy file_copy")
     try:
         yield postgres.url(name)
     finally:
@@ -117,9 +122,17 @@ def cloned(postgres: Postgres, template: str = TEMPLATE) -> Iterator[str]:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    connected = Database(database_url, name="test")
-    yield connected
-    await connected.close()
+    async with connected(database_url) as database:
+        yield database
+
+
+@asynccontextmanager
+async def connected(database_url: str) -> AsyncIterator[Database]:
+    database = Database(database_url, name="test")
+    try:
+        yield database
+    finally:
+        await database.close()
 
 
 @pytest.fixture
@@ -231,6 +244,10 @@ def settings_of_service(database_url: str, nats_url: str) -> Settings:
 @pytest.fixture
 def sandbox_settings(settings: Settings, sandbox: str) -> Settings:
     """The same, with the sandbox as model and search service, and with prices."""
+    return with_sandbox(settings, sandbox)
+
+
+def with_sandbox(settings: Settings, sandbox: str) -> Settings:
     return settings.model_copy(
         update={
             "openai_api_key": SecretStr("sandbox"),

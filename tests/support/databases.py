@@ -76,7 +76,7 @@ class DatabasePool:
         if self._free:
             self._rename(self._free.pop(), name)
         else:
-            query = "create database {} template {}"
+            query = "create database {} template {} strategy file_copy"
             self._execute(sql.SQL(query).format(sql.Identifier(name), sql.Identifier(TEMPLATE)))
         return name
 

@@ -9,7 +9,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 from pydantic import SecretStr
 from sqlalchemy import func, select, update
 
@@ -49,7 +48,7 @@ from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
-from tests.conftest import cloned, renew_stream, settings_of_service
+from tests.conftest import cloned, connected, renew_stream, settings_of_service
 from tests.support import table_rows
 from tests.support.api.access import agent_access
 from tests.support.engines import Nats, Postgres
@@ -177,7 +176,7 @@ async def watcher(
     quiet: Watcher, postgres: Postgres, nats_url: str, tmp_path: Path
 ) -> AsyncIterator[Watcher]:
     """A copy of it."""
-    with cloned(postgres, str(conninfo_to_dict(quiet.url)["dbname"])) as url:
+    with cloned(postgres, quiet.url) as url:
         settings = settings_of_service(url, nats_url)
         async with watching(settings, tmp_path, since=quiet) as each:
             yield each
@@ -225,15 +224,6 @@ async def watching(
                 agent, number = since.agent, since.number
             async with running_services(settings.model_copy(update=values)):
                 yield Watcher(settings.database_url, database, agent, corpus, number)
-
-
-@asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Database]:
-    database = Database(url, name="test")
-    try:
-        yield database
-    finally:
-        await database.close()
 
 
 async def make_watcher(database: Database, corpus: str | None) -> Agent:

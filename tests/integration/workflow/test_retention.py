@@ -1,7 +1,7 @@
 """What is old is deleted by age and by size: costs stay exact, and nothing that is needed is missing."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
@@ -42,12 +42,15 @@ from shared.enums import (
     StepStatus,
 )
 from shared.graph.scope import GraphScope
+from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from shared.workflow import iterations
 from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import IterationRow
 from shared.workflow.retention import MIN_DAYS, RetentionPolicy
+from tests.conftest import cloned, connected, renew_stream, settings_of_service, with_sandbox
 from tests.support.api.access import agent_access, owner_access
+from tests.support.engines import Nats, Postgres
 from tests.support.factories import make_agent, make_iteration
 from tests.support.retention.history import History, texts_of
 from tests.support.retention.pruning import (
@@ -85,12 +88,29 @@ class Working:
         return iteration
 
 
+@pytest.fixture(scope="module")
+async def two_iterations(
+    postgres: Postgres, nats_server: Nats, stream_admin: Bus, sandbox_server: str
+) -> AsyncIterator[Working]:
+    """Its database is closed."""
+    with cloned(postgres) as url:
+        await renew_stream(stream_admin)
+        settings = with_sandbox(settings_of_service(url, nats_server.url), sandbox_server)
+        async with connected(url) as database:
+            working = Working(database, settings, await make_agent(database))
+            for number in (1, 2):
+                assert (await working.iterate(number)).status == IterationStatus.COMPLETED
+        yield working
+
+
 @pytest.fixture
-async def working(database: Database, sandbox_settings: Settings) -> Working:
-    working = Working(database, sandbox_settings, await make_agent(database))
-    for number in (1, 2):
-        assert (await working.iterate(number)).status == IterationStatus.COMPLETED
-    return working
+async def working(
+    two_iterations: Working, postgres: Postgres, sandbox_settings: Settings
+) -> AsyncIterator[Working]:
+    with cloned(postgres, two_iterations.settings.database_url) as url:
+        settings = sandbox_settings.model_copy(update={"database_url": url})
+        async with connected(url) as database:
+            yield Working(database, settings, two_iterations.agent)
 
 
 async def test_texts_are_deleted_and_everything_else_stays(working: Working) -> None:
