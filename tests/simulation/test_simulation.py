@@ -118,7 +118,7 @@ def broken(build: BrokenBuild, postgres: SimulatedPostgres) -> Iterator[None]:
 
 
 SHORT_SEEDS: Final = range(1, 3)
-SHORT_AGENTS: Final = 3
+SHORT_AGENTS: Final = 2
 ITERATIONS: Final = 5_000
 AGENTS: Final = 25
 ROUNDS: Final = 2

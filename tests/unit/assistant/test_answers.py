@@ -37,6 +37,7 @@ from tests.support.assistant.configuration_answers import (
     types,
 )
 from tests.support.case_files import read_cases
+from tests.support.marks import slow
 from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
 
@@ -406,7 +407,7 @@ def test_the_answer_of_a_small_model_is_repaired() -> None:
     assert len(repairs) > 40
 
 
-@pytest.mark.parametrize("answers", [60, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("answers", [30, *slow(200)])
 @pytest.mark.parametrize("kind", ["types", "configuration"])
 def test_a_randomly_damaged_answer_is_repaired_or_rejected(kind: str, answers: int) -> None:
     start, usable = first_seed(), 0

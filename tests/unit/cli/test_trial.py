@@ -60,6 +60,7 @@ from shared.schemas.base import (
 from shared.schemas.iterations import CallResponse
 from shared.schemas.provenance import CheckedCounts
 from tests.support.case_files import read_cases
+from tests.support.marks import slow
 from tests.support.model_server import model_server
 from tests.support.providers.quirk_server import QuirkServer
 from tests.support.providers.quirks import Quirk, quirks
@@ -158,7 +159,7 @@ def test_quantities_are_read_with_scale_unit_and_sign() -> None:
     assert years("2,023 in FY 2022 (2021 est.)") == [2022, 2021]
 
 
-@pytest.mark.parametrize("number", [15, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [8, *slow(60)])
 def test_the_factbook_agrees_with_itself(number: int) -> None:
     """Check each value under its own label; none may be judged wrong."""
     all_countries = list(countries())
