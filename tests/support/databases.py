@@ -42,6 +42,7 @@ _TABLES_IN_USE: Final = """
 select relname from pg_class
 where relnamespace = 'public'::regnamespace and relkind = 'r' and pg_relation_size(oid) > 0
 """
+_FOR_EMPTYING: Final = "set local session_replication_role = replica; set local lock_timeout = '1s'"
 _LEFT_UNUSABLE: Final = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.ReadOnlySqlTransaction,
@@ -122,10 +123,9 @@ class DatabasePool:
             ).fetchone() or [True]
             if is_changed:
                 return False
-            connection.execute("set local session_replication_role = replica")
-            connection.execute("set local lock_timeout = '1s'")
-            for (table,) in connection.execute(_TABLES_IN_USE).fetchall():
-                connection.execute(sql.SQL("delete from {}").format(sql.Identifier(table)))
+            in_use = [name for (name,) in connection.execute(_TABLES_IN_USE).fetchall()]
+            deletes = [sql.SQL("delete from {}").format(sql.Identifier(name)) for name in in_use]
+            connection.execute(sql.SQL("; ").join([sql.SQL(_FOR_EMPTYING), *deletes]))
             for table, rows in self._initial.items():
                 values = sql.SQL(", ").join([sql.Placeholder()] * len(rows[0]))
                 insert = sql.SQL("insert into {} values ({})").format(sql.Identifier(table), values)

@@ -241,25 +241,31 @@ NEEDED: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("reason", [*NEEDED, "a step can be retried"])
-async def test_what_is_needed_is_kept(history: History, reason: str) -> None:
+async def test_what_is_needed_is_kept(
+    history: History, database_url: str, postgres: Postgres, subtests: pytest.Subtests
+) -> None:
     kept, other = await history.iterate(), await history.iterate()
     await history.iterate()
     step_id = ids.step_id(kept.id, StepKind.QUERY, 0)
     await history.pass_days(40)
-    if reason in NEEDED:
-        async with history.database.transaction() as session:
-            statement = text(NEEDED[reason])
-            names = statement.compile().params
-            values = {"iteration": kept.id, "step": step_id}
-            await session.execute(statement, {name: values[name] for name in names})
-    else:
-        await history.fail_step(kept.id)
-    before = await texts_of(history.database, kept.id)
-    await prune_after(history.database, 0)
-    assert await texts_of(history.database, kept.id) == before
-    assert await texts_of(history.database, other.id) == (0, 0, 0)
-    await history.assert_texts_can_be_read()
+    await history.database.close()
+    for reason in (*NEEDED, "a step can be retried"):
+        with subtests.test(reason), cloned(postgres, database_url) as url:
+            async with connected(url) as database:
+                copy = replace(history, database=database)
+                if reason in NEEDED:
+                    async with database.transaction() as session:
+                        statement = text(NEEDED[reason])
+                        names = statement.compile().params
+                        values = {"iteration": kept.id, "step": step_id}
+                        await session.execute(statement, {name: values[name] for name in names})
+                else:
+                    await copy.fail_step(kept.id)
+                before = await texts_of(database, kept.id)
+                await prune_after(database, 0)
+                assert await texts_of(database, kept.id) == before
+                assert await texts_of(database, other.id) == (0, 0, 0)
+                await copy.assert_texts_can_be_read()
 
 
 async def test_what_was_needed_is_deleted_later(history: History) -> None:
@@ -466,9 +472,8 @@ TAMPERING: dict[str, str] = {
 }
 
 
-@pytest.mark.parametrize("statement", TAMPERING)
 async def test_what_something_else_has_deleted_is_found(
-    history: History, database_url: str, statement: str
+    history: History, database_url: str, postgres: Postgres, subtests: pytest.Subtests
 ) -> None:
     for _ in range(2):
         await history.iterate()
@@ -479,10 +484,14 @@ async def test_what_something_else_has_deleted_is_found(
     for kind in days:
         await only_first.prune(kind)
     assert await find_faults(history.database, history.agent) == []
-    with psycopg.connect(database_url) as other:
-        other.execute(statement)
-    faults = await find_faults(history.database, history.agent)
-    assert any(TAMPERING[statement] in fault for fault in faults), faults
+    await history.database.close()
+    for statement, fault in TAMPERING.items():
+        with subtests.test(statement), cloned(postgres, database_url) as url:
+            with psycopg.connect(url) as other:
+                other.execute(statement.encode())
+            async with connected(url) as database:
+                faults = await find_faults(database, history.agent)
+            assert any(fault in each for each in faults), faults
 
 
 MAKE_LETTERS = """
