@@ -14,6 +14,9 @@ from shared.llm.messages import (
     messages_for,
     with_unique_ids,
 )
+from tests.support.case_files import read_cases
+
+CASES = read_cases(__file__)
 
 SIGNED = {"extra_content": {"google": {"thought_signature": "SIG"}}}
 SENT = {
@@ -78,28 +81,7 @@ def test_ids_are_unique_in_the_conversation() -> None:
     assert with_unique_ids(first, (first,)) == second, "a resumed run makes the same ids"
 
 
-@pytest.mark.parametrize(
-    ("pieces", "whole"),
-    [
-        ([{"a": {"b": "SI"}}, {"a": {"b": "G"}}], {"a": {"b": "SIG"}}),
-        ([{"a": {"b": "SIG"}}, {"a": {"b": "SIG"}}], {"a": {"b": "SIG"}}),
-        ([{"a": None}, {"a": 1}, {"a": None}], {"a": 1}),
-        (
-            [
-                {"d": [{"type": "reasoning.text", "text": "ha", "index": 0}]},
-                {"d": [{"type": "reasoning.text", "text": "ha", "index": 0}]},
-                {"d": [{"type": "reasoning.text", "signature": "S", "index": 0}]},
-                {"d": [{"type": "reasoning.encrypted", "data": "x", "index": 1}]},
-            ],
-            {
-                "d": [
-                    {"type": "reasoning.text", "text": "haha", "index": 0, "signature": "S"},
-                    {"type": "reasoning.encrypted", "data": "x", "index": 1},
-                ]
-            },
-        ),
-    ],
-)
+@pytest.mark.parametrize(("pieces", "whole"), CASES["pieces_of_a_stream_are_joined"])
 def test_pieces_of_a_stream_are_joined(pieces: list[Any], whole: Any) -> None:
     joined: Any = {}
     for piece in pieces:

@@ -18,8 +18,11 @@ from services.observer.prompts import (
 )
 from shared.llm.repair import Repairs, UnreadableError, read_json
 from shared.llm.structured_output import response_format
+from tests.support.case_files import read_cases
 from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
+
+CASES = read_cases(__file__)
 
 QUERY = {
     "objective": "Who digs?",
@@ -122,42 +125,14 @@ def test_a_repetitive_plan_is_cut() -> None:
     assert "80 queries repeated others and were left out." in repairs.all_notes
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        7,
-        "x",
-        [7],
-        {"queries": [{}]},
-        {},
-        {"a": 1},
-        {"queries": "none", "insights": 5},
-        {"queries": [], "insights": [7]},
-        {"queries": True},
-        {"skipped": 5},
-        {"plan": "nothing"},
-        {"plan": []},
-        {"plan": {"steps": []}},
-        {"plan": [], "lookUp": []},
-    ],
-)
+@pytest.mark.parametrize("value", CASES["an_invalid_plan_is_an_error"])
 @pytest.mark.parametrize("parse", [parse_plan, parse_folded_plan])
 def test_an_invalid_plan_is_an_error(parse: Callable[..., ObserverPlan], value: Any) -> None:
     with pytest.raises(ValueError, match="quer"):
         parse(value, Repairs())
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        {"queries": []},
-        {"queries": None, "insights": {}},
-        {"queries": [], "insights": [None, "none"], "note": "Nothing is new."},
-        {"plan": {"queries": [], "insights": []}},
-        [{"queries": []}, {"insights": []}],
-    ],
-)
+@pytest.mark.parametrize("value", CASES["a_plan_is_empty_only_if_its_lists_say_so"])
 def test_a_plan_is_empty_only_if_its_lists_say_so(value: Any) -> None:
     plan = parse_plan(value, Repairs())
     assert (plan.queries, plan.insights) == ([], [])
