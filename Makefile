@@ -40,7 +40,10 @@ cluster-down:  ## stop the cluster; its data is kept
 tail:  ## follow every event of the cluster (options in ARGS="--since 10m 'query.*'")
 	@docker compose run --rm --no-deps vigil tail $(ARGS)
 
-test: check test-fast test-browser-short test-chaos-short test-cluster-short test-tokens-short  ## what CI runs: style, types, import rules, documents, and every test suite in its short form
+# The first two use one core each.
+test: $(VENV)/.installed-dev  ## what CI runs: style, types, import rules, documents, and every test suite in its short form
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target check test-tokens-short
+	@$(MAKE) --no-print-directory test-fast test-browser-short test-chaos-short test-cluster-short
 
 # In the order of the files: by default those with the fewest tests come last, and these are the longest ones.
 test-fast: $(VENV)/.installed-dev
