@@ -3,7 +3,7 @@
 A copy of the template takes about ten times as long as emptying one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final, LiteralString
 from uuid import uuid4
@@ -123,9 +123,7 @@ class DatabasePool:
             ).fetchone() or [True]
             if is_changed:
                 return False
-            in_use = [name for (name,) in connection.execute(_TABLES_IN_USE).fetchall()]
-            deletes = [sql.SQL("delete from {}").format(sql.Identifier(name)) for name in in_use]
-            connection.execute(sql.SQL("; ").join([sql.SQL(_FOR_EMPTYING), *deletes]))
+            _empty(connection)
             for table, rows in self._initial.items():
                 values = sql.SQL(", ").join([sql.Placeholder()] * len(rows[0]))
                 insert = sql.SQL("insert into {} values ({})").format(sql.Identifier(table), values)
@@ -147,6 +145,53 @@ class DatabasePool:
             return True
 
         wait_for(rename, f"the connections to {old} to end")
+
+
+class StoredRows:
+    """The rows that something writes into a database, to be written into others in which there is what was there before."""
+
+    def __init__(self, url: str) -> None:
+        """`url` is the database before they are written."""
+        with psycopg.connect(url) as connection:
+            self._counts_before = _count_rows(connection)
+        self._copies: list[tuple[sql.Composed, bytes]] = []
+
+    def store(self, url: str) -> None:
+        with psycopg.connect(url) as connection:
+            for name in _tables_in_use(connection):
+                write = sql.SQL("copy {} to stdout (format binary)").format(name)
+                read = sql.SQL("copy {} from stdin (format binary)").format(name)
+                with connection.cursor().copy(write) as rows:
+                    self._copies.append((read, b"".join(rows)))
+
+    def write(self, url: str) -> None:
+        """Without triggers, so that the journals are those that were stored."""
+        with psycopg.connect(url) as connection:
+            counts = _count_rows(connection)
+            assert counts == self._counts_before, f"other rows would be lost: {counts}"
+            _empty(connection)
+            for copy, rows in self._copies:
+                with connection.cursor().copy(copy) as copied:
+                    copied.write(rows)
+
+
+def _count_rows(connection: psycopg.Connection) -> Mapping[str, int]:
+    counts = [
+        sql.SQL("select {}, count(*) from {}").format(sql.Literal(name.as_string()), name)
+        for name in _tables_in_use(connection)
+    ]
+    rows = connection.execute(sql.SQL(" union all ").join(counts)).fetchall()
+    return {name: count for name, count in rows if count}
+
+
+def _tables_in_use(connection: psycopg.Connection) -> list[sql.Identifier]:
+    return [sql.Identifier(name) for (name,) in connection.execute(_TABLES_IN_USE).fetchall()]
+
+
+def _empty(connection: psycopg.Connection) -> None:
+    """Until the transaction ends, triggers do not fire."""
+    deletes = [sql.SQL("delete from {}").format(name) for name in _tables_in_use(connection)]
+    connection.execute(sql.SQL("; ").join([sql.SQL(_FOR_EMPTYING), *deletes]))
 
 
 def _select_all(table: str) -> sql.Composed:

@@ -9,6 +9,7 @@ from shared.database.engine import Database
 from shared.runtime.settings import Settings
 from tests.support.api.clients import create_client
 from tests.support.api.full_agent import FullAgent, create_full_agent
+from tests.support.databases import StoredRows
 
 
 @pytest.fixture
@@ -17,8 +18,25 @@ async def api(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.fixture(scope="session")
+def stored_agents() -> list[tuple[FullAgent, StoredRows]]:
+    """The first agent with its rows, from which those of all other tests are copied."""
+    return []
+
+
 @pytest.fixture
-async def full(api: httpx.AsyncClient, database: Database) -> FullAgent:
+async def full(
+    api: httpx.AsyncClient,
+    database: Database,
+    database_url: str,
+    stored_agents: list[tuple[FullAgent, StoredRows]],
+) -> FullAgent:
     """An agent of the caller with something of everything."""
-    await api.get("/agents")  # creates the owner
-    return await create_full_agent(database)
+    if not stored_agents:
+        rows = StoredRows(database_url)
+        await api.get("/agents")  # creates the owner
+        stored_agents.append((await create_full_agent(database), rows))
+        rows.store(database_url)
+    else:
+        stored_agents[0][1].write(database_url)
+    return stored_agents[0][0]
