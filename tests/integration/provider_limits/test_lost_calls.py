@@ -67,7 +67,7 @@ def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limit_states, "FIRST_PROBE_SECONDS", 0.05)
     monkeypatch.setattr(limit_states, "MAX_PROBE_SECONDS", 0.05)
     for name, seconds in {
-        "PROBE_SECONDS": 0.3,
+        "PROBE_SECONDS": 1.0,
         "WATCH_SECONDS": 0.05,
         "LOOK_SECONDS": 0.0,
         "HANGING_SECONDS": 0.1,
