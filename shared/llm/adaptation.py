@@ -91,12 +91,19 @@ _OF_CONTEXT: Final = re.compile(
     re.IGNORECASE,
 )
 _COUNT: Final = r"\d[\d,_]*"
+_SUM: Final = re.compile(
+    r"(?:inputs?|prompt|messages)\W*(?:tokens?|length)?\W*\+|\btotal (?:number of )?tokens|\bsum of",
+    re.IGNORECASE,
+)
+"""In a refusal because prompt and limit together are too long, which may not name the context."""
 _CONTEXT_LENGTH: Final = re.compile(
-    rf"(?:context|model length)(?:.?(?:length|window|size))?\D{{0,40}}(?P<context>{_COUNT})",
+    rf"(?:context|model length)(?:.?(?:length|window|size))?\D{{0,40}}(?P<context>{_COUNT})"
+    rf"|(?:<=?|≤|at most|(?:less|smaller|lower) than(?: or equal to)?|exceeds?|limit)\D{{0,12}}(?P<most>{_COUNT})",
     re.IGNORECASE,
 )
 _PROMPT_LENGTH: Final = re.compile(
-    rf"({_COUNT}) (?:input|prompt) tokens|({_COUNT}) (?:tokens )?(?:in|from|of) (?:the |your )?(?:messages|prompt|input)"
+    rf"given:?\D{{0,10}}({_COUNT})|({_COUNT}) .?(?:inputs?|prompt).? tokens"
+    rf"|({_COUNT}) (?:tokens )?(?:in|from|of) (?:the |your )?(?:messages|prompt|input)"
     rf"|(?:prompt|input|messages)[^.\d]{{0,30}}({_COUNT})",
     re.IGNORECASE,
 )
@@ -399,7 +406,7 @@ def _named_changes(body: Json, words: str, param: str | None) -> list[Change]:
         *(Change(name) for name in names if name in _KEYWORDS),
         *(change for name in names for change in _changes_of(body, name, words, asked)),
     ]
-    if not names and _OF_CONTEXT.search(words):
+    if not names and (_OF_CONTEXT.search(words) or _SUM.search(words)):
         changes += [
             each for limit in body.keys() & _LIMITS for each in _context_changes(body, limit, words)
         ]
@@ -465,7 +472,7 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
 
 
 def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
-    if _OF_CONTEXT.search(words):
+    if _OF_CONTEXT.search(words) or _SUM.search(words):
         return _context_changes(body, name, words)
     numbers = (_int(each) for each in _NUMBER.findall(words) if len(each) < 12)
     lower = [number for number in numbers if 16 <= number < body[name]]
@@ -487,7 +494,7 @@ def _context_changes(body: Json, name: str, words: str) -> Sequence[Change]:
         read = _PROMPT_LENGTH.search(words)
         if lengths is None:
             return ()
-        context = _int(lengths["context"])
+        context = _int(lengths["context"] or lengths["most"])
         prompt = _int(next(filter(None, read.groups()))) if read else _estimated_tokens(body)
     room = context - prompt
     if not MIN_LIMIT <= room < body[name]:

@@ -127,6 +127,8 @@ def _items(message: Message) -> Iterator[Json]:
         yield {"type": "function_call", "call_id": call["id"], **call["function"]}
 
 
+_REASONING: Final = "reasoning.encrypted_content"
+"""Without it, reasoning that is sent back is not found where an account stores no data."""
 _RUNNING: Final = ("queued", "in_progress")
 _ENDED: Final = ("completed", "incomplete")
 _TRANSIENT_CODES = ("server_error", "rate_limit_exceeded")
@@ -184,7 +186,7 @@ class BackgroundProvider:
                 return reference
 
         return await self._adaptations.send(
-            {**request_body(request), "background": True, "store": True},
+            {**request_body(request), "background": True, "store": True, "include": [_REASONING]},
             lambda body: self._server.with_quick_retries(
                 lambda: order_once(body), waited_seconds=in_flight.waited_seconds
             ),

@@ -18,7 +18,9 @@ from shared.enums import CallKind
 
 Message = dict[str, Any]
 
-THOUGHTS: Final = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+THOUGHTS: Final = re.compile(
+    r"\A\s*<(think|thinking|thought|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE
+)
 """The reasoning that some models write before their answer."""
 _ESCAPED_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")
 

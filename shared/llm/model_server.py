@@ -66,6 +66,8 @@ REFUSED_ALONE_SECONDS: Final = 300.0
 """A step that has waited so long for such a server does not wait on while the server answers others."""
 REFUSED_KEY: Final = "llm_key"
 """Error code of a request that the provider refuses for its key."""
+RESTART_PAUSES: Final = (4.0, 8.0)
+"""Seconds between requests that find out whether a server works again."""
 REFUSED_CONTENT: Final = "llm_content"
 """Error code of a request that the provider refuses for a text in it."""
 QUICK_TRIES = 3
@@ -309,11 +311,20 @@ class ModelServer:
     async def _is_refused_alone(
         self, failures: Sequence[int | str], begun_at: float, has_waited: bool
     ) -> bool:
-        """Whether this request has failed in the same way a few times while the server answers others."""
-        needed = 1 if has_waited else EQUAL_REFUSALS
-        if len(failures) < needed or len(set(failures)) > 1:
-            return False
-        if failures[0] in OVERLOADED_STATUSES and not has_waited:
+        """Whether this request has failed in the same way a few times while the server answers others.
+
+        After a long wait of the step any failure counts, and a server that the request has crashed has time to start again.
+        """
+        if has_waited and failures:
+            for pause_seconds in RESTART_PAUSES:
+                if await self.gate.answers_others(begun_at):
+                    return True
+                await asyncio.sleep(pause_seconds)
+        elif (
+            len(failures) < EQUAL_REFUSALS
+            or len(set(failures)) > 1
+            or failures[0] in OVERLOADED_STATUSES
+        ):
             return False
         return await self.gate.answers_others(begun_at)
 

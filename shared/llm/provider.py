@@ -44,7 +44,12 @@ END_SECONDS = 1.0
 PROGRESS_SECONDS = 5.0
 """Interval of the progress reports of an answer."""
 
-_OF_RESPONSES: Final = re.compile(r"v1/responses\b|\bresponses (?:api|endpoint)\b", re.IGNORECASE)
+_OF_RESPONSES: Final = re.compile(
+    r"v1/responses\b|\bresponses (?:api|endpoint)\b|unsupported_api_for_model"
+    r"|(?:not|n.t) (?:\w+ ){0,3}(?:via|in|with|for|on|through|by|work\w*) (?:\w+ ){0,3}[\w/]*chat[ /._-]?completions?\b"
+    r"|chat[ /._-]?completions? (?:\w+ ){0,3}(?:not|n.t) (?:\w+ ){0,3}(?:work|support|availab)",
+    re.IGNORECASE,
+)
 """In the refusal of a model that only the Responses API has."""
 
 OnDelta = Callable[[str], Awaitable[None]]
@@ -107,7 +112,8 @@ class ChatProvider:
         try:
             return await self._complete(request, in_flight, on_delta)
         except PermanentError as refusal:
-            if not _OF_RESPONSES.search(str(refusal)):
+            code = getattr(refusal.__cause__, "code", "")
+            if not _OF_RESPONSES.search(f"{refusal} {code}"):
                 raise
             try:
                 answer = await responses.complete(request, in_flight, on_delta)

@@ -101,7 +101,7 @@ class PaidTool(Generic[A]):
     description: str
     arguments: type[A]
     call: Callable[[A, ResumableCall], Awaitable[Json]]
-    operation: str = ""
+    operation: str
     """The key of its price in the price list. If it is not listed, the fallback price applies."""
     recall: Callable[[A], Awaitable[Json | None]] | None = None
     """An earlier answer that still holds, for which nothing is paid; None if there is none."""

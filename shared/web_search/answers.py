@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -104,7 +105,7 @@ def create_client(base_url: str) -> BoundedClient:
 
 
 def parse_search(answer: Any) -> Json:
-    """Parses the answer of a search. Raises BadAnswerError if it has no list of results."""
+    """Parses the answer of a search. Raises BadAnswerError if it has no list of results, or none of them has words."""
     results = []
     for item in _items(answer, "results"):
         url = _url(item)
@@ -113,12 +114,26 @@ def parse_search(answer: Any) -> Json:
             result = {
                 "title": _text(item.get("title"), MAX_TITLE_CHARS),
                 "url": url,
-                **(_truncate(item["content"]) if isinstance(item.get("content"), str) else {}),
+                **(_truncate(text) if (text := _words_of_page(item, _PASSAGES)) else {}),
                 "published_date": _date(item.get("published_date")),
                 "score": score,
             }
             results.append({key: value for key, value in result.items() if value is not None})
+    if results and not any("content" in result for result in results):
+        fields = ", ".join(sorted({name[:40] for item in answer["results"][:5] for name in item}))
+        raise BadAnswerError(f"no result has words of its page; their fields are {fields}")
     return {"results": results}
+
+
+_PASSAGES: Final = ("content", "snippet", "text", "description", "body", "summary", "raw_content")
+_WHOLE_PAGES: Final = ("raw_content", "content", "text", "markdown", "body")
+"""Fields with the words of a page: Tavily's, and those of services that answer in its place."""
+
+
+def _words_of_page(item: Json, names: Sequence[str]) -> str:
+    return next(
+        (item[name] for name in names if item.get(name) and isinstance(item[name], str)), ""
+    )
 
 
 def parse_pages(answer: Any) -> Json:
@@ -127,7 +142,7 @@ def parse_pages(answer: Any) -> Json:
         {
             "url": url,
             "title": _text(page.get("title"), MAX_TITLE_CHARS),
-            **_truncate(page["raw_content"] if isinstance(page.get("raw_content"), str) else ""),
+            **_truncate(_words_of_page(page, _WHOLE_PAGES)),
         }
         for page in _items(answer, "results")
         if (url := _url(page)) is not None
@@ -205,6 +220,9 @@ def _date(value: Any) -> str | None:
 
 def _share(value: Any) -> float | int | None:
     """A score is between 0 and 1; NaN and infinity are not."""
+    if isinstance(value, str):
+        with suppress(ValueError):
+            value = float(value)
     is_number = isinstance(value, float | int) and not isinstance(value, bool)
     return storable(value) if is_number and 0 <= value <= 1 else None
 

@@ -374,7 +374,7 @@ class Shop:
     @property
     def tools(self) -> list[Tool]:
         return [
-            PaidTool("buy", "Costs.", Item, self.buy),
+            PaidTool("buy", "Costs.", Item, self.buy, "buy"),
             StateTool("note", "Writes.", Item, self._note),
         ]
 
@@ -407,7 +407,7 @@ async def test_results_are_in_call_order_whichever_call_ends_first(
             await eventually(lambda: bool(loop.results_of("buy")), "the result of the second call")
         return {"bought": item.value}
 
-    tool = PaidTool("buy", "Costs.", Item, buy)
+    tool = PaidTool("buy", "Costs.", Item, buy, "buy")
     sandbox_control.script(
         calls(("buy", {"value": "first"}), ("buy", {"value": "second"})), {"content": "done"}
     )

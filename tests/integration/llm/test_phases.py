@@ -219,7 +219,7 @@ class Bench:
     @property
     def tools(self) -> list[Tool]:
         return [
-            PaidTool("askOutside", "Costs.", Params, self._pay),
+            PaidTool("askOutside", "Costs.", Params, self._pay, "ask"),
             StateTool("writeDown", "Writes.", Params, self._apply),
         ]
 

@@ -42,9 +42,19 @@ class Poisoned:
     """None: closes the connection without an answer."""
     body: Any = field(default_factory=lambda: BODIES["object"])
     is_away: bool = False
+    restart_seconds: float = 0.0
+    """After such a request, for so long the server answers 503 to all."""
+    _loads_until: float = 0.0
 
     async def respond(self, connection: Connection) -> None:
         text = json.dumps(connection.body)
+        clock = asyncio.get_running_loop().time
+        if clock() < self._loads_until:
+            await connection.head(503, kind="application/json")
+            await connection.send(b'{"error": {"message": "Loading model"}}')
+            return
+        if POISON in text:
+            self._loads_until = clock() + self.restart_seconds
         if self.is_away or POISON in text:
             if self.status is None:
                 connection.close()
@@ -158,6 +168,23 @@ async def test_an_overloaded_server_gets_time_before_the_request_is_at_fault(
             with pytest.raises(TransientError, match=WORDS) as caught:
                 await provider.complete(request(POISON), call)
             assert caught.value.counts == counts
+
+
+@pytest.mark.parametrize("status", [500, None])
+async def test_a_server_that_the_request_crashes_has_time_to_start_again(
+    database: Database, monkeypatch: pytest.MonkeyPatch, status: int | None
+) -> None:
+    monkeypatch.setattr("shared.llm.model_server.RESTART_PAUSES", (0.4, 0.8))
+    monkeypatch.setattr(limit_states, "FAILING_SECONDS", 60.0)
+    poisoned = Poisoned(status, restart_seconds=0.6)
+    async with (
+        model_server(poisoned.respond) as stand_in,
+        provider_of(database, stand_in.url) as provider,
+    ):
+        call = replace(make_resumable_call(), waited_seconds=1000.0)
+        with pytest.raises(TransientError, match="answers other requests") as caught:
+            await provider.complete(request(POISON), call)
+    assert caught.value.counts
 
 
 async def test_an_outage_stays_an_outage(database: Database) -> None:

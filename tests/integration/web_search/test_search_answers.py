@@ -54,7 +54,7 @@ ODD: Final[list[dict[str, Any]]] = [
         "content": "a" * (MAX_PAGE_CHARS + 1),
         "raw_content": "b" * 10**6,
     },
-    *({"url": "https://a.example/", "score": score} for score in (-1, 2, "1", True, None, [0.5])),
+    *({"url": "https://a.example/", "score": score} for score in (-1, 2, "one", True, None, [0.5])),
 ]
 WITHOUT_PAGE: Final[list[Any]] = [
     {"url": None},
@@ -180,9 +180,27 @@ async def test_invalid_fields_of_results_are_dropped_or_truncated(harness: Harne
 
 async def test_scores_are_between_0_and_1_or_absent(harness: Harness) -> None:
     for number in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1e308", "-0.1", "9" * 400):
-        body = f'{{"results": [{{"url": "a", "score": {number}}}, {{"url": "b", "score": 0.5}}]}}'
+        body = f'{{"results": [{{"url": "a", "content": "A", "score": {number}}}, {{"url": "b", "score": "0.5"}}]}}'
         response = await harness.respond("search", body.encode())
         assert [result.get("score") for result in response["results"]] == [None, 0.5], number
+
+
+async def test_words_of_a_page_are_read_by_the_names_of_other_services(harness: Harness) -> None:
+    for name in ("snippet", "text", "description"):
+        body = json.dumps({"results": [{"url": "https://a.example/", name: "Words."}]}).encode()
+        [result] = (await harness.respond("search", body))["results"]
+        assert result["content"] == "Words."
+    body = json.dumps({"results": [{"url": "https://a.example/", "content": "Words."}]}).encode()
+    [page] = (await harness.respond("extract", body))["results"]
+    assert page["content"] == "Words."
+
+
+async def test_a_search_without_words_of_pages_is_an_error_that_names_the_fields(
+    harness: Harness,
+) -> None:
+    body = json.dumps({"results": [{"url": "https://a.example/", "extract_html": "W"}]}).encode()
+    with pytest.raises(TransientError, match="extract_html, url"):
+        await harness.respond("search", body)
 
 
 async def test_results_without_a_url_are_dropped(harness: Harness) -> None:

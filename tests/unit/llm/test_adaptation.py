@@ -111,6 +111,8 @@ def _prompt_tokens(body: Json) -> int:
          " 16000 in the completion). Please reduce the length of the messages or completion.", 8192),
         ("This model's maximum context length is 8192 tokens, but you requested 20000", 8192),
         ("max_tokens is too large: the context has 8192 tokens", 8192),
+        ("Input validation error: `inputs` tokens + `max_new_tokens` must be <= 12000. Given: {prompt} `inputs` tokens and"
+         " 16000 `max_new_tokens`", 12000),
     ],
 )  # fmt: skip
 async def test_a_limit_leaves_room_for_the_prompt_in_the_context(words: str, context: int) -> None:

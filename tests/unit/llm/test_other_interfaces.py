@@ -105,14 +105,20 @@ async def test_background_mode_is_left_out_if_the_server_refuses_it() -> None:
     assert ["background" in body for body in bodies] == [True, False]
 
 
-@pytest.mark.parametrize("status", [400, 404, 405])
-async def test_a_model_that_only_the_responses_api_has_is_used_by_it(status: int) -> None:
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        (404, "This model is only supported in v1/responses and not in v1/chat/completions."),
+        (400, "This model is only supported in v1/responses and not in v1/chat/completions."),
+        (405, "use the Responses API for this model"),
+        (400, 'model "gpt-5-codex" is not accessible via the /chat/completions endpoint'),
+        (400, "The chatCompletion operation does not work with the specified model"),
+    ],
+)
+async def test_a_model_that_only_the_responses_api_has_is_used_by_it(
+    status: int, words: str
+) -> None:
     paths: list[str] = []
-    words = (
-        "This model is only supported in v1/responses and not in v1/chat/completions."
-        if status != 405
-        else "use the Responses API for this model"
-    )
 
     async def respond(connection: Connection) -> None:
         paths.append(connection.path.rpartition("/v1")[2])

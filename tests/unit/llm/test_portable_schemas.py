@@ -51,7 +51,9 @@ def parameters(arguments: type[Arguments]) -> dict[str, Any]:
     async def call(_: Any, __: ResumableCall) -> dict[str, Any]:
         return {}
 
-    function: dict[str, Any] = declaration(PaidTool("t", "d", arguments, call))["function"]
+    function: dict[str, Any] = declaration(PaidTool("t", "d", arguments, call, "search"))[
+        "function"
+    ]
     return function["parameters"]  # type: ignore[no-any-return]
 
 
