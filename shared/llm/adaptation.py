@@ -32,6 +32,11 @@ class Omitted(Enum):
 OMITTED: Final = Omitted.OMITTED
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """Names of the token limit. Budgets depend on it, so one of them is always sent."""
+_ANY_LIMIT: Final = re.compile(
+    r"max(?:imum)?(?: number of)?[ _-]?(?:output|completion|new|generated|response)?[ _-]?tokens|num_predict",
+    re.IGNORECASE,
+)
+"""The token limit by names that Vigil does not send."""
 _KEPT: Final = frozenset({"model", "messages", "input", "tools", "text"})
 _KEYWORDS: Final = frozenset(
     {"maxItems", "minItems", "additionalProperties", "strict", "anyOf", "enum", "$ref", "$defs"}
@@ -80,7 +85,10 @@ _PAIR: Final = re.compile(
 )
 """A parameter and its value, as in JSON. Only of these parameters: errors also show what was sent, and other objects."""
 _STATUS: Final = re.compile(r"^\W*answered \d+:")
-_NUMBER: Final = re.compile(r"(?<![\w.-])\d[\d,_]*(?![\w-])")
+_NUMBER: Final = re.compile(
+    r"(?<![\w.-])(?P<less>less than )?(?:\d{1,3}(?:[,_]\d{3})+(?!\d)|\d+)(?![\w-])",
+    re.IGNORECASE | re.ASCII,
+)
 _TOO_LARGE: Final = re.compile(
     r"too (large|high|big|many)|exceed|at most|maximum|less than|up to|limit(ed)? (is|of|to)|between|range"
     r"|[<>≤]|最大|超过|超出|范围",
@@ -437,11 +445,13 @@ def _named(body: Json, words: str, param: str | None) -> list[str]:
     places = []
     for name in [*parameters, *keywords]:
         spelled = r"[._\s-]?".join(map(re.escape, name.split("_")))
-        pattern = re.compile(rf"(?<![\w$]){spelled}(ing)?(?!\w)", re.IGNORECASE)
+        pattern = re.compile(rf"(?<![\w$]){spelled}(ing)?(?!\w)", re.IGNORECASE | re.ASCII)
         if param is not None and pattern.search(param):
             places.append((-1, -len(name), name))
         elif match := pattern.search(words):
             places.append((match.start(), -len(name), name))
+    if not any(name in _LIMITS for *_, name in places) and (match := _ANY_LIMIT.search(words)):
+        places += [(match.start(), -len(name), name) for name in body.keys() & _LIMITS]
     return [name for *_, name in sorted(places)]
 
 
@@ -474,7 +484,11 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
 def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
     if _OF_CONTEXT.search(words) or _SUM.search(words):
         return _context_changes(body, name, words)
-    numbers = (_int(each) for each in _NUMBER.findall(words) if len(each) < 12)
+    numbers = (
+        _int(re.sub("[^0-9]", "", each[0])) - bool(each["less"])
+        for each in _NUMBER.finditer(words)
+        if len(each[0]) < 22
+    )
     lower = [number for number in numbers if 16 <= number < body[name]]
     if not _TOO_LARGE.search(words):
         return (Change(name),)

@@ -43,6 +43,9 @@ def parse_usage(
             ]
             apart = sum(int(count) for count in beside if is_count(count))
             input_tokens = read + apart if apart > read else read
+            cached = max(_cached_tokens(raw, TOKEN_COUNT_LIMIT), default=0)
+            if read < cached and raw.get("total_tokens") == read + cached + written:
+                input_tokens = read + cached  # some gateways subtract them
             details = [each for each in raw.values() if isinstance(each, dict)]
             in_cache = sum(
                 int(count)

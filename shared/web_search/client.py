@@ -3,6 +3,7 @@
 Search and extract are short calls without a reference, so they cannot be resumed after a crash.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from copy import copy
 from datetime import date, timedelta
@@ -271,6 +272,13 @@ def _note_failure(error: TransientError) -> None:
         PROVIDER_HEALTH.answered(PROVIDER)
 
 
+_OF_PAGE: Final = re.compile(
+    r"\b(?:url|uri|address|domain|site|website|page|host|robots)s?\b(?!.*\b(?:key|token|credential))",
+    re.IGNORECASE,
+)
+"""In a refusal of an address, not of the key."""
+
+
 def _status_error(response: httpx.Response) -> VigilError:
     """Returns the error for a status. An unavailable or rate-limiting service does not use an attempt."""
     status, seconds = response.status_code, _retry_seconds(response)
@@ -280,10 +288,11 @@ def _status_error(response: httpx.Response) -> VigilError:
     if answers.is_quota_used_up(response):
         until = "Raise the limit of the account's plan, or wait until it is renewed"
         return QuotaUsedUpError(f"{message}. {until}", retry_in_seconds=seconds)
-    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+    is_of_page = status == HTTPStatus.FORBIDDEN and _OF_PAGE.search(words) is not None
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and not is_of_page:
         refusal = f"Tavily refused the key{reason}. Check TAVILY_API_KEY"
         return PermanentError("search_key", refusal, is_unbilled=True)
-    if status == HTTPStatus.BAD_REQUEST:
+    if is_of_page or status == HTTPStatus.BAD_REQUEST:
         return ToolRefusalError(f"the search service refused the request{reason}", is_unbilled=True)
     if status == HTTPStatus.TOO_EARLY:
         return TransientError(message, retry_in_seconds=seconds, counts=False)

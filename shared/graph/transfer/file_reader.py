@@ -137,6 +137,7 @@ def _refuse_element(line: NodeLine | EdgeLine) -> None:
         if not 0 <= evidence.first_byte < evidence.end_byte <= MAX_BYTE:
             raise ToolRefusalError("evidence: its byte range is invalid.")
     if isinstance(line, NodeLine):
+        refuse_unstorable(line.rules, "rules", largest=MAX_INTEGER)
         for doubt in line.doubts:
             _refuse_moments(doubt)
 

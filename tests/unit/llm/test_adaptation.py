@@ -72,6 +72,10 @@ class Server:
          "max_completion_tokens", OMITTED),
         ("'max_tokens' is deprecated since 2024; use 'max_completion_tokens'", "max_tokens", OMITTED),
         ("Invalid max_tokens: the valid range is [1, 4096]", "max_tokens", 4096),
+        ("max_tokens参数非法：限制数值范围[1,4095]", "max_tokens", 4095),
+        ("<400> InternalError.Algo.InvalidParameter: Range of max_tokens should be [1,8192]", "max_tokens", 8192),
+        ("The maximum tokens you requested exceeds the model limit of 4096", "max_completion_tokens", 4096),
+        ("maxOutputTokens must be in the range from 1 to less than 8193", "max_completion_tokens", 8192),
         ("max_tokens (16,000) exceeds the maximum of 4,096", "max_tokens", 4096),
     ],
 )  # fmt: skip
