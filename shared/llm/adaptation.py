@@ -32,6 +32,7 @@ class Omitted(Enum):
 OMITTED: Final = Omitted.OMITTED
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """Names of the token limit. Budgets depend on it, so one of them is always sent."""
+_EXCLUSIVE: Final = re.compile(r"exclusive|(?:lower|less|smaller) than", re.IGNORECASE)
 _ANY_LIMIT: Final = re.compile(
     r"max(?:imum)?(?: number of)?[ _-]?(?:output|completion|new|generated|response)?[ _-]?tokens|num_predict",
     re.IGNORECASE,
@@ -90,7 +91,8 @@ _NUMBER: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _TOO_LARGE: Final = re.compile(
-    r"too (large|high|big|many)|exceed|at most|maximum|less than|up to|limit(ed)? (is|of|to)|between|range"
+    r"(?:lower|smaller) than|too (large|high|big|many)"
+    r"|exceed|at most|maximum|less than|up to|limit(ed)? (is|of|to)|between|range"
     r"|[<>≤]|最大|超过|超出|范围",
     re.IGNORECASE,
 )
@@ -484,14 +486,18 @@ def _changes_of(body: Json, name: str, words: str, asked: Mapping[str, Any]) -> 
 def _limit_changes(body: Json, name: str, words: str) -> Sequence[Change]:
     if _OF_CONTEXT.search(words) or _SUM.search(words):
         return _context_changes(body, name, words)
-    numbers = (
+    numbers = [
         _int(re.sub("[^0-9]", "", each[0])) - bool(each["less"])
         for each in _NUMBER.finditer(words)
         if len(each[0]) < 22
-    )
-    lower = [number for number in numbers if 16 <= number < body[name]]
+    ]
     if not _TOO_LARGE.search(words):
         return (Change(name),)
+    limit = body[name]
+    # The limit that was tried, as the server named it, may be the first one that it refuses.
+    lower = [each for each in numbers if 16 <= each < limit] or [limit - 1] * (
+        numbers.count(limit) > 1 or _EXCLUSIVE.search(words) is not None
+    )
     return (Change(name, max(lower)),) if lower else ()
 
 

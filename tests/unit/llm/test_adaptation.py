@@ -134,6 +134,24 @@ async def test_a_limit_leaves_room_for_the_prompt_in_the_context(words: str, con
     assert len(server.requests) == 4, "the context is remembered"
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "The maximum tokens you requested exceeds the model limit of 4096. Try again with a value that is lower than 4096.",
+        "it has a maxOutputTokens value of {sent} but the supported range is from 1 (inclusive) to 4096 (exclusive)",
+    ],
+)
+async def test_a_limit_that_is_named_may_be_the_first_one_that_is_refused(words: str) -> None:
+    def accepts(body: Json) -> bool:
+        server.words = words.replace("{sent}", str(body["max_tokens"]))
+        return bool(body["max_tokens"] < 4096)
+
+    server = Server(words.replace("{sent}", "16000"), accepts)
+    adaptations = Adaptations("the server", lambda _: None)
+    assert (await adaptations.send(BODY, server))["max_tokens"] == 4095
+    assert len(server.requests) == 3
+
+
 async def test_a_limit_that_a_refusal_computes_is_for_one_request() -> None:
     """The prompt has more tokens than its length lets expect."""
     context, prompt = 12000, 9000
