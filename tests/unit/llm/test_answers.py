@@ -11,6 +11,7 @@ import pytest
 from shared.llm.answer_errors import COMPLETE_KINDS, AnswerError, FailureKind
 from shared.llm.messages import ChatAnswer
 from shared.llm.model_server import Stream
+from shared.llm.usage import parse_usage
 from tests.support.case_files import read_cases
 from tests.support.model_server import (
     REQUEST,
@@ -332,3 +333,17 @@ async def test_an_invalid_response_is_a_billed_error_with_an_excerpt(
     assert usage in (tuple(case.tokens), (None, None))
     if stream == "never" and tuple(case.tokens) == (11, 7):
         assert usage == (11, 7)
+
+
+@pytest.mark.parametrize(("total", "read"), [(33_010, 33_000), (3_010, 3_000), (None, 3_000)])
+def test_cached_tokens_are_added_to_the_input_if_the_total_has_them(
+    total: int | None, read: int
+) -> None:
+    usage = {
+        "prompt_tokens": 3_000,
+        "completion_tokens": 10,
+        "total_tokens": total,
+        "prompt_tokens_details": {"cached_tokens": 30_000},
+    }
+    parsed = parse_usage({"usage": usage})
+    assert (parsed.input_tokens, parsed.cached_tokens) == (read, 30_000 if read > 30_000 else 0)

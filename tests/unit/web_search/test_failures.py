@@ -92,3 +92,19 @@ async def test_an_error_has_a_sentence_of_the_service_without_markup(
     assert "<" not in message
     assert "alert" not in message
     assert len(message) < 400
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ("[403] URL is not supported", None),
+        ("This domain is blocked by robots.txt", None),
+        ("The URL is not allowed for this API key", "search_key"),
+        ("Forbidden", "search_key"),
+    ],
+)
+async def test_a_refused_address_is_not_taken_for_a_refused_key(
+    words: str, code: str | None
+) -> None:
+    error = await search_error(fixed_response(json.dumps({"detail": words}).encode(), 403))
+    assert getattr(error, "code", None) == code
