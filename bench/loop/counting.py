@@ -30,7 +30,10 @@ from pg_stat_statements join pg_database on pg_database.oid = dbid
 cross join lateral (select query ilike %s as is_check) as kind
 where datname = %s
 """
-"""What services send, and checks of foreign keys. Triggers that are deferred until the commit count as statements there."""
+"""Counts the statements that services send, and the checks of foreign keys.
+
+pg_stat_statements lists the checks and the trigger that run at a commit as statements too; those are not counted as such.
+"""
 _WAL_BY_TABLE: Final = """
 with blocks as (
   select relfilenode, sum((record_length - images)::numeric / blocks_of_record) as bytes

@@ -185,7 +185,7 @@ where agent_id = :of_agent and phase = :of_phase
 
 
 def _running_sql(day: str, condition: str) -> str:
-    """What open steps have spent of their reservations of that day. The budgets show it as reserved until the steps end."""
+    """SQL that sums the spending of open steps on `day`. Until they end, `budget_days` has it as reserved."""
     return f"""
   select coalesce(sum(spent_usd), 0) as usd, coalesce(sum(spent_calls), 0) as calls from steps
   where status in ('{StepStatus.PENDING}', '{StepStatus.RUNNING}') and reserved_on = {day} and {condition}"""

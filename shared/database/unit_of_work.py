@@ -112,7 +112,7 @@ class UnitOfWork:
         await self._until_done(self.commit_if_immediate)
 
     async def write_durably(self, write: Write[T]) -> T:
-        """Like `defer_durably`, for a write that needs the results of its statements, which run now. Returns its result.
+        """Runs `write` now and returns its result. If others are rolled back, it is repeated and committed.
 
         Call it only when nothing else is waiting to be committed.
         """

@@ -33,6 +33,7 @@ OMITTED: Final = Omitted.OMITTED
 _LIMITS: Final = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
 """Names of the token limit. Budgets depend on it, so one of them is always sent."""
 _EXCLUSIVE: Final = re.compile(r"exclusive|(?:lower|less|smaller) than", re.IGNORECASE)
+"""In a refusal whose limit is itself refused."""
 _ANY_LIMIT: Final = re.compile(
     r"max(?:imum)?(?: number of)?[ _-]?(?:output|completion|new|generated|response)?[ _-]?tokens|num_predict",
     re.IGNORECASE,
@@ -120,12 +121,13 @@ _PROMPT_LENGTH: Final = re.compile(
 _DIFFERENCE: Final = re.compile(rf"{_COUNT}\s*>\s*(?P<context>{_COUNT})\s*-\s*(?P<prompt>{_COUNT})")
 """As vLLM writes it: the limit, the context and the prompt."""
 SYSTEM: Final = "the system message"
-"""Name of the change by which the rules stand in the message of the user."""
+"""Name of the change that sends the rules as a part of the user's message."""
 CONTEXT: Final = "the context"
 """Name of the change by which the limit of an answer follows from the context and the prompt."""
 MIN_LIMIT: Final = 256
-"""Tokens of an answer below which a smaller limit helps nobody."""
+"""Smallest token limit to which a context lowers the limit of an answer: shorter answers are not usable."""
 BYTES_PER_TOKEN: Final = 3
+"""Of UTF-8. English prose has about 4, JSON 3.2, Chinese 3: an estimate that is rarely too low."""
 _REASONING_PARAMETERS: Final = (
     "reasoning_effort",
     "reasoning",

@@ -14,13 +14,12 @@ from shared.billing.token_lengths import REQUEST_BYTES
 from shared.database.engine import Database
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.errors import PermanentError
+from shared.llm.adaptation import BYTES_PER_TOKEN
 from shared.llm.messages import ChatAnswer, ChatRequest, Message, encode_json
 from shared.llm.model_server import SettingNames
 from shared.llm.provider import OnDelta, Provider
 
 CONTEXT_TOO_SMALL: Final = "context_too_small"
-BYTES_PER_TOKEN: Final = 3
-"""Of UTF-8. English prose has about 4, JSON 3.2, Chinese 3: an estimate that is rarely too low."""
 ANSWER_SHARE: Final = 0.25
 """Of the context that is kept for the answer."""
 LEFT_OUT: Final = (

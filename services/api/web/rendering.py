@@ -209,7 +209,7 @@ class Pages:
 
 
 class Counts(NamedTuple):
-    """What the navigation counts."""
+    """Numbers that the navigation shows beside its entries."""
 
     unread: int
     """Unread inbox items of the user."""

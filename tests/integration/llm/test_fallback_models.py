@@ -15,7 +15,7 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, BudgetDay, Call, ProviderLimit
 from shared.enums import Phase
 from shared.errors import PermanentError, RetrySoonError, TransientError, UnavailableError
-from shared.llm.context_limit import BYTES_PER_TOKEN
+from shared.llm.adaptation import BYTES_PER_TOKEN
 from shared.llm.ledgered_model import read_last_answer
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model, ModelRouter

@@ -52,6 +52,8 @@ class FilteringProvider:
     text: str = "Done."
     withholds: bool = False
     """Whether the refusals have the status of an answer."""
+    is_free: bool = False
+    """Whether a withheld answer certainly costs nothing."""
     code: str = REFUSED_CONTENT
     refuses_after: int | None = None
     """After so many answers the provider refuses everything."""
@@ -68,7 +70,12 @@ class FilteringProvider:
             if is_over or any(text in json.dumps(request.body) for text in self.refused_texts):
                 self.refused.append(request)
                 if self.withholds:
-                    raise AnswerError(WORDS, kind=FailureKind.NO_ANSWER, is_filtered=True)
+                    raise AnswerError(
+                        WORDS,
+                        kind=FailureKind.NO_ANSWER,
+                        is_filtered=True,
+                        is_unbilled=self.is_free,
+                    )
                 words = WORDS if self.code == REFUSED_CONTENT else OTHER_WORDS
                 raise PermanentError(self.code, words, is_unbilled=True)
             if self.fails_after is not None and len(self.answered) >= self.fails_after:
@@ -279,6 +286,18 @@ async def test_pages_are_found_whatever_the_words_of_the_refusal(
     assert text == "Done."
     assert sorted(run.left_out) == [f"https://{number}.example/" for number in refused]
     assert all(OTHER_WORDS in note for note in case.result["notes"])
+
+
+@pytest.mark.parametrize("is_free", [False, True])
+async def test_a_failed_answer_is_assumed_at_its_maximum_unless_it_costs_nothing(
+    case: Case, *, is_free: bool
+) -> None:
+    with pytest.raises(AnswerError, match=WORDS):
+        await case.ask(FilteringProvider(["Find it."], withholds=True, is_free=is_free))
+    async with case.database.transaction() as session:
+        [call] = list(await session.scalars(select(Call)))
+    assert len(call.failures) == 1
+    assert (call.assumed_usd == 0) == is_free
 
 
 @pytest.mark.parametrize("code", [REFUSED_REQUEST, REFUSED_KEY])

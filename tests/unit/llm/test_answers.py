@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from shared.llm.answer_errors import COMPLETE_KINDS, AnswerError, FailureKind
+from shared.llm.answers import Received
 from shared.llm.messages import ChatAnswer
 from shared.llm.model_server import Stream
 from shared.llm.usage import parse_usage
@@ -347,3 +348,17 @@ def test_cached_tokens_are_added_to_the_input_if_the_total_has_them(
     }
     parsed = parse_usage({"usage": usage})
     assert (parsed.input_tokens, parsed.cached_tokens) == (read, 30_000 if read > 30_000 else 0)
+
+
+def test_the_words_of_an_error_line_in_a_stream_are_shown() -> None:
+    """llama.cpp ends a stream with such a line, which is not in the standard."""
+    received = Received("the server")
+    received.take(events(chunk({"content": "Half"})))
+    with pytest.raises(AnswerError, match="Compute error"):
+        received.take(b'error: {"code": 500, "message": "Compute error."}\n\n')
+
+
+@pytest.mark.parametrize("tag", ["think", "thinking", "thought", "reasoning"])
+def test_reasoning_in_tags_before_the_text_is_left_out(tag: str) -> None:
+    message = {"role": "assistant", "content": f"<{tag}>Hm.</{tag}>\n\nYes."}
+    assert ChatAnswer(message, "stop").text == "Yes."

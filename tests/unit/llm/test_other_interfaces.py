@@ -103,6 +103,7 @@ async def test_background_mode_is_left_out_if_the_server_refuses_it() -> None:
         answer = await BackgroundProvider(server).complete(REQUEST, call())
     assert answer.text == "Hi"
     assert ["background" in body for body in bodies] == [True, False]
+    assert bodies[0]["include"] == ["reasoning.encrypted_content"]
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,7 @@ async def test_other_refusals_are_no_used_up_quota(
 async def test_a_conversation_goes_on_without_a_search() -> None:
     async with model_server(fixed_response(b"{}", 432)) as stand_in, search_client(stand_in) as it:
         tool = conversation_search(it)
+        assert tool.operation == "search", "its price"
         arguments = tool.arguments(query="lithium")
         with pytest.raises(ToolRefusalError, match="no search is possible now") as caught:
             await tool.call(arguments, make_resumable_call())

@@ -41,7 +41,7 @@ router = APIRouter()
 TREND_ITERATIONS: Final = 24
 LATEST: Final = 3
 MAX_CHANGED_VALUES: Final = 6
-"""Of nodes and of edges."""
+"""Most changed values that are shown of nodes, and of edges."""
 WORK: Final = "now"
 """The part of the page that changes with each event."""
 RESULTS: Final = "sidebar"
@@ -73,7 +73,7 @@ class Making:
 
 @dataclass(frozen=True)
 class AgentWork:
-    """What the agent does: its newest iteration, what it learned, and its configuration while that is new."""
+    """Content of the page's main column: the newest iteration, what it added, and the configuration while that is new."""
 
     progress: IterationProgress | None
     flow: Flow | None
@@ -129,7 +129,7 @@ async def _load_learned(access: AgentAccess, newest_number: int) -> "Learned | N
 
 @dataclass(frozen=True)
 class AgentResults:
-    """What the agent has, and what needs its owner: the sidebar."""
+    """Content of the page's sidebar: counts of the graph, unread items, latest conclusions, open questions."""
 
     trend: Sequence[StripBar]
     graph_counts: GraphCounts
@@ -169,7 +169,7 @@ class NewNodes:
 
 @dataclass(frozen=True)
 class Learned:
-    """What the newest iteration that was not quiet added to the graph."""
+    """Elements and values that the newest iteration with changes added to the graph."""
 
     iteration: IterationSummary
     conclusions: Sequence[WrittenElement]
