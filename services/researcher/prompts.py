@@ -28,7 +28,8 @@ sentence) and a property for each figure.
 - Use the types of the graph context. Create a type only if none fits.
 - Write to the nodes in `known_nodes` under the type and name that they have.
 - Cite the sentences that state it: `sentences` ["2.3", "2.5"] are sentences 3 and 5 of page 2.
-- Claim only numbers, dates, units and names that the cited sentences or the page's title give. Others are refused.
+- Claim numbers, dates, units and names as the cited sentences give them. Values that they do not have are left out; do \
+not call again for them.
 - Use `evidence` in place of `sentences` where properties rest on different sentences, or the page says for which time a \
 value holds.
 - Correct a refused call as the answer says, or leave the fact out.

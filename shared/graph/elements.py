@@ -1,7 +1,7 @@
 """Nodes and edges: resolve their names, verify their evidence, and upsert them."""
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -73,16 +73,22 @@ async def add_node(
     resolved = resolution.node
     spellings = _spellings(aliases, resolved.name, type_name)
     known = [name, resolved.name, *spellings]
-    quotes = await ground(
-        transaction, scope, quotes, [(resolved.node_id, known, resolved.is_there)]
+    grounded = await ground(
+        transaction,
+        scope,
+        quotes,
+        [(resolved.node_id, known, resolved.is_there)],
+        labels=[types.has_labels(type_name, schema)],
     )
+    quotes = grounded.quotes
     new_names = {row["name"] for row in resolution.missing_rows}
     new_aliases = [alias for alias in aliases if alias in new_names and alias not in spellings]
     refuse_unquoted_aliases(quotes, new_aliases, [name, resolved.name])
     identity = {"type": type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
     check = partial(validators.check, schema, type_name=type_name)
-    return await upsert_element(transaction, node, quotes, check, is_there=resolved.is_there)
+    result = await upsert_element(transaction, node, quotes, check, is_there=resolved.is_there)
+    return replace(result, left_out=grounded.left_out, completed=grounded.completed)
 
 
 def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
@@ -172,12 +178,19 @@ async def add_edge(
         raise
     rules, ends = await _resolve_fact_ends(transaction, scope, type_name, source_id, target_id)
     nodes = zip((ends.source_id, ends.target_id), ends.names, strict=True)
-    quotes = await ground(
-        transaction, scope, quotes, [(node_id, [name], True) for node_id, name in nodes]
+    grounded = await ground(
+        transaction,
+        scope,
+        quotes,
+        [(node_id, [name], True) for node_id, name in nodes],
+        labels=[types.has_labels(each) for each in ends.types],
     )
     edge = _element(scope, type_name, ends)
     check = partial(validators.check, rules.schema, type_name=type_name)
-    return await upsert_element(transaction, edge, quotes, check, is_there=ends.are_joined)
+    result = await upsert_element(
+        transaction, edge, grounded.quotes, check, is_there=ends.are_joined
+    )
+    return replace(result, left_out=grounded.left_out, completed=grounded.completed)
 
 
 async def link_analysis(

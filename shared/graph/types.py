@@ -17,6 +17,7 @@ from shared.database.statements import (
 )
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.grounding.words import word_set
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import Validators, one_line, refuse_bad_schema, refuse_unstorable
 from shared.tools import Json, ToolRefusalError
@@ -67,6 +68,20 @@ def _refuse_type_name(name: str, pattern: re.Pattern[str], description: str) -> 
             f"name: {name[:MAX_TYPE_NAME_CHARS]!r} is not a valid name for a type; it must be "
             f"{description}, at most {MAX_TYPE_NAME_CHARS} characters."
         )
+
+
+_NAMES_KEY: Final = "x-names"
+"""In the schema of a node type: `label` if the names of its nodes are free text, `proper` if they are proper names."""
+_TYPE_WORD: Final = re.compile(r"[A-Z][a-z0-9]*")
+
+
+def has_labels(type_name: str, schema: Json | None = None) -> bool:
+    """Whether the names of the type's nodes are labels, which no page needs to have: what its schema says, else its name."""
+    stated = (schema or {}).get(_NAMES_KEY)
+    if stated in ("label", "proper"):
+        return bool(stated == "label")
+    words = _TYPE_WORD.findall(type_name)
+    return bool(words) and words[-1].lower() in word_set("label_types")
 
 
 SYSTEM_CREATOR = "system"

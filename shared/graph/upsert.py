@@ -20,7 +20,7 @@ from shared.database.statements import (
 from shared.database.transaction import Transaction
 from shared.enums import Entailment
 from shared.errors import RetrySoonError
-from shared.graph.grounding.check import RULES
+from shared.graph.grounding.values import RULES
 from shared.graph.projection import EDGES, NODES, ElementKind, load_claims
 from shared.graph.prompt_format import format_utc, truncate_text
 from shared.graph.provenance import integrity
@@ -373,13 +373,16 @@ class UpsertResult:
     id: UUID
     created: bool
     change: PropertyChange
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Why values were not written, by property."""
+    completed: Json = field(default_factory=dict)
 
     @property
     def tool_answer(self) -> Json:
         """The tool's answer without the id.
 
         `superseded` lists values that were replaced, `kept` newer values that were retained instead of the given
-        ones.
+        ones, `leftOut` values that were not written, with the reason, `completed` values as they were completed.
         """
         values_by_key = {"superseded": self.change.superseded, "kept": self.change.retained}
         return {
@@ -389,6 +392,8 @@ class UpsertResult:
                 for key, values in values_by_key.items()
                 if values
             },
+            **({"leftOut": dict(self.left_out)} if self.left_out else {}),
+            **({"completed": self.completed} if self.completed else {}),
         }
 
 

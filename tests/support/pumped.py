@@ -16,10 +16,10 @@ from uuid import UUID
 
 from shared.fetch.client import Fetched
 from shared.graph.conclusions.citations import CitedElements
-from shared.graph.grounding.check import Quoted
-from shared.graph.grounding.cited import Claimed, Passage
 from shared.graph.grounding.dates import Date
 from shared.graph.grounding.known import CitedElement
+from shared.graph.grounding.passages import Cited, Page
+from shared.graph.grounding.quotes import Quoted
 from shared.graph.provenance.numbered_pages import NumberedPage
 
 UNITS: Final = (
@@ -141,7 +141,8 @@ def _quoted(text: str) -> list[Quoted]:
         "summary": "Orion Bank lent 5 million dollars",
         "since": "2020",
     }
-    return [Quoted(Passage(text, "en", "."), "page", claims)]
+    page = Page("Loans", "a.example", _NOW.date(), text, "en", ".")
+    return [Quoted(Cited(page, text), "page", claims)]
 
 
 _TEXTS: Final[dict[str, Callable[[str], Any]]] = {
@@ -157,10 +158,8 @@ _TEXTS: Final[dict[str, Callable[[str], Any]]] = {
         "name": text,
     },
     str(Fetched): _page,
-    "collections.abc.Sequence[shared.graph.grounding.cited.Passage]": lambda text: [
-        Passage(text, "en", ".")
-    ],
-    "collections.abc.Sequence[shared.graph.grounding.check.Quoted]": _quoted,
+    "collections.abc.Sequence[shared.graph.grounding.quotes.Quoted]": _quoted,
+    str(Quoted): lambda text: _quoted(text)[0],
     "collections.abc.Sequence[shared.graph.grounding.known.CitedElement]": lambda text: [
         CitedElement("Company", (_SHORT,), (("summary", text), ("loan_usd", 5_000_000)))
     ],
@@ -179,9 +178,10 @@ _ARGUMENTS: Final[dict[str, Callable[[str], Any]]] = {
     str(bool): lambda _: False,
     str(datetime): lambda _: _NOW,
     "<class 'datetime.date'>": lambda _: _NOW.date(),
+    "datetime.date | None": lambda _: _NOW.date(),
+    "datetime.datetime | None": lambda _: _NOW,
     str(Decimal): lambda _: Decimal(5),
     str(UUID): lambda _: _ID,
-    str(Claimed): lambda text: Claimed([[text]], {"loan_usd": 5_000_000, "summary": text}),
     str(NumberedPage): lambda text: NumberedPage(f"https://a.b/{text}", text),
     "collections.abc.Collection[str]": lambda _: ("local",),
     str(CitedElements): lambda _: CitedElements({}, frozenset()),

@@ -12,8 +12,8 @@ from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
-from shared.graph.grounding.cited import is_mentioned
 from shared.graph.grounding.known import CitedElement
+from shared.graph.grounding.names import is_mentioned
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope

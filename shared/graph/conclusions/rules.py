@@ -10,8 +10,8 @@ from shared.graph.grounding.conclusions import (
     ConclusionFinding,
     check_conclusion,
 )
-from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.known import CitedElement
+from shared.graph.grounding.outcomes import Level
 from shared.tools import Json
 
 _TEXTS: Final = ("summary", "content", "invalidation")
@@ -36,7 +36,7 @@ def check(
 
 
 def refused(findings: Sequence[ConclusionFinding]) -> list[ConclusionFinding]:
-    return [each for each in findings if each.finding.verdict is Verdict.REFUSED]
+    return [each for each in findings if each.finding.level is Level.LEFT_OUT]
 
 
 def refusal(type_name: str, findings: Sequence[ConclusionFinding]) -> str:

@@ -28,7 +28,12 @@ from shared.graph.entity_resolution.candidates import (
 )
 from shared.graph.grounding.names import find_mentions
 from shared.graph.prompt_format import quote_name
-from shared.graph.provenance.evidence import UngroundedError, VerifiedQuote, ground_quotes
+from shared.graph.provenance.evidence import (
+    GroundedQuotes,
+    UngroundedError,
+    VerifiedQuote,
+    ground_quotes,
+)
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name
 from shared.tools import Json, ToolRefusalError
@@ -325,11 +330,12 @@ async def ground(
     scope: GraphScope,
     quotes: Sequence[VerifiedQuote],
     ends: Sequence[End],
-) -> list[VerifiedQuote]:
+    *,
+    labels: Sequence[bool] = (False, False),
+) -> GroundedQuotes:
     """`ground_quotes` for a node, or for the two ends of an edge. Looks up more names only if those given do not do."""
-    is_edge = len(ends) > 1
     try:
-        return ground_quotes(quotes, [names for _, names, _ in ends], is_edge=is_edge)
+        return ground_quotes(quotes, [names for _, names, _ in ends], labels=labels)
     except UngroundedError:
         stored = [node_id for node_id, _, is_stored in ends if is_stored]
         if not stored:
@@ -340,7 +346,7 @@ async def ground(
         return ground_quotes(
             quotes,
             [[*names, *more.get(node_id, ())] for node_id, names, _ in ends],
-            is_edge=is_edge,
+            labels=labels,
         )
 
 
@@ -351,7 +357,11 @@ def refuse_unquoted_aliases(
 
     `known` are names of the node, whose initials need no quote.
     """
-    texts = [text for each in quotes for text in (each.passage.quote, *each.passage.surroundings)]
+    texts = [
+        text
+        for each in quotes
+        for text in (each.cited.sentence, each.cited.page.title, each.cited.heading)
+    ]
     initials = {"".join(word[0] for word in name.split() if word[0].isupper()) for name in known}
     for alias in aliases:
         is_quoted = any(find_mentions(alias, text) for text in texts)

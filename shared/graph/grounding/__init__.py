@@ -1,10 +1,10 @@
-"""Grounding: whether a claim follows from the sentences that it cites, by rules and without a model. Pure.
+"""Grounding: whether cited sentences have what is claimed, by rules and without a model. Pure.
 
-`check.py` decides about an element, with `number_rules.py` for numbers and `text_rules.py` for texts; `evidence.py` does so
-for an element with several quotes. `cited.py` has what is claimed and quoted. `quantities.py`, `dates.py` and `names.py`
-read a text, `units.py` the name of a property; `lexicon.py` knows what words mean; `language.py` recognizes the language.
+`quotes.py` decides about a node or edge with all its quotes, `values.py` about one write: `figure_rules.py` about numbers,
+`date_rules.py` about dates, `name_rules.py` about names. `passages.py` has what is cited, `outcomes.py` the outcomes.
+`quantities.py`, `dates.py`, `moments.py` and `names.py` read a text, `units.py` the name of a property; `words.py` knows
+what words mean.
 
 `conclusions.py` decides about an analysis or advice: `conclusion_numbers.py` and `arithmetic.py` about its numbers,
-`ranks.py` about ranks, `conclusion_names.py` about names. `known.py` has what it may take from what it cites, `written.py`
-what it says.
+`ranks.py` about ranks. `known.py` has what it may take from what it cites, `written.py` what it says.
 """

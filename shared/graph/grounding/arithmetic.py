@@ -8,8 +8,8 @@ from functools import cache
 from itertools import combinations, permutations, product
 from typing import Final
 
-from shared.graph.grounding.findings import is_rounded
 from shared.graph.grounding.known import CURRENCY
+from shared.graph.grounding.outcomes import is_rounded
 from shared.graph.grounding.units import convert
 from shared.graph.grounding.words import PERCENT, POINTS, alternatives, word_set
 from shared.graph.grounding.written import TIMES, Number, Sentence

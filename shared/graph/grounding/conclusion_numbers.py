@@ -16,9 +16,9 @@ from shared.graph.grounding.arithmetic import (
     is_reversed,
     is_within,
 )
-from shared.graph.grounding.findings import SUPPORTED, Finding, Verdict, refused, unverified
 from shared.graph.grounding.known import CURRENCY, Known, Value
 from shared.graph.grounding.names import is_noun_form
+from shared.graph.grounding.outcomes import MATCHED, Level, Outcome, left_out, unread
 from shared.graph.grounding.ranks import mentions_of
 from shared.graph.grounding.units import convert
 from shared.graph.grounding.words import LANGUAGES, PERCENT, alternatives, fold, phrases, table
@@ -83,9 +83,9 @@ class ConclusionNumbers:
         self._is_other_script = is_other_script
         self._results: list[Value] = []
 
-    def check(self) -> list[tuple[str, str, Finding]]:
+    def check(self) -> list[tuple[str, str, Outcome]]:
         """The key of the text, the number as written, and the finding about it."""
-        numbers: dict[tuple[str, int, int], tuple[str, Finding]] = {}
+        numbers: dict[tuple[str, int, int], tuple[str, Outcome]] = {}
         for _ in range(_MAX_PASSES):
             before = dict(numbers)
             for text in self._texts:
@@ -95,37 +95,35 @@ class ConclusionNumbers:
         return [(key, written, finding) for (key, _, _), (written, finding) in numbers.items()]
 
     def _check_text(
-        self, text: ConclusionText, numbers: dict[tuple[str, int, int], tuple[str, Finding]]
+        self, text: ConclusionText, numbers: dict[tuple[str, int, int], tuple[str, Outcome]]
     ) -> None:
         for place, sentence in enumerate(text.sentences):
             for number in sentence.numbers:
                 key = text.key, place, number.start
-                if key in numbers and numbers[key][1].verdict is not Verdict.REFUSED:
+                if key in numbers and numbers[key][1].level is not Level.LEFT_OUT:
                     continue
                 finding = self._number(text, place, number)
                 if finding is not None:
                     numbers[key] = sentence.shown(number), finding
 
-    def _number(self, text: ConclusionText, place: int, number: Number) -> Finding | None:
+    def _number(self, text: ConclusionText, place: int, number: Number) -> Outcome | None:
         sentence = text.sentences[place]
         if self._is_date(sentence, number):
             return None
         if number.is_label:
             return self._label(sentence, number)
         counted = self._count(text, place, number)
-        if counted is not None and counted.verdict is not Verdict.REFUSED:
+        if counted is not None and counted.level is not Level.LEFT_OUT:
             return counted
         if counted is None:
             if (found := self._find(text, place, number)) is not None:
                 scaled, value = found
                 self._add_operand(text, place, scaled, value)
                 return (
-                    SUPPORTED
-                    if value.unit or not number.unit
-                    else unverified("its unit is not stated")
+                    MATCHED if value.unit or not number.unit else unread("its unit is not stated")
                 )
             if number.is_bare and self._known.contains(sentence.shown(number)):
-                return SUPPORTED
+                return MATCHED
         if (finding := self._derived(text, place, number)) is not None:
             return finding
         return counted or self._unknown(text, place, number)
@@ -137,23 +135,23 @@ class ConclusionNumbers:
             for date in sentence.dates
         )
 
-    def _label(self, sentence: Sentence, number: Number) -> Finding | None:
+    def _label(self, sentence: Sentence, number: Number) -> Outcome | None:
         """The finding about a number such as that of "ISO 9001" or "17th"; those of places are checked as ranks."""
         written = sentence.shown(number)
         before = sentence.text[: number.start].rstrip()
         if self._known.contains(written) or number.value <= _MIN_COUNT:
             return None
         if _CENTURY.match(sentence.folded, number.end) or _TIME.search(written):
-            return unverified("rules cannot check this")
+            return unread("rules cannot check this")
         if before[-2:].isupper() or number.value > self._max_count():
-            return refused(f"{written!r} is not in anything that is cited")
+            return left_out(f"{written!r} is not in anything that is cited")
         return None
 
     def _max_count(self) -> int:
         items = max((len(text.sentences) for text in self._texts), default=0)
         return max(_MIN_COUNT, len(self._known.cited), min(items, 2 * _MIN_COUNT))
 
-    def _count(self, text: ConclusionText, place: int, number: Number) -> Finding | None:
+    def _count(self, text: ConclusionText, place: int, number: Number) -> Outcome | None:
         """The finding about a number that may count things; None if it is no such number."""
         sentence = text.sentences[place]
         if not (number.is_bare and number.is_whole and number.value > 0):
@@ -163,15 +161,15 @@ class ConclusionNumbers:
         if values:
             if equal := [value for value in values if value.number == number.value]:
                 self._add_operand(text, place, number, equal[0])
-                return SUPPORTED
+                return MATCHED
             shown = ", ".join(f"{value.number:f} ({self._label_of(value)})" for value in values[:3])
-            return refused(f"{sentence.shown(number)!r} is wrong: what is cited says {shown}")
+            return left_out(f"{sentence.shown(number)!r} is wrong: what is cited says {shown}")
         for noun in nouns:
             count = sum(is_noun_form(noun, fold(each.type)) for each in self._known.cited)
             if count and number.value == count:
-                return SUPPORTED
+                return MATCHED
             if count and number.value > count and number.value <= 2 * _MIN_COUNT + count:
-                return refused(
+                return left_out(
                     f"{sentence.shown(number)!r} is wrong: {count} of the cited elements are of this type"
                 )
         return None
@@ -263,7 +261,7 @@ class ConclusionNumbers:
 
     # ---- Arithmetic
 
-    def _derived(self, text: ConclusionText, place: int, number: Number) -> Finding | None:
+    def _derived(self, text: ConclusionText, place: int, number: Number) -> Outcome | None:
         """The finding about a number that is computed from others; None if nothing gives it."""
         sentence = text.sentences[place]
         near, around, others = self._operands(text, place, number)
@@ -286,7 +284,7 @@ class ConclusionNumbers:
                     continue
                 self._add_result(text, place, number, result)
                 known = is_called_so and self._language in LANGUAGES
-                return SUPPORTED if known else unverified("rules cannot check this computation")
+                return MATCHED if known else unread("rules cannot check this computation")
         return None
 
     def _operands(
@@ -340,7 +338,7 @@ class ConclusionNumbers:
         )
         return (is_reversed(first, second, sentence) or None) if sentence else None
 
-    def _reversal(self, sentence: Sentence, number: Number, result: Result) -> Finding | None:
+    def _reversal(self, sentence: Sentence, number: Number, result: Result) -> Outcome | None:
         """The finding about a ratio whose sentence names its two elements the other way round."""
         if number.unit not in (TIMES, PERCENT) or result.sign or len(result.operands) != 2:
             return None
@@ -355,7 +353,7 @@ class ConclusionNumbers:
         before = [element for start, element in names if start < number.start]
         after = [element for start, element in names if start >= number.end]
         if before and after and (before[-1], after[0]) == (other.element, one.element):
-            return refused(
+            return left_out(
                 f"{sentence.shown(number)!r} is the other way round: it is {result.what}"
             )
         return None
@@ -373,18 +371,18 @@ class ConclusionNumbers:
 
     # ---- What is not known
 
-    def _unknown(self, text: ConclusionText, place: int, number: Number) -> Finding:
+    def _unknown(self, text: ConclusionText, place: int, number: Number) -> Outcome:
         sentence = text.sentences[place]
         is_count = number.is_bare and number.is_whole and number.value >= 0
         if is_count and _is_numbering(sentence, number):
-            return unverified("it numbers the word before it")
+            return unread("it numbers the word before it")
         if is_count and 0 < number.value <= self._max_count():
-            return unverified("it may count what the conclusion is about")
+            return unread("it may count what the conclusion is about")
         if number.unit.startswith(_DURATION) and (
             self._is_duration(text, place, number)
             or (number.is_word and number.value <= _MIN_COUNT)
         ):
-            return unverified("it is a future time or a time between two dates")
+            return unread("it is a future time or a time between two dates")
         if (
             number.unit == "duration-month"
             and number.value < _MONTHS
@@ -393,20 +391,20 @@ class ConclusionNumbers:
                 or _PERIOD_AFTER.match(sentence.folded, number.end)
             )
         ):
-            return unverified("it is the period of a figure")
+            return unread("it is the period of a figure")
         if _TIME.match(sentence.text, number.start) or _TIME.search(
             sentence.text[max(0, number.start - 4) : number.end]
         ):
-            return unverified("rules cannot check times")
+            return unread("rules cannot check times")
         if (
             number.is_bare
             and _DECADE.match(sentence.folded, number.end)
             and self._is_decade(number)
         ):
-            return unverified("it is a decade")
+            return unread("it is a decade")
         if self._is_other_script and self._has_digits(number):
-            return unverified("rules do not know words such as “million” in this script")
-        return refused(self._reason(text, place, number))
+            return unread("rules do not know words such as “million” in this script")
+        return left_out(self._reason(text, place, number))
 
     def _is_duration(self, text: ConclusionText, place: int, number: Number) -> bool:
         sentence = text.sentences[place]

@@ -12,14 +12,13 @@ from itertools import pairwise
 from typing import Any, Final
 
 from shared.graph.grounding.arithmetic import is_reversed
-from shared.graph.grounding.cited import is_mentioned
 from shared.graph.grounding.conclusion_numbers import ConclusionNumbers, ConclusionText
 from shared.graph.grounding.dates import Date
-from shared.graph.grounding.findings import SUPPORTED, Finding, refused, unverified
 from shared.graph.grounding.known import CitedElement, Known
 from shared.graph.grounding.names import (
     Name,
     find_names,
+    is_mentioned,
     is_noun_form,
     is_place,
     is_place_name,
@@ -27,6 +26,7 @@ from shared.graph.grounding.names import (
     tokenize,
     translate_place,
 )
+from shared.graph.grounding.outcomes import MATCHED, Outcome, left_out, unread
 from shared.graph.grounding.ranks import RankRules, find_ranks
 from shared.graph.grounding.words import (
     LANGUAGES,
@@ -66,9 +66,9 @@ class NameRules:
 
     def check(
         self, sentences: Sequence[Sentence], *, is_title: bool = False
-    ) -> Iterator[tuple[str, Finding]]:
+    ) -> Iterator[tuple[str, Outcome]]:
         """Each name of the sentences, once, with its finding."""
-        found: dict[str, Finding] = {}
+        found: dict[str, Outcome] = {}
         certain = {
             fold(name.text)
             for sentence in sentences
@@ -89,16 +89,14 @@ class NameRules:
 
     def _name(
         self, sentence: Sentence, name: Name, certain: set[str], *, is_headline: bool
-    ) -> Finding | None:
+    ) -> Outcome | None:
         unknown = [word for word in self._units(sentence, name) if not self._is_known(word)]
         if is_mentioned(name.text, self._texts):
-            return SUPPORTED
+            return MATCHED
         if not unknown:
-            return (
-                SUPPORTED if " " not in name.text else unverified("its words are cited separately")
-            )
+            return MATCHED if " " not in name.text else unread("its words are cited separately")
         if self._has_other_form(name.text):
-            return unverified("what is cited has a different form of it")
+            return unread("what is cited has a different form of it")
         if all(word_set("no_names").issuperset([fold(word)]) for word in unknown):
             return None
         places = [word for word in (*unknown, name.text) if is_place_name(word, self._language)]
@@ -106,7 +104,7 @@ class NameRules:
         if places:
             return _refuse(places[0])
         if self._language not in LANGUAGES:
-            return unverified("rules do not know names in this language")
+            return unread("rules do not know names in this language")
         if is_headline or is_label:
             return None
         if self._is_certain(sentence, name, unknown) or fold(name.text) in certain:
@@ -186,7 +184,7 @@ class NameRules:
         stems |= {each[: _MIN_STEM + 1] for each in self._words if len(each) > _MIN_STEM}
         return any(word.startswith(stem) for stem in stems)
 
-    def _codes(self, sentence: Sentence) -> Iterator[tuple[str, Finding]]:
+    def _codes(self, sentence: Sentence) -> Iterator[tuple[str, Outcome]]:
         """Words of letters and digits, such as "X200"."""
         known = lexicon(self._language)
         for match in _CODE.finditer(sentence.text):
@@ -197,11 +195,11 @@ class NameRules:
             if fold(code) in word_set("no_names"):
                 continue
             if is_mentioned(code, self._texts):
-                yield code, SUPPORTED
+                yield code, MATCHED
             elif not any(part.isdigit() for part in code.split("-")):
                 yield code, _refuse(code)
             else:
-                yield code, unverified("rules cannot check this")
+                yield code, unread("rules cannot check this")
 
 
 def _is_read(sentence: Sentence, start: int, end: int) -> bool:
@@ -213,8 +211,8 @@ def _is_read(sentence: Sentence, start: int, end: int) -> bool:
     return any(first < end and start < last for first, last in spans)
 
 
-def _refuse(name: str) -> Finding:
-    return refused(f"{name!r} is not named in anything that is cited")
+def _refuse(name: str) -> Outcome:
+    return left_out(f"{name!r} is not named in anything that is cited")
 
 
 def _is_telling(part: str) -> bool:
@@ -270,7 +268,7 @@ class ConclusionFinding:
     text: str
     """The text that has it: `name`, `summary`, `content` or `invalidation`."""
     written: str
-    finding: Finding
+    finding: Outcome
 
 
 def check_conclusion(
@@ -350,18 +348,18 @@ class _ConclusionCheck:
                 yield ConclusionFinding(
                     text.key,
                     second.written,
-                    refused(f"from {first.written} to {second.written} is {way}"),
+                    left_out(f"from {first.written} to {second.written} is {way}"),
                 )
 
-    def _date(self, date: Date, written: str) -> Finding:
+    def _date(self, date: Date, written: str) -> Outcome:
         if self._known.has_date(date) or self._terms.has_date(date):
-            return SUPPORTED
+            return MATCHED
         is_year = date.year and date.month is None and date.quarter is None
         if is_year and any(value.number == date.year for value in self._known.values):
-            return SUPPORTED
+            return MATCHED
         if date.is_ambiguous or date.year is None:
-            return unverified("rules cannot tell which date this is")
-        return refused(f"the date {written!r} is not in anything that is cited")
+            return unread("rules cannot tell which date this is")
+        return left_out(f"the date {written!r} is not in anything that is cited")
 
 
 def _language_of_short(text: str) -> str | None:

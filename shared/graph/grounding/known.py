@@ -7,11 +7,10 @@ from decimal import Decimal
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
-from shared.graph.grounding.cited import contains, is_year
 from shared.graph.grounding.dates import Date, find_dates, parse_date
-from shared.graph.grounding.findings import to_decimal
-from shared.graph.grounding.names import tokenize
-from shared.graph.grounding.units import SHARE, Hint, convert, hint_of
+from shared.graph.grounding.names import contains, tokenize
+from shared.graph.grounding.outcomes import to_decimal
+from shared.graph.grounding.units import SHARE, Hint, convert, hint_of, is_year
 from shared.graph.grounding.words import PERCENT, find_language, fold, lexicon, role_stems
 from shared.graph.grounding.written import Number, read_sentences, strip_markup
 

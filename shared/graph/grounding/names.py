@@ -307,6 +307,7 @@ def _may_be_name(token: Token, known: Lexicon) -> bool:
         return False
     return (
         token.word not in known.months
+        and token.word not in known.weekdays
         and token.word not in known.scales
         and token.word not in known.units
         and token.word not in known.currencies
@@ -369,3 +370,89 @@ def _names(language: str) -> Mapping[str, str]:
 @cache
 def _codes(language: str) -> Mapping[str, str]:
     return {fold(name): code for code, name in _names(language).items()}
+
+
+def is_mentioned(name: str, texts: Sequence[str]) -> bool:
+    for text in texts:
+        if is_named_literally(name, text) or find_mentions(name, text):
+            return True
+    if name.isascii():
+        return False
+    # Chinese and other scripts have no blanks between words.
+    has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)
+    return has_no_blanks and any(fold(name) in fold(text) for text in texts)
+
+
+_PART_BEFORE: Final = re.compile(r"(?:\w|\d[.,'’])$")
+_PART_AFTER: Final = re.compile(r"\w|[.,'’]\d")
+_folded: Final = lru_cache(maxsize=256)(fold)
+
+
+def contains(written: str, texts: Sequence[str]) -> bool:
+    """Whether one of the texts has `written`, not as a part of a longer word or number."""
+    wanted = fold(written)
+    return any(_stands_alone(wanted, _folded(text)) for text in texts)
+
+
+def _stands_alone(wanted: str, text: str) -> bool:
+    start = text.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        before = _PART_BEFORE.search(text[max(0, start - 2) : start])
+        if not before and not _PART_AFTER.match(text, end):
+            return True
+        start = text.find(wanted, start + 1)
+    return False
+
+
+def names_country(text: str, language: str | None) -> set[str]:
+    """The codes of the countries that a text names, or has an adjective of, in `language` or in English."""
+    found: set[str] = set()
+    folded = [token.word for token in tokenize(text)]
+    joined = f" {' '.join(folded)} "
+    for each in dict.fromkeys((language if language in LANGUAGES else "en", "en")):
+        for name, code in _country_names(each).items():
+            if f" {name} " in joined:
+                found.add(code)
+    stems = {**_country_stems("en"), **_country_stems(language if language in LANGUAGES else "en")}
+    for token in tokenize(text):
+        for code, forms in _demonyms().items():
+            if token.word in forms:
+                found.add(code)
+        is_adjective = token.is_capitalized or (
+            language != "en" and _COUNTRY_ENDING.search(token.word)
+        )
+        if is_adjective and len(token.word) > _MIN_STEM:
+            found |= {code for stem, code in stems.items() if token.word.startswith(stem)}
+    return found
+
+
+_COUNTRY_ENDING: Final = re.compile(
+    r"(?:isch(?:e[nrsm]?)?|ien(?:ne)?s?|ais(?:e)?s?|ois(?:e)?s?|an[oa]s?|en[oa]s?|ain(?:e)?s?|es(?:a|e)?s?|ense|enses|eir[oa]s?|esc[oa]s?|i|in[oa])$"
+)
+
+
+@cache
+def _country_names(language: str) -> Mapping[str, str]:
+    return {
+        " ".join(token.word for token in tokenize(str(name))): str(code)
+        for code, name in Locale(language).territories.items()
+        if str(code).isalpha() and len(str(code)) == 2 and str(code) not in ("EU", "UN", "EZ", "ZZ")
+    }
+
+
+@cache
+def _demonyms() -> Mapping[str, frozenset[str]]:
+    return {code: frozenset(words.split()) for code, words in table("countries").items()}
+
+
+@cache
+def _country_stems(language: str) -> Mapping[str, str]:
+    """Beginnings of adjectives that begin as the country's name does, such as "eston" of Estonia."""
+    stems: dict[str, str] = {}
+    for name, code in _country_names(language).items():
+        if " " in name or len(name) < _MIN_STEM or (language == "en" and code in _demonyms()):
+            continue
+        stem = name.rstrip("aeiouy")
+        stems[stem if len(stem) >= _MIN_STEM else name] = code
+    return stems

@@ -7,9 +7,9 @@ from decimal import Decimal
 from functools import cache
 from typing import Final
 
-from shared.graph.grounding.findings import SUPPORTED, Finding, is_rounded, refused, unverified
 from shared.graph.grounding.known import CitedElement, Known, Value, stems_of
 from shared.graph.grounding.names import find_mentions
+from shared.graph.grounding.outcomes import MATCHED, Outcome, is_rounded, left_out, unread
 from shared.graph.grounding.words import alternatives, fold, phrases, table
 from shared.graph.grounding.written import Sentence
 
@@ -57,7 +57,7 @@ class RankRules:
     def __init__(self, known: Known) -> None:
         self._known = known
 
-    def check(self, sentence: Sentence, rank: Rank) -> Finding | None:
+    def check(self, sentence: Sentence, rank: Rank) -> Outcome | None:
         """The finding; None if the words make no claim that rules can read."""
         mentions = mentions_of(self._known.cited, sentence)
         subject = self._subject(mentions, rank)
@@ -72,33 +72,33 @@ class RankRules:
         if not found:
             return self._without_values(sentence, rank)
         if any(rank.place in place for place in found.values()):
-            return SUPPORTED
+            return MATCHED
         is_scoped = len({element for _, element in mentions}) > 1 or _SCOPE.search(sentence.folded)
         if not (rank.is_counted or is_scoped):
-            return unverified("rules cannot tell what this is ranked among")
+            return unread("rules cannot tell what this is ranked among")
         name, place = next(iter(found.items()))
         what = "highest" if rank.is_highest else "lowest"
         own = self._known.cited[subject].names[0]
         shown = " or ".join(map(str, sorted(place)))
         written = sentence.text[rank.start : rank.end].strip()
-        return refused(
+        return left_out(
             f"{written!r} is wrong: by {name}, {own} is number {shown} of those cited, counted from the {what}"
         )
 
-    def _without_values(self, sentence: Sentence, rank: Rank) -> Finding | None:
+    def _without_values(self, sentence: Sentence, rank: Rank) -> Outcome | None:
         if not rank.is_counted:
             return None
         written = sentence.text[rank.start : rank.end].strip()
         if self._known.contains(written):
-            return SUPPORTED
+            return MATCHED
         if any(
             "rank" in value.property.lower() and value.number == rank.place
             for value in self._known.values
         ):
-            return SUPPORTED
+            return MATCHED
         if rank.place == 1:
-            return unverified("rules cannot tell what this is the first of")
-        return refused(f"{written!r} cannot be computed from what is cited")
+            return unread("rules cannot tell what this is the first of")
+        return left_out(f"{written!r} cannot be computed from what is cited")
 
     def _subject(self, mentions: Sequence[tuple[int, int]], rank: Rank) -> int | None:
         """The element that is named last before the rank, else first after it."""

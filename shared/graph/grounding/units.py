@@ -280,6 +280,14 @@ _DIMENSIONS: Final = {
 }
 
 
+_YEARS: Final = range(1000, 3000)
+
+
+def is_year(value: Decimal) -> bool:
+    """Whether a number can be a year."""
+    return value == value.to_integral_value() and int(value) in _YEARS
+
+
 def convert(value: Decimal, unit: str, to: str) -> Decimal | None:
     """`value` of `unit` in the unit `to`; None if they do not measure the same."""
     if unit == to:

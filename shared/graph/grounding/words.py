@@ -247,6 +247,8 @@ class Lexicon:
     currencies: Mapping[str, frozenset[str]]
     """Codes by symbol, code or name; "$" has several."""
     months: Mapping[str, int]
+    weekdays: Mapping[str, int]
+    """0 for Monday."""
     quarters: Mapping[str, int]
     """The quarter by the word that counts it, such as 3 for "troisieme"."""
 
@@ -269,12 +271,14 @@ def lexicon(language: str | None, *, is_english_first: bool = False) -> Lexicon:
     words: dict[str, str] = {}
     currencies: dict[str, frozenset[str]] = {}
     months: dict[str, int] = {}
+    weekdays: dict[str, int] = {}
     quarters: dict[str, int] = {}
     for each in dict.fromkeys(by_weight):
         scales |= dict(_scales(each))
         words |= dict(_units(each))
         currencies |= dict(_currencies(each))
         months |= dict(_months(each))
+        weekdays |= dict(_weekdays(each))
         quarters |= {word: number for number, word in enumerate(table("ordinals")[each].split(), 1)}
     if language != known:
         scales |= table("scales")["other"]
@@ -288,7 +292,7 @@ def lexicon(language: str | None, *, is_english_first: bool = False) -> Lexicon:
     symbols = {
         symbol: unit for unit, listed in table("symbols").items() for symbol in listed.split()
     }
-    return Lexicon(known, scales, words, symbols, currencies, months, quarters)
+    return Lexicon(known, scales, words, symbols, currencies, months, weekdays, quarters)
 
 
 def _scales(language: str) -> Iterator[tuple[str, int]]:
@@ -345,3 +349,12 @@ def _months(language: str) -> Iterator[tuple[str, int]]:
             yield fold(name).rstrip("."), number
     for number, name in enumerate(table("months")[language].split(), 1):
         yield name, number
+
+
+def _weekdays(language: str) -> Iterator[tuple[str, int]]:
+    for number, name in dates.get_day_names("wide", locale=language).items():
+        yield fold(name), number
+        yield fold(name).removesuffix("-feira"), number
+        if language == "de":
+            for part in ("abend", "morgen", "nacht"):
+                yield fold(f"{name}{part}"), number

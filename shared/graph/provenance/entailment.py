@@ -10,7 +10,7 @@ from uuid import UUID
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.enums import Entailment
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL
-from shared.graph.grounding.check import last_moment
+from shared.graph.grounding.quotes import last_moment
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 
 MAX_REASON_CHARS: Final = 400

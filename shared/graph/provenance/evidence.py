@@ -1,6 +1,6 @@
 """Evidence: quotes of stored pages, verified word for word before a fact is written."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -8,9 +8,11 @@ from uuid import UUID
 
 from shared.database import ids
 from shared.database.transaction import Transaction
-from shared.graph.grounding.check import Quoted, check_quotes, states_day
-from shared.graph.grounding.cited import Passage, years_of_page
-from shared.graph.grounding.findings import Verdict
+from shared.domains import host_of
+from shared.graph.grounding.outcomes import Level
+from shared.graph.grounding.passages import Cited
+from shared.graph.grounding.passages import Page as ReadPage
+from shared.graph.grounding.quotes import Quoted, check_element, check_period, states_start
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import UNKNOWN_DATE, Claim
 from shared.graph.provenance.page_reading import Span, find_quote, nearest_sentence
@@ -67,7 +69,7 @@ class VerifiedQuote:
     page: Page
     place: str
     span: Span
-    passage: Passage
+    cited: Cited
     quote_sha256: bytes
     claims: Json
     valid_from: datetime | None
@@ -197,7 +199,7 @@ async def _verify_quote(
                 page,
                 where,
                 span,
-                _passage(page, text, span, words.decode()),
+                _cited(page, text, span, words.decode()),
                 integrity.sha256(words),
                 claims,
                 entry.valid_from,
@@ -225,79 +227,118 @@ def _find(text: str, entry: EvidenceInput) -> Span | None:
     return find_quote(text, entry.quote)
 
 
-def _passage(page: Page, text: str, span: Span, words: str) -> Passage:
+_MAX_PAGE_CHARS: Final = 20_000
+"""The text of a page by which short names are understood: its beginning, and what surrounds the quote."""
+
+
+def _cited(page: Page, text: str, span: Span, words: str) -> Cited:
     reading = sources.page_reading(page, text)
     heading = reading.heading_above(span.start_byte)
-    return Passage(
+    half = _MAX_PAGE_CHARS // 2
+    if len(text) > _MAX_PAGE_CHARS:
+        place = len(text.encode()[: span.start_byte].decode(errors="ignore"))
+        text = f"{text[:half]}\n{text[max(half, place - half // 2) : place + half // 2]}"
+    return Cited(
+        ReadPage(
+            page.title or "",
+            host_of(page.url) or "",
+            page.published.date() if page.published else None,
+            text,
+            reading.language,
+            reading.decimal_sign,
+            page.fetched_at.year,
+        ),
         words,
-        reading.language,
-        reading.decimal_sign,
-        page.title or "",
-        heading.extract(text).decode() if heading else "",
-        years_of_page(page.published, page.fetched_at),
+        heading.extract(text).decode(errors="replace") if heading else "",
     )
+
+
+@dataclass(frozen=True)
+class GroundedQuotes:
+    """The quotes with the values that each supports, and what became of the other values, by property."""
+
+    quotes: list[VerifiedQuote]
+    left_out: Mapping[str, str]
+    completed: Json
 
 
 def ground_quotes(
-    quotes: Sequence[VerifiedQuote], ends: Sequence[Sequence[str]], *, is_edge: bool
-) -> list[VerifiedQuote]:
-    """The quotes with what each supports. Raises ToolRefusalError if a claim does not follow from what it cites.
+    quotes: Sequence[VerifiedQuote],
+    ends: Sequence[Sequence[str]],
+    *,
+    labels: Sequence[bool] = (False, False),
+) -> GroundedQuotes:
+    """Leaves out values that the quotes do not have, and completes those that they have in part.
 
-    `ends` are the known names of the node, or of both ends of the edge. A property stays with the quotes that support it;
-    one that needs several of them stays with each. A start of validity stays if its page was published after it, or what
-    is quoted of the page states it.
+    `ends` are the known names of the node, or of both ends of the edge; `labels` says which of them are labels. A property
+    stays with the quotes that state it. A start of validity stays if its page was published after it, or what is quoted of
+    the page states it. Raises UngroundedError if the quotes do not name the element, or nothing of it is left.
     """
-    findings = check_quotes(
-        ends,
-        [
-            Quoted(
-                quote.passage,
-                page_key(quote.page.url),
-                quote.claims,
-                quote.valid_from,
-                quote.valid_to,
-            )
-            for quote in quotes
-        ],
-        is_edge=is_edge,
-    )
-    refusals: dict[str, None] = {}
-    for quote, finding in zip(quotes, findings, strict=True):
-        if finding.element.verdict is Verdict.REFUSED:
-            refusals[f"{quote.place}: {finding.element.reason}"] = None
-        if finding.period.verdict is Verdict.REFUSED:
-            refusals[f"{quote.place}.{finding.period.reason}"] = None
-        for name, claim in finding.claims.items():
-            if claim.verdict is Verdict.REFUSED:
-                refusals[f"properties.{name}: {claim.reason}"] = None
-    if refusals:
-        raise UngroundedError(
-            "\n".join(list(refusals)[:_MAX_REFUSALS])
-            + "\nClaim only what the quotes say, as they say it: quote the sentence that says it, from this or another "
-            "page, or leave it out."
+    quoted = [
+        Quoted(
+            quote.cited, page_key(quote.page.url), quote.claims, quote.valid_from, quote.valid_to
         )
-    return [
-        replace(
-            quote,
-            claims={
-                name: value
-                for name, value in quote.claims.items()
-                if name not in finding.supported_elsewhere
-            },
-            valid_from=quote.valid_from if _is_stated(quote.valid_from, quote, quotes) else None,
-        )
-        for quote, finding in zip(quotes, findings, strict=True)
+        for quote in quotes
     ]
+    outcome = check_element(ends, quoted, labels=labels)
+    left_out = {
+        name: each.reason
+        for name, each in outcome.properties.items()
+        if each.level is Level.LEFT_OUT
+    }
+    is_nothing_left = bool(left_out) and len(left_out) == len(outcome.properties)
+    if outcome.element.level is Level.LEFT_OUT or is_nothing_left:
+        reasons = [outcome.element.reason] if outcome.element.level is Level.LEFT_OUT else []
+        reasons += [
+            f"properties.{name}: {reason}"
+            for name, reason in left_out.items()
+            if reason not in reasons
+        ]
+        raise UngroundedError(
+            "\n".join(reasons[:_MAX_REFUSALS])
+            + "\nNothing of this is left to write. Cite the sentences that say it, or leave it out."
+        )
+    completed = {
+        name: each.value
+        for name, each in outcome.properties.items()
+        if each.level is Level.COMPLETED
+    }
+    grounded = []
+    for place, quote in enumerate(quotes):
+        claims = {
+            name: completed.get(name, value)
+            for name, value in _values_of(quotes).items()
+            if name not in left_out and place in outcome.stated[name]
+        }
+        grounded.append(
+            replace(quote, claims=claims, **_period(quote, quoted[place], quotes, quoted, left_out))
+        )
+    return GroundedQuotes(grounded, left_out, completed)
 
 
-def _is_stated(
-    moment: datetime | None, quote: VerifiedQuote, quotes: Sequence[VerifiedQuote]
-) -> bool:
+def _values_of(quotes: Sequence[VerifiedQuote]) -> Json:
+    return {name: value for quote in reversed(quotes) for name, value in quote.claims.items()}
+
+
+def _period(
+    quote: VerifiedQuote,
+    own: Quoted,
+    quotes: Sequence[VerifiedQuote],
+    quoted: Sequence[Quoted],
+    left_out: dict[str, str],
+) -> Json:
+    """The validity of a quote, without a year that no quote has."""
+    if (outcome := check_period(own, quoted)).level is Level.LEFT_OUT:
+        left_out[f"{quote.place}.period"] = outcome.reason
+        return {"valid_from": None, "valid_to": None}
     published = quote.page.published
-    if moment is None or (published is not None and moment <= published):
-        return True
-    of_page = [each.passage for each in quotes if each.page == quote.page]
-    return states_day(of_page, moment, published.year if published else None)
+    start = quote.valid_from
+    if start is not None and (published is None or start > published):
+        of_page = [
+            other for each, other in zip(quotes, quoted, strict=True) if each.page == quote.page
+        ]
+        start = start if states_start(start, of_page) else None
+    return {"valid_from": start, "valid_to": quote.valid_to}
 
 
 def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:

@@ -439,8 +439,8 @@ def add_graph_node(
 
     return StateTool(
         "addGraphNode",
-        "Adds a node, or adds properties to the node of this type and name. Refused unless the cited sentences state every "
-        "value. Of different values the latest holds: the result says what it `superseded`, or which newer one was `kept`.",
+        "Adds a node, or adds properties to the node of this type and name. Values that the cited sentences do not have are "
+        "left out. Of several values the latest holds: the result says what it `superseded`, or what newer one it `kept`.",
         AddGraphNode,
         run,
     )
@@ -473,7 +473,7 @@ def add_graph_edge(
 
     return StateTool(
         "addGraphEdge",
-        "Connects two nodes. Refused unless the cited sentences state the relation and its properties.",
+        "Connects two nodes. Refused unless the cited sentences name both.",
         AddGraphEdge,
         run,
     )

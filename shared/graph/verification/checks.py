@@ -18,12 +18,14 @@ from shared.graph.conclusions.citations import (
     ParsedCitations,
     parse_citations,
 )
-from shared.graph.grounding.check import RULES, Quoted, check_quotes
-from shared.graph.grounding.cited import Passage
-from shared.graph.grounding.findings import Verdict
 from shared.graph.grounding.known import CitedElement
+from shared.graph.grounding.outcomes import Level
+from shared.graph.grounding.passages import Cited
+from shared.graph.grounding.quotes import Quoted, check_element, check_period
+from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading
+from shared.graph.provenance.evidence import MAX_QUOTES
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
 from shared.urls import page_key
 
@@ -133,7 +135,7 @@ class QuotedEvidence(NamedTuple):
     """Address of its page."""
     published: datetime | None = None
     """When the page was published."""
-    passage: Passage | None = None
+    cited: Cited | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
     @property
@@ -207,42 +209,58 @@ def check_grounding(
     *,
     is_edge: bool,
 ) -> Iterator[tuple[UUID, Fault]]:
-    """The faults by id of the evidence, of a node or edge with all its evidence. For `ends` see `Claimed`."""
-    checked = [quoted for quoted in evidence if quoted.passage is not None]
+    """The faults by id of the evidence, of a node or edge with all its evidence. For `ends` see `check_element`.
+
+    Without the texts of the pages, a name is no fault: only figures and dates are.
+    """
+    checked = [quoted for quoted in evidence if quoted.cited is not None]
     counts.unchecked += sum(
-        max(1, len(quoted.row.claims)) for quoted in evidence if quoted.passage is None
+        max(1, len(quoted.row.claims)) for quoted in evidence if quoted.cited is None
     )
-    findings = check_quotes(
-        ends,
-        [
-            Quoted(
-                quoted.passage,
-                page_key(quoted.url),
-                quoted.row.claims,
-                quoted.row.valid_from,
-                quoted.row.valid_to,
-            )
-            for quoted in checked
-            if quoted.passage is not None
-        ],
-        is_edge=is_edge,
-    )
-    for quoted, finding in zip(checked, findings, strict=True):
-        claims = list(finding.claims.items()) or [("", finding.element)]
-        for _, claim in claims:
-            is_supported = max(claim.verdict, finding.element.verdict) is Verdict.SUPPORTED
-            counts.supported += is_supported
-            counts.unverified += not is_supported
+    if not checked:
+        return
+    quotes = [
+        Quoted(
+            each.cited, page_key(each.url), each.row.claims, each.row.valid_from, each.row.valid_to
+        )
+        for each in checked
+        if each.cited is not None
+    ]
+    for number, (quoted, quote) in enumerate(zip(checked, quotes, strict=True)):
+        # Other quotes name the element, and have a part of a value that several state.
+        others = [
+            other._replace(claims=_common(other.claims, quote.claims))
+            for place, other in enumerate(quotes)
+            if place != number
+        ]
+        others.sort(key=lambda other: not other.claims)
+        outcome = check_element(ends, [quote, *others[:_MAX_TOGETHER]])
+        claims = [outcome.properties[name] for name in quote.claims] or [outcome.element]
+        for claim in claims:
+            is_matched = max(claim.level, outcome.element.level) <= Level.COMPLETED
+            counts.supported += is_matched
+            counts.unverified += not is_matched
         if quoted.row.rules != RULES:
             # Other rules accepted it.
             continue
-        if finding.element.verdict is Verdict.REFUSED:
-            yield quoted.row.id, Fault(FaultKind.GROUNDING, finding.element.reason)
-        if finding.period.verdict is Verdict.REFUSED:
-            yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {finding.period.reason}")
-        for name, claim in finding.claims.items():
-            if claim.verdict is Verdict.REFUSED:
+        if (period := check_period(quote, quotes)).level is Level.LEFT_OUT:
+            yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {period.reason}")
+        for name in quote.claims:
+            if (claim := outcome.properties[name]).level is Level.LEFT_OUT:
                 yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {name}: {claim.reason}")
+
+
+_MAX_TOGETHER: Final = MAX_QUOTES
+"""Other quotes with which one is checked: as many as a write can have."""
+
+
+def _common(claims: Mapping[str, Any], others: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The claims that both have."""
+    return {
+        name: value
+        for name, value in claims.items()
+        if name in others and integrity.is_equal(value, others[name])
+    }
 
 
 def _check_seal(agent_id: UUID, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> Faults:
@@ -308,7 +326,7 @@ def check_values(row: NodeRow, cited: Sequence[CitedElement], counts: CheckedCla
     assert row.rules is not None, "those of earlier releases are only counted"
     findings = rules.check(row.name, row.properties, cited, rules.owner_names(row.rules))
     refused = rules.refused(findings)
-    supported = sum(each.finding.verdict is Verdict.SUPPORTED for each in findings)
+    supported = sum(each.finding.level is Level.MATCHED for each in findings)
     counts.supported += supported
     counts.unverified += len(findings) - supported
     if rules.is_current(row.rules):

@@ -15,7 +15,7 @@ from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
-from shared.graph.grounding.cited import Passage, years_of_page
+from shared.graph.grounding.passages import Cited, Page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading, Span
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
@@ -172,48 +172,51 @@ async def load_evidence(
             )
             for columns in await _EVIDENCE[kind].tuples(transaction, params)
         ]
-        passages = await _load_passages(transaction, scope, evidence)
+        cited = await _load_cited(transaction, scope, evidence)
         for quoted in evidence:
-            passage = passages.get(quoted.row.id)
-            by_element[quoted.row.element_id].append(quoted._replace(passage=passage))
+            by_element[quoted.row.element_id].append(
+                quoted._replace(cited=cited.get(quoted.row.id))
+            )
     return by_element
 
 
-async def _load_passages(
+async def _load_cited(
     transaction: Transaction, scope: GraphScope, evidence: Iterable[QuotedEvidence]
-) -> dict[UUID, Passage]:
-    """The passages of what rules have checked, by the id of the evidence."""
+) -> dict[UUID, Cited]:
+    """The sentences that rules have checked, by the id of the evidence, without the texts of their pages."""
     checked = [each for each in evidence if each.row.rules is not None and each.has_source]
     if not checked:
         return {}
     page_ids = {each.row.source_id for each in checked}
-    pages = await _PAGES.tuples(transaction, {**scope.sql_params, "ids": uuid_array(page_ids)})
-    known = {
-        page_id: (title or "", _parse_reading(reading), years_of_page(published, fetched_at))
-        for page_id, title, reading, published, fetched_at in pages
+    rows = await _PAGES.tuples(transaction, {**scope.sql_params, "ids": uuid_array(page_ids)})
+    readings = {page_id: _parse_reading(reading) for page_id, _, reading, _, _ in rows}
+    pages = {
+        page_id: Page(
+            title or "",
+            published=published.date() if published else None,
+            language=reading.language if (reading := readings[page_id]) else None,
+            decimal_sign=reading.decimal_sign if reading else None,
+            read_in=fetched_at.year,
+        )
+        for page_id, title, _, published, fetched_at in rows
     }
     headings: dict[UUID, Span] = {}
     for each in checked:
-        reading = known[each.row.source_id][1]
+        reading = readings[each.row.source_id]
         if reading and (heading := reading.heading_above(each.row.first_byte)) is not None:
             headings[each.row.id] = heading
     spans = [
         (each.row.source_id, headings[each.row.id]) for each in checked if each.row.id in headings
     ]
     texts = dict(zip(headings, await load_spans(transaction, spans), strict=True))
-    passages = {}
-    for each in checked:
-        title, reading, years = known[each.row.source_id]
-        heading_text, _ = texts.get(each.row.id, (b"", 0))
-        passages[each.row.id] = Passage(
+    return {
+        each.row.id: Cited(
+            pages[each.row.source_id],
             each.quote.decode(errors="replace"),
-            reading.language if reading else None,
-            reading.decimal_sign if reading else None,
-            title,
-            heading_text.decode(errors="replace"),
-            years,
+            texts.get(each.row.id, (b"", 0))[0].decode(errors="replace"),
         )
-    return passages
+        for each in checked
+    }
 
 
 def _parse_reading(value: Any) -> PageReading | None:

@@ -9,8 +9,8 @@ from sqlalchemy import select, update
 
 from shared.database import ids
 from shared.database.tables import Evidence, GraphNode, Source
-from shared.graph import elements, tools
-from shared.graph.grounding.check import RULES
+from shared.graph import elements, tools, types
+from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.page_reading import Span
@@ -69,22 +69,51 @@ async def claims_of(graph: AgentGraph, element: UpsertResult) -> dict[str, Any]:
     return {Span(first, end).extract(TEXT).decode(): claims for first, end, claims, _ in found}
 
 
-async def test_a_number_that_no_quote_has_is_refused_and_nothing_is_written(
-    islands: AgentGraph,
-) -> None:
+async def test_a_number_that_no_quote_has_is_left_out(islands: AgentGraph) -> None:
+    added = await add(islands, "Atlantis", {"population": 999_000_000}, RAIN)
+    reason = "999000000 is not in the cited sentences"
+    assert added.tool_answer == {"created": True, "leftOut": {"population": reason}}
+    async with islands.database.transaction() as session:
+        assert (await session.scalars(select(GraphNode.properties))).all() == [{"summary": "rain"}]
+
+
+async def test_nothing_is_written_if_nothing_is_left(islands: AgentGraph) -> None:
     with pytest.raises(ToolRefusalError) as refusal:
-        await add(islands, "Atlantis", {"population": 999_000_000}, RAIN)
+        await islands.add_node("Atlantis", {"population": 999_000_000}, [EvidenceInput(URL, RAIN)])
     assert str(refusal.value).startswith(
-        "properties.population: 999000000 is not in the quote\nClaim only what the quotes say"
+        "properties.population: 999000000 is not in the cited sentences\nNothing of this is left"
     )
     async with islands.database.transaction() as session:
         assert (await session.scalars(select(GraphNode.id))).all() == []
 
 
-async def test_a_time_of_validity_that_no_page_says_is_refused(islands: AgentGraph) -> None:
+async def test_a_date_is_completed(islands: AgentGraph) -> None:
+    schema = {"type": "object", "properties": {"date": {"type": "string"}}}
+    async with islands.database.transaction() as session:
+        await types.create_node_type(
+            session,
+            islands.scope,
+            islands.validators,
+            name="Vote",
+            description="A vote of a people",
+            properties_schema=schema,
+            example_properties={"date": "2024-05-03"},
+            created_by="test",
+        )
+    added = await islands.add_node(
+        "Vote of Atlantis", {"date": "3 May"}, [EvidenceInput(URL, PEOPLE)], "Vote"
+    )
+    assert added.tool_answer == {"created": True, "completed": {"date": "2024-05-03"}}
+    assert await claims_of(islands, added) == {PEOPLE: {"date": "2024-05-03"}}
+    assert (await check_all(islands.database, islands.scope))[1] == []
+
+
+async def test_a_time_of_validity_that_no_page_says_is_left_out(islands: AgentGraph) -> None:
     invented = EvidenceInput(URL, RAIN, valid_from=datetime(1999, 1, 1, tzinfo=UTC))
-    with pytest.raises(ToolRefusalError, match=r"evidence\[0\].validFrom: 1999 is neither in"):
-        await add(islands, "Atlantis", {}, invented)
+    added = await add(islands, "Atlantis", {}, invented)
+    [(place, reason)] = added.left_out.items()
+    assert place == "evidence[0].period"
+    assert reason.startswith("validFrom: the cited sentences do not have 1999")
     said = EvidenceInput(URL, PEOPLE, ("population",), datetime(2024, 5, 3, tzinfo=UTC))
     added = await add(islands, "Atlantis", {"population": 1200}, said, RAIN)
     _, faults = await check_all(islands.database, islands.scope)
@@ -96,18 +125,19 @@ async def test_a_time_of_validity_that_no_page_says_is_refused(islands: AgentGra
             .values(valid_to=datetime(2031, 1, 1, tzinfo=UTC))
         )
     _, faults = await check_all(islands.database, islands.scope)
-    assert "its validTo: 2030 is neither" in " ".join(fault.message for fault in faults)
+    messages = " ".join(fault.message for fault in faults)
+    assert "its validTo: the cited sentences do not have 2030" in messages
 
 
-async def test_a_node_that_the_page_does_not_name_there_is_refused(islands: AgentGraph) -> None:
-    with pytest.raises(ToolRefusalError, match=r"evidence\[0\]: 'Lemuria' is named neither"):
-        await add(islands, "Lemuria", {"population": 1200}, PEOPLE)
+async def test_a_node_that_the_sentences_do_not_mean_is_refused(islands: AgentGraph) -> None:
+    with pytest.raises(ToolRefusalError, match="no cited sentence names 'Lemuria'"):
+        await add(islands, "Lemuria", {"population": 1200}, RAIN)
 
 
 async def test_a_new_alias_names_the_node_only_if_it_is_another_spelling(
     islands: AgentGraph,
 ) -> None:
-    with pytest.raises(ToolRefusalError, match="'Eldorado' is named neither"):
+    with pytest.raises(ToolRefusalError, match="no cited sentence names 'Eldorado'"):
         await add(islands, "Eldorado", {}, RAIN, aliases=["Atlantis"])
     assert (await add(islands, "Atlantiss", {}, RAIN, aliases=["Atlantis"])).created
     with pytest.raises(ToolRefusalError, match="aliases: 'Ghana' is not in the quotes"):
@@ -143,7 +173,7 @@ async def test_both_ends_of_an_edge_must_be_named(islands: AgentGraph) -> None:
     lemuria = await add(islands, "Lemuria", {}, PORT)
     await islands.edge_type("borders")
     async with islands.database.transaction() as session:
-        with pytest.raises(ToolRefusalError, match="'Lemuria' is named neither"):
+        with pytest.raises(ToolRefusalError, match="no cited sentence names 'Lemuria'"):
             await elements.add_edge(
                 session,
                 islands.scope,
@@ -162,7 +192,7 @@ async def test_verification_says_how_much_follows_by_rules(islands: AgentGraph) 
     counts, faults = await check_all(islands.database, islands.scope)
     assert faults == []
     claims = (counts.claims_supported, counts.claims_unverified, counts.claims_unchecked)
-    assert claims == (3, 0, 0)
+    assert claims == (1, 2, 0)
 
 
 async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> None:
@@ -206,7 +236,7 @@ async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> No
         )
     _, faults = await check_all(islands.database, islands.scope)
     assert [(fault.id, fault.broken, fault.message) for fault in faults] == [
-        (evidence_id, "grounding", "its population: 999000000 is not in the quote")
+        (evidence_id, "grounding", "its population: 999000000 is not in the cited sentences")
     ]
 
 
@@ -236,7 +266,7 @@ async def test_evidence_cites_sentences_by_number(islands: AgentGraph) -> None:
         ({"page": 2, "sentences": [1]}, r"evidence\[0\].page: there is no page 2; they are 1 to 1"),
         ({"page": 1, "sentences": [9]}, r"sentences: page 1 has no sentence 9; they are 1 to 5"),
         ({"page": 1}, r"evidence\[0\]: give the page and the numbers of its sentences"),
-        ({"page": 1, "sentences": [5]}, "'Atlantis' is named neither"),
+        ({"page": 1, "sentences": [5]}, "no cited sentence names 'Atlantis'"),
     ],
 )
 async def test_a_sentence_that_does_not_exist_is_refused(

@@ -12,8 +12,8 @@ import pytest
 
 from shared.graph.conclusions import rules
 from shared.graph.grounding.conclusions import ConclusionFinding, check_conclusion
-from shared.graph.grounding.findings import Verdict, is_rounded
 from shared.graph.grounding.known import CitedElement
+from shared.graph.grounding.outcomes import Level, is_rounded
 from tests.support.case_files import read_cases
 from tests.support.conclusion_cases import CASES, MISSION, ConclusionCase
 from tests.support.sandbox.requests import ANALYSIS, answer, arguments, request
@@ -209,9 +209,9 @@ def test_the_conclusions_of_the_sandbox_follow() -> None:
 
 def test_verdicts() -> None:
     findings = check_conclusion({"content": "Ghana has 33.8 million people."}, [GHANA])
-    assert {each.written: each.finding.verdict for each in findings} == {
-        "33.8 million": Verdict.SUPPORTED,
-        "Ghana": Verdict.SUPPORTED,
+    assert {each.written: each.finding.level for each in findings} == {
+        "33.8 million": Level.MATCHED,
+        "Ghana": Level.MATCHED,
     }
 
 

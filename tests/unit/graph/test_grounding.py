@@ -1,30 +1,38 @@
-"""The rules that decide whether a claim follows from its quotes: labelled cases in five languages, and single rules."""
+"""The rules that decide about the values of a write: labelled cases in six languages, and single rules."""
 
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
-from shared.graph.grounding import check, cited, quantities
-from shared.graph.grounding.check import ClaimCheck, Quoted, check_quotes, states_day
-from shared.graph.grounding.cited import Claimed, Passage, years_of_page
+from shared.graph.grounding import quantities
 from shared.graph.grounding.dates import find_dates
-from shared.graph.grounding.findings import Finding, Verdict, worst
+from shared.graph.grounding.moments import find_moments, iso
 from shared.graph.grounding.names import (
     find_mentions,
     find_names,
     is_named_literally,
     translate_place,
 )
+from shared.graph.grounding.outcomes import Level
+from shared.graph.grounding.passages import Cited, Page
 from shared.graph.grounding.quantities import find_quantities, read_number
+from shared.graph.grounding.quotes import (
+    ElementOutcome,
+    Quoted,
+    check_element,
+    check_period,
+    states_start,
+)
 from shared.graph.grounding.units import convert, hint_of
 from shared.graph.grounding.words import find_decimal_sign, find_language
 from tests.support.case_files import read_cases
 from tests.support.evidence_cases import EvidenceCase, evidence_cases
+from tests.support.evidence_cases.write_cases import judge, write_cases
 
 CASES = read_cases(__file__)
 
@@ -40,142 +48,106 @@ REFUSABLE = {
     "edge_end",
 }
 """Faults that rules read. A name may be a common noun; a negation, and what a status means, are left to a model."""
-ROLE = "other role"
-"""A value that the quote has, for something else."""
-MAX_FALSE_REFUSALS = 0.03
+MAX_LOST = 0.01
+"""Part of the true values that may be left out."""
 MISLEADING = [
-    "count as year",
     "US date with hyphens",
-    "plan",
+    "number of another company in another quote",
     "name as a word",
-    "state code that is a function word",
-    "year of another company",
-    "of a rival",
+    "name without 'title'",
+    "name without 'legal form'",
     "other role",
+    "other subject",
 ]
-"""False claims of the adversarial cases that the rules support, of 295."""
+"""False claims of the adversarial cases that the rules match, of 295."""
 
 
-@dataclass(frozen=True)
-class Grounding:
-    """The findings about an element, and about each of its properties."""
-
-    element: Finding
-    properties: Mapping[str, Finding]
-
-    @property
-    def worst(self) -> Verdict:
-        return worst([self.element, *self.properties.values()]).verdict
-
-
-def check_element(claimed: Claimed, passages: Sequence[Passage]) -> Grounding:
-    """What the rules say of `claimed`, which cites `passages`."""
-    check = ClaimCheck(claimed, passages)
-    return Grounding(
-        check.ends(), {name: check.value(name, value) for name, value in claimed.properties.items()}
-    )
-
-
-def ground(case: EvidenceCase) -> Grounding:
+def check(case: EvidenceCase) -> ElementOutcome:
     language = find_language(case.page)
-    sign = find_decimal_sign(case.page, language)
+    page = Page(case.title, "", None, case.page, language, find_decimal_sign(case.page, language))
     ends = [(case.subject, *case.aliases)]
     if case.kind == "edge":
         ends.append((case.target, *case.target_aliases))
     return check_element(
-        Claimed(ends, case.properties, case.kind == "edge"),
-        [Passage(quote, language, sign, case.title, case.heading) for quote in case.quotes],
+        ends,
+        [Quoted(Cited(page, quote, case.heading), 1, case.properties) for quote in case.quotes],
     )
 
 
-@pytest.fixture(scope="module")
-def judged() -> list[tuple[EvidenceCase, Grounding]]:
-    return [(case, ground(case)) for case in evidence_cases("first")]
+def worst(outcome: ElementOutcome) -> Level:
+    return max([outcome.element.level, *(each.level for each in outcome.properties.values())])
 
 
-def test_false_numbers_dates_and_subjects_are_refused(
-    judged: list[tuple[EvidenceCase, Grounding]],
-) -> None:
-    accepted = [
-        case.id
-        for case, grounding in judged
-        if case.fault in REFUSABLE
-        and ROLE not in case.note
-        and grounding.worst is not Verdict.REFUSED
-    ]
-    # The year of the report is in the quote as well, and is claimed for something else.
-    assert accepted == ["en-text-6"]
+def test_cases_of_people_who_had_not_read_the_rules() -> None:
+    """551 writes. Wrong outcomes are named; decision 0067 has the figures of the first run."""
+    report = judge(write_cases())
 
-
-def test_a_false_claim_is_never_supported(judged: list[tuple[EvidenceCase, Grounding]]) -> None:
-    supported = [
-        case.id for case, grounding in judged if case.fault and grounding.worst is Verdict.SUPPORTED
-    ]
-    # "heat pumps" has the word "pumps".
-    assert supported == ["en-plural-6"]
-
-
-def test_true_claims_are_seldom_refused(judged: list[tuple[EvidenceCase, Grounding]]) -> None:
-    verdicts = Counter(grounding.worst for case, grounding in judged if case.fault is None)
-    assert verdicts[Verdict.REFUSED] <= MAX_FALSE_REFUSALS * verdicts.total()
-    assert verdicts[Verdict.SUPPORTED] >= 0.4 * verdicts.total()
-
-
-@pytest.mark.parametrize("name", ["second", "held_out"])
-def test_cases_by_authors_who_had_not_read_the_rules(name: str) -> None:
-    verdicts = [(case, ground(case).worst) for case in evidence_cases(name)]
-    true = [verdict for case, verdict in verdicts if case.fault is None]
-    assert true.count(Verdict.REFUSED) <= MAX_FALSE_REFUSALS * len(true)
-    assert [case.id for case, each in verdicts if case.fault and each is Verdict.SUPPORTED] == []
-    # What has a note needs sense: a value of something else, a direction, a notation.
-    readable = [each for case, each in verdicts if case.fault in REFUSABLE and not case.note]
-    assert readable.count(Verdict.REFUSED) >= 0.98 * len(readable)
-
-
-def test_a_reason_names_the_value_and_what_the_quote_has() -> None:
-    passage = Passage("More rain is expected; 1,200 people live in Atlantis.", "en", ".")
-    claimed = Claimed([["Atlantis"]], {"population": 999_000_000})
-
-    reason = check_element(claimed, [passage]).properties["population"].reason
-
-    assert reason == "999000000 is not in the quote; it has 1,200"
+    assert report.false == ["v452 delay_minutes"]
+    assert len(report.lost) <= MAX_LOST * report.true_values
+    assert report.agreement >= 0.83
 
 
 @pytest.mark.parametrize(
-    ("valid_from", "valid_to", "refused"),
+    ("name", "matched", "refused"),
+    [("first", [], 0.90), ("second", ["es-story-004"], 0.81), ("held_out", [], 0.92)],
+)
+def test_claims_and_their_quotes(name: str, matched: list[str], refused: float) -> None:
+    found = [(case, worst(check(case))) for case in evidence_cases(name)]
+    false = [(case, level) for case, level in found if case.fault]
+    assert [case.id for case, level in false if level <= Level.COMPLETED] == matched
+    true = [level for case, level in found if case.fault is None]
+    assert true.count(Level.LEFT_OUT) <= MAX_LOST * len(true)
+    # What has a note needs sense: a value of something else, a direction, a notation.
+    readable = [level for case, level in false if case.fault in REFUSABLE and not case.note]
+    assert readable.count(Level.LEFT_OUT) >= refused * len(readable)
+
+
+def test_cases_made_to_mislead() -> None:
+    """Figures to keep or improve; decision 0067 has them."""
+    levels = [(case, worst(check(case))) for case in evidence_cases("adversarial")]
+    counts = Counter((case.expected, level) for case, level in levels)
+
+    matched = [
+        case.note for case, level in levels if case.expected != "true" and level <= Level.COMPLETED
+    ]
+    assert sorted(matched) == sorted(MISLEADING)
+    assert counts["refused", Level.LEFT_OUT] >= 67
+    assert counts["true", Level.LEFT_OUT] <= 32
+    assert counts["true", Level.MATCHED] >= 110
+
+
+def check_one(
+    quote: str, properties: Mapping[str, Any], names: Sequence[str] = ("Atlantis",), **page: Any
+) -> ElementOutcome:
+    """The outcomes for one cited sentence, which is the whole page."""
+    language = page.pop("language", None) or find_language(quote)
+    sign = find_decimal_sign(quote, language)
+    read = Page(text=quote, language=language, decimal_sign=sign, **page)
+    return check_element([names], [Quoted(Cited(read, quote), 1, properties)])
+
+
+@pytest.mark.parametrize(
+    ("valid_from", "valid_to", "left_out"),
     CASES["a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in"],
 )
 def test_a_time_of_validity_is_in_a_year_that_the_page_says_or_was_written_in(
-    valid_from: tuple[int, int] | None, valid_to: tuple[int, int] | None, refused: str
+    valid_from: tuple[int, int] | None, valid_to: tuple[int, int] | None, left_out: str
 ) -> None:
     """Its last moment counts: 1 January is the end of the year before."""
-    years = years_of_page(datetime(2024, 5, 1, tzinfo=UTC), datetime(2026, 5, 1, tzinfo=UTC))
-    passage = Passage("The pier is open since 2019.", "en", ".", "Atlantis", "", years)
+    page = Page(
+        "Atlantis",
+        published=datetime(2024, 5, 1, tzinfo=UTC).date(),
+        language="en",
+        decimal_sign=".",
+        read_in=2026,
+    )
     first, last = (
         None if each is None else datetime(*each, 1, tzinfo=UTC) for each in (valid_from, valid_to)
     )
-    [finding] = check_quotes([["Atlantis"]], [Quoted(passage, 1, {}, first, last)], is_edge=False)
-    assert finding.period.reason.startswith(refused)
-    assert (finding.period.verdict is Verdict.REFUSED) == bool(refused)
-
-
-def test_a_literal_name_is_a_mention(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The short way gives the verdict of the long one."""
-    cases = [*evidence_cases("first"), *evidence_cases("adversarial")]
-    for case, other in zip(cases, [*cases[1:], cases[0]], strict=True):
-        names = [case.subject, *case.aliases, *case.subject.split(), other.subject, other.target]
-        for quote in (*case.quotes, *other.quotes):
-            for name in (*names, *case.quotes[0].split()):
-                assert find_mentions(name, quote) or not is_named_literally(name, quote)
-    quick = [ground(case) for case in cases]
-    for module in (cited, check):
-        monkeypatch.setattr(module, "is_named_literally", lambda name, text: False)
-    assert [ground(case) for case in cases] == quick
-
-
-@pytest.mark.parametrize(("name", "text", "is_named"), CASES["names_are_found_literally"])
-def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None:
-    assert is_named_literally(name, text) is is_named
+    quote = Quoted(Cited(page, "The pier is open since 2019."), 1, {}, first, last)
+    outcome = check_period(quote, [quote])
+    assert outcome.reason.startswith(left_out)
+    assert (outcome.level is Level.LEFT_OUT) == bool(left_out)
 
 
 @pytest.mark.parametrize(
@@ -185,22 +157,20 @@ def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None
 def test_years_of_validity_are_read_in_ranges_decades_and_other_digits(
     quote: str, valid_from: int, valid_to: int | None
 ) -> None:
-    passage = Passage(quote, None, ".", "Atlantis")
     first = datetime(valid_from, 1, 1, tzinfo=UTC)
     last = None if valid_to is None else datetime(valid_to + 1, 1, 1, tzinfo=UTC)
-    [finding] = check_quotes([["Atlantis"]], [Quoted(passage, 1, {}, first, last)], is_edge=False)
-    assert finding.period.verdict is Verdict.SUPPORTED
+    quoted = Quoted(Cited(Page("Atlantis"), quote), 1, {}, first, last)
+    assert check_period(quoted, [quoted]).level is Level.MATCHED
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "quote", "reason"), CASES["refusals_name_numbers_with_their_currencies"]
+    ("name", "value", "quote", "reason"), CASES["reasons_name_numbers_with_their_currencies"]
 )
-def test_refusals_name_numbers_with_their_currencies(
+def test_reasons_name_numbers_with_their_currencies(
     name: str, value: str | float, quote: str, reason: str
 ) -> None:
-    claimed = Claimed([["Atlantis"]], {name: value})
-    found = check_element(claimed, [Passage(quote, "en", ".", "Atlantis")]).properties[name]
-    assert (found.verdict, found.reason) == (Verdict.REFUSED, reason)
+    found = check_one(quote, {name: value}, title="Atlantis", language="en").properties[name]
+    assert (found.level, found.reason) == (Level.LEFT_OUT, reason)
 
 
 @pytest.mark.parametrize(
@@ -210,19 +180,50 @@ def test_a_day_is_stated_by_a_date_that_begins_or_ends_with_it(
     quote: str, day: str, is_stated: bool
 ) -> None:
     moment = datetime.fromisoformat(day).replace(tzinfo=UTC)
-    for passage in (
-        Passage(quote, "en", ".", "Atlantis", "", frozenset({2026})),
-        Passage("It is so.", "en", ".", "Atlantis", quote),
+    for cited in (
+        Cited(Page("Atlantis", language="en", decimal_sign="."), quote),
+        Cited(Page("Atlantis", language="en", decimal_sign="."), "It is so.", quote),
     ):
-        assert states_day([passage], moment) == is_stated
+        assert states_start(moment, [Quoted(cited, 1, {})]) == is_stated
 
 
 def test_a_day_without_a_year_is_of_the_year_of_its_page() -> None:
-    passage = Passage("From 1 December the fee is 5.", "en", ".", "Atlantis")
     moment = datetime(2026, 12, 1, tzinfo=UTC)
-    assert not states_day([passage], moment)
-    assert states_day([passage], moment, 2026)
-    assert not states_day([passage], moment, 2025)
+    for year, is_stated in ((None, False), (2026, True), (2025, False)):
+        published = None if year is None else datetime(year, 6, 1, tzinfo=UTC).date()
+        page = Page("Atlantis", published=published, language="en")
+        quote = Quoted(Cited(page, "From 1 December the fee is 5."), 1, {})
+        assert states_start(moment, [quote]) == is_stated
+
+
+@pytest.mark.parametrize(
+    ("published", "language", "text", "expected"),
+    CASES["dates_are_completed_from_that_of_the_page"],
+)
+def test_dates_are_completed_from_that_of_the_page(
+    published: str | None, language: str, text: str, expected: list[str]
+) -> None:
+    day = None if published is None else datetime.fromisoformat(published).date()
+    found = [
+        "?" if each.is_open else "/".join(map(iso, each.ends))
+        for each in find_moments(text, language, day)
+    ]
+    assert found == expected
+
+
+def test_a_literal_name_is_a_mention() -> None:
+    """The short way finds nothing that the long one does not."""
+    cases = [*evidence_cases("first"), *evidence_cases("adversarial")]
+    for case, other in zip(cases, [*cases[1:], cases[0]], strict=True):
+        names = [case.subject, *case.aliases, *case.subject.split(), other.subject, other.target]
+        for quote in (*case.quotes, *other.quotes):
+            for name in (*names, *case.quotes[0].split()):
+                assert find_mentions(name, quote) or not is_named_literally(name, quote)
+
+
+@pytest.mark.parametrize(("name", "text", "is_named"), CASES["names_are_found_literally"])
+def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None:
+    assert is_named_literally(name, text) is is_named
 
 
 def test_languages_are_recognized() -> None:
@@ -333,21 +334,13 @@ def test_names() -> None:
     assert translate_place("Vienna", "de") == ["Wien"]
 
 
-def grounding_of(page: str, names: list[str], properties: dict[str, object]) -> Grounding:
-    """Of a claim that cites the whole page."""
-    language = find_language(page)
-    passage = Passage(page, language, find_decimal_sign(page, language))
-    return check_element(Claimed([names], properties), [passage])
-
-
 @pytest.mark.parametrize(
-    ("page", "properties"), CASES["what_is_not_there_is_refused_in_any_language"]
+    ("page", "properties"), CASES["a_figure_that_is_not_there_is_left_out_in_any_language"]
 )
-def test_what_is_not_there_is_refused_in_any_language(
+def test_a_figure_that_is_not_there_is_left_out_in_any_language(
     page: str, properties: dict[str, object]
 ) -> None:
-    names = ["Atlantis", "Атлантида"]
-    assert grounding_of(page, names, properties).worst is Verdict.REFUSED
+    assert worst(check_one(page, properties)) is Level.LEFT_OUT
 
 
 @pytest.mark.parametrize(
@@ -356,62 +349,40 @@ def test_what_is_not_there_is_refused_in_any_language(
 def test_a_language_that_rules_do_not_know_is_left_to_a_reader(
     page: str, name: str, properties: dict[str, object]
 ) -> None:
-    assert grounding_of(page, [name], properties).worst is Verdict.UNVERIFIED
-
-
-@pytest.mark.parametrize(
-    ("page", "name", "verdict"),
-    [
-        ("Die Bank von Spanien ist in Madrid.", "Bank of Spain", Verdict.UNVERIFIED),
-        ("Die Europäische Zentralbank ist hier.", "European Central Bank", Verdict.UNVERIFIED),
-        ("Die Norvex AG hat in Ulm eine Bank.", "Atlantis Bank", Verdict.REFUSED),
-        ("Die Norvex AG hat in Ulm eine Bank.", "Atlantis", Verdict.REFUSED),
-        ("Norvex, Ulm. 1,200.", "Atlantis", Verdict.REFUSED),
-        ("亚特兰蒂斯有1.2万人。", "诺维科技", Verdict.REFUSED),
-    ],
-)
-def test_only_names_of_institutions_may_be_translated(
-    page: str, name: str, verdict: Verdict
-) -> None:
-    assert grounding_of(page, [name], {}).element.verdict is verdict
+    assert worst(check_one(page, properties, [name])) is Level.UNREAD
 
 
 @pytest.mark.parametrize(
     "text", ["", "\x00", "9" * 5000, "1," * 2000, "%" * 500, "A " * 2000, "٣٤"]
 )
 def test_hostile_texts_are_read(text: str) -> None:
-    passage = Passage(text, "de", ",", text, text)
+    page = Page(text, "", None, text or " ", "de", ",")
     values = {"number": 123456789, "extremes": [1e308, float("5e-324")], "text": text}
-    findings = check_element(Claimed([["Atlantis"]], values), [passage])
+    outcome = check_element([["Atlantis"]], [Quoted(Cited(page, text, text), 1, values)])
 
-    assert findings.element.verdict is Verdict.REFUSED
-    assert findings.properties["number"].verdict is Verdict.REFUSED
-    assert findings.properties["extremes"].verdict is Verdict.REFUSED
+    assert outcome.element.level is Level.LEFT_OUT
+    assert {each.level for each in outcome.properties.values()} == {Level.LEFT_OUT}
 
 
 def test_deep_values_are_left_to_a_reader() -> None:
     value: object = 5
     for _ in range(100):
         value = {"a": value}
-    assert grounding_of("It has 5.", ["Atlantis"], {"x": value}).properties["x"].verdict is (
-        Verdict.UNVERIFIED
+    outcome = check_one("Atlantis has 5 and the rest.", {"x": value}, language="en")
+    assert outcome.properties["x"].level is Level.UNREAD
+
+
+def test_a_value_stays_with_the_quotes_that_state_it() -> None:
+    page = Page(
+        "Atlantis", text="Atlantis has 1,200 people. It rains.", language="en", decimal_sign="."
     )
-
-
-def test_cases_made_to_mislead() -> None:
-    """Figures to keep or improve; decision 0040 has them."""
-    verdicts = [(case, ground(case).worst) for case in evidence_cases("adversarial")]
-    counts = Counter((case.expected, verdict) for case, verdict in verdicts)
-
-    supported = [
-        case.note
-        for case, verdict in verdicts
-        if case.expected != "true" and verdict is Verdict.SUPPORTED
+    quotes = [
+        Quoted(Cited(page, sentence), 1, {"population": 1200})
+        for sentence in ("It rains.", "Atlantis has 1,200 people.")
     ]
-    assert supported == MISLEADING
-    assert counts["refused", Verdict.REFUSED] >= 79
-    assert counts["true", Verdict.REFUSED] <= 40
-    assert counts["true", Verdict.SUPPORTED] >= 140
+    outcome = check_element([["Atlantis"]], quotes)
+    assert outcome.properties["population"].level is Level.MATCHED
+    assert outcome.stated == {"population": [1]}
 
 
 @pytest.mark.parametrize(("name", "text"), CASES["an_ampersand_is_the_word_and"])

@@ -27,8 +27,12 @@ READ_IN_PARTS: Final = (
     "shared.graph.grounding.dates",
     "shared.graph.grounding.quantities",
     "shared.graph.grounding.names",
-    "shared.graph.grounding.check",
-    "shared.graph.grounding.cited",
+    "shared.graph.grounding.moments",
+    "shared.graph.grounding.passages",
+    "shared.graph.grounding.quotes",
+    "shared.graph.grounding.date_rules",
+    "shared.graph.grounding.figure_rules",
+    "shared.graph.grounding.name_rules",
     "shared.graph.grounding.written",
     "shared.graph.grounding.units",
     "shared.graph.provenance.claims",
@@ -45,8 +49,11 @@ READ_IN_PARTS: Final = (
 NO_TEXT: Final = {
     "shared.graph.entity_resolution.candidates.most_similar": "names and their nodes",
     "shared.graph.entity_resolution.candidates.refuse_undecided_duplicates": "nodes",
-    "shared.graph.grounding.cited.years_of_page": "times",
-    "shared.graph.grounding.check.last_moment": "a time",
+    "shared.graph.grounding.moments.iso": "a date",
+    "shared.graph.grounding.passages.read": "as quotes.check_element",
+    "shared.graph.grounding.date_rules.clause_around": "places in a sentence",
+    "shared.graph.grounding.figure_rules.direction": "a sentence that was read",
+    "shared.graph.grounding.quotes.last_moment": "a time",
     "shared.graph.grounding.names.is_place": "a name that was found",
     "shared.graph.grounding.words.alternatives": "words of the tables",
     "shared.graph.conclusions.citations.replace_citations": "as parse_citations, with a function",
@@ -65,7 +72,7 @@ NO_TEXT: Final = {
 """Public functions of these modules that read no foreign text, and what they read."""
 LONG: Final = {
     "shared.graph.grounding.written.read_sentences",
-    "shared.graph.grounding.check.check_quotes",
+    "shared.graph.grounding.quotes.check_element",
     "shared.graph.grounding.quantities.find_quantities",
 }
 """Functions whose texts take seconds, although their time is linear."""

@@ -1,4 +1,4 @@
-"""What a check finds in quotes, and how a claimed number compares with a quoted one. Pure."""
+"""Outcomes of values, and how a claimed number compares with one of a sentence. Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -18,39 +18,42 @@ from shared.graph.grounding.words import (
 )
 
 
-class Verdict(IntEnum):
-    """The greater, the worse."""
+class Level(IntEnum):
+    """The outcome of a value. The greater, the worse."""
 
-    SUPPORTED = 0
-    """Nothing in the claim is left to interpretation."""
-    UNVERIFIED = 1
-    """Nothing speaks against the claim; the rules cannot read all of it."""
-    REFUSED = 2
-    """The claim has something that the rules read, and that its quotes do not have."""
+    MATCHED = 0
+    """The cited sentences have it, and nothing in it is left to interpretation."""
+    COMPLETED = 1
+    """The cited sentences have a part of it, and its page or the graph has the rest."""
+    UNREAD = 2
+    """Nothing speaks against it; the rules cannot read all of it."""
+    LEFT_OUT = 3
+    """It has a figure, date or name that the cited sentences do not have, or that they exclude."""
 
 
-class Finding(NamedTuple):
-    """The verdict on one claim, and the reason unless it is supported."""
-
-    verdict: Verdict
+class Outcome(NamedTuple):
+    level: Level
     reason: str = ""
+    """Why it is unread or left out."""
+    value: Any = None
+    """What a completed value is."""
 
 
-SUPPORTED: Final = Finding(Verdict.SUPPORTED)
+MATCHED: Final = Outcome(Level.MATCHED)
 _MAX_LISTED: Final = 5
 
 
-def refused(reason: str) -> Finding:
-    return Finding(Verdict.REFUSED, reason)
+def left_out(reason: str) -> Outcome:
+    return Outcome(Level.LEFT_OUT, reason)
 
 
-def unverified(reason: str) -> Finding:
-    return Finding(Verdict.UNVERIFIED, reason)
+def unread(reason: str) -> Outcome:
+    return Outcome(Level.UNREAD, reason)
 
 
-def worst(findings: Iterable[Finding]) -> Finding:
-    """Supported if there are none."""
-    return max(findings, key=lambda finding: finding.verdict, default=SUPPORTED)
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The worst of them; matched if there are none."""
+    return max(outcomes, key=lambda outcome: outcome.level, default=MATCHED)
 
 
 def listed(values: Iterable[Any]) -> str:
@@ -59,9 +62,9 @@ def listed(values: Iterable[Any]) -> str:
 
 
 def instead(values: Iterable[Any]) -> str:
-    """The end of a reason: what the quote has; empty if that is nothing."""
+    """The end of a reason: what the sentences have; empty if that is nothing."""
     shown = list(dict.fromkeys(values))
-    return f"; it has {listed(shown)}" if shown else ""
+    return f"; they have {listed(shown)}" if shown else ""
 
 
 _JOINTS: Final = re.compile(rf"(?:\s+(?:{alternatives(word_set('joints'))}))*[\s\u00a0€$£-]*$")
@@ -201,6 +204,7 @@ def is_same(claim: Quantity, quoted: Quantity) -> bool:
     )
 
 
+_SMALL_WORD: Final = re.compile(r"^(?:de|in|en|a)\s")
 _COMPARED: Final = re.compile(r"(?:down|lower|less) (?:from|than)")
 """After a number: "grew 5%, down from 8%"."""
 
@@ -208,7 +212,7 @@ _COMPARED: Final = re.compile(r"(?:down|lower|less) (?:from|than)")
 def is_next(table: str, folded: str, quantity: Quantity) -> bool:
     """Whether a word of the table belongs to the number, as in "fell by 5%" and "5% less"."""
     before = folded[max(0, quantity.start - _MAX_JOINTS_CHARS) : quantity.start]
-    after = folded[quantity.end :][:_AFTER_CHARS].lstrip(" \u00a0.,;:!?")
+    after = _SMALL_WORD.sub("", folded[quantity.end :][:_AFTER_CHARS].lstrip(" \u00a0.,;:!?"))
     return bool(
         word_pattern(table).search(_JOINTS.sub("", before)[-_NEAR_CHARS:])
         or (word_pattern("less").match(after) and not _COMPARED.match(after))

@@ -1,0 +1,394 @@
+"""The sentences that a write cites, with what rules read in them, and the names that their pages introduce. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from functools import cache, cached_property, lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from shared.graph.grounding.moments import Moment, find_moments
+from shared.graph.grounding.names import (
+    Name,
+    contains,
+    find_mentions,
+    find_names,
+    is_mentioned,
+    name_words,
+    tokenize,
+    translate_place,
+)
+from shared.graph.grounding.quantities import Quantity, find_quantities
+from shared.graph.grounding.words import LANGUAGES, fold, fold_in_place, table, word_set
+
+
+class Page(NamedTuple):
+    """A page with cited sentences.
+
+    `text` tells whom a surname or title means. Without it, nothing is left out because of a name.
+    """
+
+    title: str = ""
+    site: str = ""
+    published: date | None = None
+    text: str = ""
+    language: str | None = None
+    decimal_sign: str | None = None
+    """See `find_decimal_sign`."""
+    read_in: int | None = None
+    """The year in which it was fetched."""
+
+    @property
+    def years(self) -> frozenset[int]:
+        """The years that the page means by "this year", "last year" and "now"."""
+        written = self.published.year if self.published else self.read_in
+        return (
+            frozenset()
+            if written is None
+            else frozenset((written - 1, written, self.read_in or written))
+        )
+
+
+class Cited(NamedTuple):
+    """A cited sentence."""
+
+    page: Page
+    sentence: str
+    heading: str = ""
+    """The nearest one above it."""
+
+
+class KnownNode(NamedTuple):
+    """A node of the graph, or the one that is written."""
+
+    name: str
+    aliases: Sequence[str] = ()
+    site: str = ""
+    """Of a publisher: the site of its pages."""
+    properties: Mapping[str, str] = MappingProxyType({})
+    """Of a publisher: what its pages have in common, such as its side in a dispute."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return (self.name, *self.aliases)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A cited sentence, and what the rules read in it when they need it."""
+
+    cited: Cited
+
+    @property
+    def text(self) -> str:
+        return self.cited.sentence
+
+    @property
+    def language(self) -> str | None:
+        return self.cited.page.language
+
+    @cached_property
+    def folded(self) -> str:
+        return fold_in_place(self.text)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset(token.word for token in tokenize(self.text))
+
+    @cached_property
+    def moments(self) -> Sequence[Moment]:
+        return find_moments(self.text, self.language, self.cited.page.published)
+
+    @cached_property
+    def _quantities(self) -> Sequence[Quantity]:
+        page = self.cited.page
+        return find_quantities(self.text, page.language, page.decimal_sign)
+
+    @cached_property
+    def quantities(self) -> Sequence[Quantity]:
+        """Without numbers that are parts of a date or only name something."""
+        return [
+            each
+            for each in self._quantities
+            if not each.is_label and not (each.end and not each.unit and self._is_in_date(each))
+        ]
+
+    @cached_property
+    def _codes(self) -> list[tuple[int, int]]:
+        """Places of identifiers such as "CVE-2026-90411", whose numbers count nothing."""
+        return [match.span() for match in _CODE.finditer(self.text)]
+
+    @cached_property
+    def labels(self) -> frozenset[Decimal]:
+        """Numbers that only name something, as in "ISO 9001" and "the 70th minute"."""
+        return frozenset(
+            value for each in self._quantities if each.is_label for value in each.values
+        )
+
+    def _is_in_date(self, quantity: Quantity) -> bool:
+        is_date = any(each.start <= quantity.start < each.end for each in self.moments)
+        return is_date or any(first <= quantity.start < last for first, last in self._codes)
+
+    @cached_property
+    def names(self) -> Sequence[Name]:
+        return find_names(self.text, self.language)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether the sentence states facts: it has no negation, and no word such as "may" or "planned"."""
+        hedges = _hedges(self.language)
+        folded = self.folded.replace("’", "'")
+        # "May" is a month.
+        words = (
+            token.word
+            for token in tokenize(self.text)
+            if token.word != "may" or not token.is_capitalized
+        )
+        return (
+            self.language in LANGUAGES
+            and not hedges.intersection(words)
+            and "n't" not in folded
+            and not _SAID_TO.search(folded)
+        )
+
+
+_CODE: Final = re.compile(
+    r"(?<!\w)[A-Za-z]+-\d[\w-]*|(?<![\w.])(?!\d{1,3}(?:\.\d{3})+(?![\w.]))v?\d+(?:\.\d+){2,}(?!\w)"
+)
+_SAID_TO: Final = re.compile(r"(?:is|are|was|were) (?:said|thought|believed|reported) to\b")
+read: Final = lru_cache(maxsize=512)(Reading)
+
+
+@cache
+def _hedges(language: str | None) -> frozenset[str]:
+    """Words of a language with which a sentence states no plain fact."""
+    tables = (table("hedges"), table("negations"))
+    listed = (words.get(key, "") for words in tables for key in (language or "", "all"))
+    return frozenset(fold(word) for words in listed for word in words.split())
+
+
+_MIN_SURNAME: Final = 3
+_MIN_INITIALS: Final = 3
+_UMLAUTS: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"))
+_INTRODUCED: Final = re.compile(
+    r"\((?:the |die |la |le |el |il )?[\"“„«]?(?P<short>[^\W\d_][\w&.-]{1,24})[\"”“»]?\)"
+)
+
+
+class Passages:
+    """The cited sentences of a write, and the names by which they can mean something."""
+
+    def __init__(self, cited: Sequence[Cited], known: Sequence[KnownNode] = ()) -> None:
+        self.readings = [read(each) for each in cited]
+        self.sentences = [each.sentence for each in cited]
+        self.pages = list(dict.fromkeys(each.page for each in cited))
+        self.around = [text for each in cited for text in (each.page.title, each.heading) if text]
+        self._known = known
+
+    @cached_property
+    def is_readable(self) -> bool:
+        """Whether all sentences are in a language that the rules read."""
+        return all(each.language in LANGUAGES for each in self.readings)
+
+    @cached_property
+    def has_pages(self) -> bool:
+        """Whether the text of each page is there."""
+        return all(page.text for page in self.pages)
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        return frozenset[str]().union(*(each.words for each in self.readings))
+
+    @cached_property
+    def page_texts(self) -> list[str]:
+        return [text for page in self.pages for text in (page.title, page.text) if text]
+
+    def may_have(self, name: str) -> bool:
+        """Whether a sentence may have the name in another form: its initials, or "ü" for "ue" and "and" for "&"."""
+        initials = "".join(word[0] for word in re.findall(r"\w+", name) if word[0].isupper())
+        if len(initials) >= _MIN_INITIALS and contains(initials, self.sentences):
+            return True
+        if name.isupper() and len(name) >= _MIN_INITIALS:
+            pattern = r"\W+(?:\w{1,3}\W+)?".join(
+                rf"{letter}\w+" for letter in name if letter.isalpha()
+            )
+            if any(re.search(rf"\b{pattern}", sentence) for sentence in self.sentences):
+                return True
+        plain = fold(name)
+        for written, letter in _UMLAUTS:
+            plain = plain.replace(written, letter)
+        joined = re.sub(r"[\s-]", "", fold(name))
+        return any(
+            is_mentioned(each, self.sentences) for each in (plain, name.replace("&", "and"))
+        ) or (
+            any(each.isdigit() for each in joined)
+            and any(joined in re.sub(r"[\s-]", "", reading.folded) for reading in self.readings)
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether a cited sentence has the name as it is, or that of the place in the language of the page."""
+        return is_mentioned(name, self.sentences) or any(
+            is_mentioned(other, [reading.text])
+            for reading in self.readings
+            for other in translate_place(name, reading.language)
+        )
+
+    def is_sure(self, name: Name, language: str | None) -> bool:
+        """Whether a name that a sentence has is a proper name: in German, nouns have capitals too."""
+        if language != "de":
+            return name.is_certain or bool(name.start)
+        words = name.text.lower().split()
+        return name.is_certain and not word_set("articles").intersection(words)
+
+    def has_in(self, reading: Reading, names: Sequence[str]) -> bool:
+        """Whether the sentence has one of the names, or a short form of it."""
+        return any(
+            is_mentioned(each, [reading.text])
+            for name in names
+            for each in (name, *self.short_forms(name))
+        )
+
+    def is_short_for(self, written: str, names: Sequence[str]) -> bool:
+        """Whether `written` is one of the names or a part of it, or has it as a part."""
+        return any(is_mentioned(written, [name]) or is_mentioned(name, [written]) for name in names)
+
+    def is_named(self, names: Sequence[str]) -> bool | None:
+        """Whether a cited sentence names the thing with these `names`; None if it may.
+
+        A surname or short form names it if only this thing has it on the page and in the graph.
+        """
+        if any(self._means(name) for name in names):
+            return True
+        may_be = any(self.has(name) for name in names)
+        for name in names:
+            for short in self.short_forms(name):
+                if is_mentioned(short, self.sentences):
+                    if self.full_names(short) <= {name, *names}:
+                        return True
+                    may_be = True
+        may_be = may_be or any(self.may_have(name) for name in names)
+        return None if may_be or is_any_mentioned(names, self.around) else False
+
+    def _means(self, name: str) -> bool:
+        """Whether a sentence has the name by itself: not as a part of a longer name, or as a word in small letters."""
+        if not self.has(name):
+            return False
+        mentions = [
+            (sentence, each)
+            for sentence in self.sentences
+            for each in find_mentions(name, sentence)
+        ]
+        return not mentions or any(
+            not _CODE_BEFORE.search(sentence, max(0, each.start - 5), each.start)
+            and not _LONGER.match(sentence, each.end)
+            and not (name[:1].isupper() and sentence[each.start].islower())
+            and not (name.isupper() and not sentence[each.start : each.end].isupper())
+            for sentence, each in mentions
+        )
+
+    def short_forms(self, name: str) -> list[str]:
+        """Forms that stand for a name after the page or the graph has introduced it: a surname, and what is in brackets."""
+        words = name.split()
+        is_introduced = is_mentioned(name, self.page_texts) or any(
+            name in node.names for node in self._known
+        )
+        if not is_introduced:
+            return []
+        forms = []
+        if len(words) > 1 and len(words[-1]) >= _MIN_SURNAME and words[-1][0].isupper():
+            forms.append(words[-1])
+        for text in self.page_texts:
+            place = text.find(name)
+            after = text[place + len(name) :].lstrip() if place >= 0 else ""
+            if match := _INTRODUCED.match(after):
+                forms.append(match["short"])
+        # "Castellan Holdings" is "Castellan" in the next sentence.
+        if (
+            len(words) > 1
+            and len(words[0]) > _MIN_SURNAME
+            and words[-1].lower() in word_set("legal_forms")
+        ):
+            forms.append(words[0])
+        return forms
+
+    def full_names(self, short: str) -> set[str]:
+        """The full names of which `short` is the last word, on the pages and in the graph."""
+        last = name_words(short)[-1:] if short else ()
+        found = {
+            node.name
+            for node in self._known
+            if name_words(node.name)[-1:] == last and len(name_words(node.name)) > 1
+        }
+        for page in self.pages:
+            for text in (page.title, page.text):
+                for name in find_names(text, page.language):
+                    words = name_words(name.text)
+                    if len(words) > 1 and words[-1:] == last and text == page.text:
+                        found.add(without_office(name.text))
+        longest = {
+            name
+            for name in found
+            if not any(name != each and each.endswith(name) for each in found)
+        }
+        return {_known_form(name, self._known) for name in longest}
+
+    def other_names(self, own: Iterable[str], values: Iterable[str]) -> list[str]:
+        """Names in the sentences that are none of `own`, and no part of `values`."""
+        known = {word for name in (*own, *values) for word in name_words(name)}
+        return [
+            name.text
+            for reading in self.readings
+            for name in reading.names
+            if (name.is_certain or not name.start)
+            and (words := [word for word in name_words(name.text) if len(word) > 1])
+            and not known.intersection(words)
+        ]
+
+
+@dataclass
+class Write:
+    """A write: what it cites, and the nodes that it may mean."""
+
+    passages: Passages
+    known: Sequence[KnownNode]
+    own: Sequence[str] = ()
+    """The names of its node, or of both ends of its edge; none of a label, which no sentence needs to name."""
+
+
+_LONGER: Final = re.compile(r"[ -](?:& )?(?!(?:[A-Z]{3}|[IVX]+)\b)[A-ZÀ-Þ][a-zà-ÿ]{2}")
+"""After a mention of a name: a capitalized word, which is no code of a currency."""
+_CODE_BEFORE: Final = re.compile(r"\b[A-Z]{2,3} $")
+"""Before a mention of a name that is a part of a longer one, such as "AS Roma"."""
+IN_PLACE: Final = re.compile(
+    r"(?:\b(?:in|at|near|of|aus|à|a|en|de|em|na|no|nel|nella|ad) |['’])$", re.IGNORECASE
+)
+"""Before the name of a place."""
+_SMALL_TITLE: Final = re.compile(
+    r"(?:(?:le |la |l'|el |il |der |die |o |a )\w+\s|M\.\s|Mme\s|Mr\.?\s|Mrs\.?\s|Ms\.?\s|Herr\s|Frau\s|Sr\.?a?\s)"
+)
+_OFFICE: Final = re.compile(
+    r"(?:[A-ZÀ-Þ]\w*(?:minister|präsident|chef|meister|sekretär|sprecher|leiter|direktor|richter)\w*|Minister|President|Mayor|Judge"
+    r"|Councillor|Senator|Governor|Secretary|Director|Founder|Chancellor|Chief|Executive|Professor|Dr|Prime|Transport|Finance|Interior"
+    r"|Foreign|Health|Trainer|Coach|Midfielder|Captain|Envoy|Mediator|Prosecutor)\s+"
+)
+
+
+def without_office(name: str) -> str:
+    """The name without offices and titles before it."""
+    name = _SMALL_TITLE.sub("", name)
+    while match := _OFFICE.match(name):
+        if " " not in name[match.end() :]:
+            break
+        name = name[match.end() :]
+    return name
+
+
+def _known_form(name: str, known: Sequence[KnownNode]) -> str:
+    """The name of the known node that `name` ends with, as in "Transport Minister Maren Holt"; else the name."""
+    return next((node.name for node in known if find_mentions(node.name, name)), name)
+
+
+def is_any_mentioned(names: Sequence[str], texts: Sequence[str]) -> bool:
+    return any(is_mentioned(name, texts) for name in names)
