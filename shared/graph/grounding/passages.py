@@ -177,6 +177,17 @@ _INTRODUCED: Final = re.compile(
 )
 
 
+@lru_cache(maxsize=64)
+def _names_by_last_word(page: Page) -> Mapping[str, Sequence[str]]:
+    """The names of several words in the text of a page."""
+    names: dict[str, list[str]] = {}
+    for name in find_names(page.text, page.language):
+        words = name_words(name.text)
+        if len(words) > 1:
+            names.setdefault(words[-1], []).append(name.text)
+    return names
+
+
 class Passages:
     """The cited sentences of a write, and the names by which they can mean something."""
 
@@ -322,11 +333,8 @@ class Passages:
             if name_words(node.name)[-1:] == last and len(name_words(node.name)) > 1
         }
         for page in self.pages:
-            for text in (page.title, page.text):
-                for name in find_names(text, page.language):
-                    words = name_words(name.text)
-                    if len(words) > 1 and words[-1:] == last and text == page.text:
-                        found.add(without_office(name.text))
+            for name in _names_by_last_word(page).get("".join(last), ()):
+                found.add(without_office(name))
         longest = {
             name
             for name in found
