@@ -202,6 +202,16 @@ class NoticeCause(StrEnum):
     """Its iterations fail or have no result."""
 
 
+class PositionState(StrEnum):
+    """State of a piece of advice. Only one that is standing is the agent's position on its subject."""
+
+    STANDING = "standing"
+    DOUBTED = "in doubt"
+    EXPIRED = "expired"
+    REPLACED = "replaced"
+    WITHDRAWN = "withdrawn"
+
+
 class InboxOutcome(StrEnum):
     """What the owner decided about an inbox item."""
 

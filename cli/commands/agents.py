@@ -47,6 +47,15 @@ AdviceFromOneAnalysis = Annotated[
         show_default="two",
     ),
 ]
+Actions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--action",
+        metavar="WORD=MEANING",
+        help="A word for what advice tells you to do, and what it means. Repeat for each; they replace the present ones.",
+        show_default="BUY, HOLD and SELL",
+    ),
+]
 FeedbackRounds = Annotated[
     int | None,
     typer.Option(
@@ -170,6 +179,7 @@ def create_agent(
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
+    action: Actions = None,
     entailment_usd: EntailmentUsd = None,
     entailment_share: EntailmentShare = None,
     preferred_domains: PreferredDomains = None,
@@ -200,6 +210,7 @@ def create_agent(
         models=models,
         feedback_rounds=feedback_rounds,
         advice_from_one_analysis=advice_from_one_analysis,
+        actions=_parse_actions(action),
         entailment_usd_per_day=entailment_usd,
         entailment_share=entailment_share,
         preferred_domains=preferred,
@@ -256,13 +267,14 @@ def edit_agent(
     ] = None,
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
+    action: Actions = None,
     entailment_usd: EntailmentUsd = None,
     entailment_share: EntailmentShare = None,
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
     archive_date: ArchiveDate = None,
 ) -> Result:
-    """Change an agent's name, intervals, models, feedback rounds, advice, checks, domains or archive date.
+    """Change an agent's name, intervals, models, feedback rounds, advice, actions, checks, domains or archive date.
 
     Settings that you do not name are not changed.
     """
@@ -270,6 +282,7 @@ def edit_agent(
         "name": name,
         "feedback_rounds": feedback_rounds,
         "advice_from_one_analysis": advice_from_one_analysis,
+        "actions": _parse_actions(action),
         "entailment_usd_per_day": entailment_usd,
         "entailment_share": entailment_share,
         "preferred_domains": _parse_domains(preferred_domains),
@@ -279,7 +292,7 @@ def edit_agent(
     if all(each is None for each in given):
         raise BadInputError(
             "name at least one change: --name, --interval, --max-interval, --model, --feedback-rounds, "
-            "--advice-from-one-analysis,"
+            "--advice-from-one-analysis, --action,"
             " --entailment-usd, --entailment-share, --preferred-domains, --barred-domains or --archive-date"
         )
     seconds = parse_seconds(interval) if interval is not None else None
@@ -505,6 +518,19 @@ def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str
             raise BadInputError(f"--model {option}: enter PHASE=NAME, such as observer=gpt-5.4")
         models[phase.strip().replace("-", "_")] = name.strip()
     return models
+
+
+def _parse_actions(options: list[str] | None) -> dict[str, str] | None:
+    """What each action means, from `WORD=MEANING`; None if none is given. Raises BadInputError."""
+    actions = {}
+    for option in options or ():
+        word, equals, meaning = option.partition("=")
+        if not (word.strip() and equals and meaning.strip()):
+            raise BadInputError(
+                f"--action {option}: enter WORD=MEANING, such as 'WAIT=Change nothing.'"
+            )
+        actions[word.strip()] = meaning.strip()
+    return actions or None
 
 
 def _parse_domains(text: str | None) -> list[str] | None:

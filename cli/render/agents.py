@@ -75,6 +75,7 @@ def show_agent(
         ("Runs", f"every {_intervals(agent)}, next {_next(agent)}"),
         ("Feedback", feedback if agent.feedback_rounds else ""),
         ("Advice", "may cite a single analysis" if agent.advice_from_one_analysis else ""),
+        ("Actions", escape("; ".join(f"{word}: {text}" for word, text in agent.actions.items()))),
         ("Checks", checks if agent.entailment_usd_per_day else ""),
         ("Prefers", escape(", ".join(agent.preferred_domains))),
         ("Bars", escape(", ".join(agent.barred_domains))),

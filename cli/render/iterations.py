@@ -12,7 +12,7 @@ from rich.markup import escape
 from cli.references import short_ids
 from cli.render.console import cited, indented, print_limit, print_rows
 from cli.render.provenance import describe_doubt
-from shared.enums import RequestState, StepKind
+from shared.enums import PositionState, RequestState, StepKind
 from shared.errors import USED_UP
 from shared.schemas.base import (
     AnswerEvent,
@@ -284,8 +284,11 @@ def _state(request: InvestigationRequestResponse) -> str:
 def commitment_lines(terms: ForecastTerms, *, with_confidence: bool = False) -> list[str]:
     """The terms of a forecast; no lines for a notice, or for advice stored before terms existed."""
     lines = []
-    if terms.replaced_by is not None:
-        lines.append(f"[warn]Replaced by: {escape(terms.replaced_by)}[/]")
+    if (position := terms.position) is not None:
+        style = "quiet" if position.state is PositionState.STANDING else "warn"
+        lines.append(f"[{style}]{escape(position.sentence)}[/]")
+    if terms.change is not None:
+        lines.append(f"What changed: {escape(terms.change)}")
     if with_confidence and terms.confidence is not None:
         lines.append(f"[quiet]Confidence: {terms.confidence:.2f}[/]")
     if terms.horizon is not None:

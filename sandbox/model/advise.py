@@ -1,7 +1,7 @@
 """The advice generation phase: HOLD, with what to review first, if analyses agree on a node.
 
-A comparison of figures shows what stands out, but not whether to buy or to sell. So the action is always HOLD, and the text
-repeats what the analyses say.
+A comparison of figures shows what stands out, but not what to do. So the action is HOLD, or the first of the agent's
+actions, and the text repeats what the analyses say.
 """
 
 import re
@@ -12,6 +12,7 @@ from sandbox.model.graph_view import ID, GraphView, ViewNode, cite
 from sandbox.model.request import Answer, ChatRequest, ToolCall
 from sandbox.text.tokens import fold, topic_stems
 
+HOLD = "HOLD"
 MIN_ANALYSES = 2
 MAX_ANALYSES = 4
 """How many analyses an advice cites at most."""
@@ -42,13 +43,14 @@ def advise(request: ChatRequest) -> Answer:
         errors = [exchange.error for exchange in tried if exchange.error]
         return Answer(" ".join(errors) or "The advice is given.")
     context = GraphView(request.section("graph_context"))
+    standing = GraphView(f"## Advice\n{request.section('standing_advice')}").advice
     analyses = GraphView(request.section("analyses")).analyses
     if not analyses:
         return Answer("no advice: there are no analyses.")
     known = {node.id for node in analyses}
     analyses += [node for node in context.analyses if node.id not in known]
     least = 1 if ONE_IS_ENOUGH in request.rules else MIN_ANALYSES
-    agreements = list(_agreements(analyses, context, least))
+    agreements = list(_agreements(analyses, context, standing, least))
     if "addAgentAdviceNode" not in request.callable_tools:
         return Answer("no advice: the request does not offer the tool for it.")
     if not agreements:
@@ -63,25 +65,28 @@ def advise(request: ChatRequest) -> Answer:
             len(topic & topic_stems(each.subject)),
         ),
     )
-    return Answer(calls=(_advice_call(best), *request.finish_call))
+    return Answer(calls=(_advice_call(best, request.actions), *request.finish_call))
 
 
 def _agreements(
-    analyses: Sequence[ViewNode], context: GraphView, least: int
+    analyses: Sequence[ViewNode],
+    context: GraphView,
+    standing: Sequence[ViewNode],
+    least: int,
 ) -> Iterator[Agreement]:
-    """The nodes that at least `least` analyses cite and no advice mentions."""
+    """The nodes that at least `least` analyses cite and no standing advice mentions."""
     names = {
         match["id"]: match["name"] for node in analyses for match in LINE.finditer(node.content)
     }
     names |= {node.id: node.name for node in context.nodes}
-    advised = fold(" ".join(node.text for node in context.advice))
+    advised = fold(" ".join(node.text for node in standing))
     for node_id, name in names.items():
         citing = [node for node in analyses if node_id in CITATION.findall(node.content)]
         if len(citing) >= least and fold(name) not in advised:
             yield Agreement(name, node_id, citing[:MAX_ANALYSES])
 
 
-def _advice_call(agreement: Agreement) -> ToolCall:
+def _advice_call(agreement: Agreement, actions: Sequence[str]) -> ToolCall:
     subject, analyses = agreement.subject, agreement.analyses
     citing = "one analysis cites it" if len(analyses) == 1 else f"{len(analyses)} analyses cite it"
     name = f"Review {subject} first"
@@ -101,7 +106,7 @@ def _advice_call(agreement: Agreement) -> ToolCall:
     return ToolCall.of(
         "addAgentAdviceNode",
         name=name,
-        action="HOLD",
+        action=HOLD if HOLD in actions or not actions else actions[0],
         summary=f"{name} and make no changes yet: {CITATION.sub('', analyses[0].summary)}",
         content="\n".join(content),
         confidence=0.5,

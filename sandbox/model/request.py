@@ -71,12 +71,27 @@ class ChatRequest:
         return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
     @cached_property
-    def offered_tools(self) -> frozenset[str]:
-        """Names of the functions described, callable or not: they decide the phase."""
+    def _functions(self) -> list[Mapping[str, Any]]:
         value = self._body.get("tools")
         tools = value if isinstance(value, list) else []
         functions = [tool.get("function") for tool in tools if isinstance(tool, dict)]
-        return frozenset(str(each.get("name", "")) for each in functions if isinstance(each, dict))
+        return [each for each in functions if isinstance(each, dict)]
+
+    @property
+    def actions(self) -> list[str]:
+        """The words that advice may have for what to do; empty if the tool does not list them."""
+        for function in self._functions:
+            if function.get("name") == "addAgentAdviceNode":
+                value: Any = function
+                for key in ("parameters", "properties", "action", "enum"):
+                    value = value.get(key) if isinstance(value, dict) else None
+                return [str(each) for each in value] if isinstance(value, list) else []
+        return []
+
+    @cached_property
+    def offered_tools(self) -> frozenset[str]:
+        """Names of the functions described, callable or not: they decide the phase."""
+        return frozenset(str(each.get("name", "")) for each in self._functions)
 
     @property
     def callable_tools(self) -> frozenset[str]:

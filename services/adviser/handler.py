@@ -10,6 +10,7 @@ from shared.agents import feedback, memories
 from shared.database.statements import Batch
 from shared.enums import Phase, StepKind
 from shared.graph import context
+from shared.graph.conclusions import position_store
 from shared.graph.prompt_format import truncate_to_budget
 from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
@@ -42,6 +43,7 @@ class Advise:
         analyses = batch.add(context.analyses_query(scope, analysis_ids))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         owner_memories = batch.add(memories.list_active(lease.agent_id))
+        known_positions = position_store.prepare_lines(batch, scope, agent.clock)
         survey = context.prepare_survey(
             batch,
             scope,
@@ -51,7 +53,13 @@ class Advise:
         )
         short_ids = ShortIds(scope)
         async with self.model.database.connection_after(batch) as connection:
-            await short_ids.store_numbers(connection, [analyses.value, survey.value])
+            standing_advice = known_positions.value
+            shown = [analyses.value, survey.value, standing_advice or ""]
+            await short_ids.store_numbers(connection, shown)
+        if standing_advice is None:
+            async with self.model.database.transaction() as transaction:
+                standing_advice = await position_store.load_lines(transaction, scope, agent.clock)
+                await short_ids.store_numbers(transaction, [standing_advice])
         graph_context = short_ids.shorten(survey.value)
         message = user_message(
             agent.mission,
@@ -63,6 +71,7 @@ class Advise:
                 scope.budget_bytes(MAX_MEMORIES_TOKENS),
             ),
             feedback.format_lines(owner_feedback.value),
+            short_ids.shorten(standing_advice),
         )
         run = PhaseRun(
             self.model,
@@ -73,7 +82,7 @@ class Advise:
             rules=rules(from_one_analysis=agent.advice_from_one_analysis),
             context=graph_context,
         )
-        tools = advice_generation(scope, self.embedding_search, short_ids)
+        tools = advice_generation(scope, agent.actions, self.embedding_search, short_ids)
         loop = ToolLoop(run, tools, short_ids=short_ids)
         reason = await loop.run()
         advice = [
@@ -81,6 +90,8 @@ class Advise:
             for result in loop.results_of("addAgentAdviceNode")
         ]
         result = {"advice": advice, "reason": reason.strip(), **run.repair_summary}
+        if reviewed := loop.results_of("reviewAdvice"):
+            result["reviewed"] = reviewed
         if advice and is_on(agent):
             result |= await self._check_evidence(lease, scope, advice)
         return StepResult(result)

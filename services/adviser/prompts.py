@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Final
 
 from shared.agents import feedback
+from shared.graph.conclusions import positions
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
 
 _RULES = """\
@@ -44,13 +45,19 @@ def user_message(
     now: datetime,
     memories: str = "",
     owner_feedback: str = "",
+    standing_advice: str = "",
 ) -> str:
-    """`owner_feedback` has a line for each advice that the owner answered."""
+    """`owner_feedback` and `standing_advice` have a line for each advice: that the owner answered, or that stands."""
     return "\n\n".join(
         [
             wrap_section("mission", mission),
             wrap_section("graph_context", graph_context),
             wrap_section("analyses", analyses),
+            *(
+                [wrap_section("standing_advice", standing_advice), positions.RULE]
+                if standing_advice
+                else []
+            ),
             *([wrap_section("memories", memories)] if memories else []),
             *(
                 [wrap_section("owner_feedback", owner_feedback), feedback.RULE]

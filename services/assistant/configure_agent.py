@@ -80,7 +80,7 @@ class ConfigureHandler:
             if step.id != configuration.newest_step_id(agent):
                 return StepResult(SUPERSEDED)
             message = await _message(transaction, agent, request)
-        prompt = system_prompt(agent.interval_seconds)
+        prompt = system_prompt(agent.interval_seconds, agent.actions)
         run = PhaseRun(self.model, lease, agent, Phase.CONFIGURATION, message, system_prompt=prompt)
         new = await _request_configuration(run, request, is_ready=agent.status == AgentStatus.READY)
         result: dict[str, Any] = {

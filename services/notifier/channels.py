@@ -10,6 +10,7 @@ import httpx
 
 from services.notifier.delivery import Accepted, PermanentFailure, TemporaryFailure, Verdict
 from services.notifier.payload import ItemData, Parcel, TrialData
+from shared.enums import PositionState
 from shared.errors import PermanentError, TransientError
 from shared.fetch.transport import RefusedAddressError
 from shared.notifications import smtp
@@ -64,6 +65,10 @@ def text(data: ItemData | TrialData) -> str:
     """The text of a mail: what is advised, why, and where to read more."""
     parts = [data.summary]
     if isinstance(data, ItemData):
+        if data.position is not None:
+            stands = data.position.state is PositionState.STANDING
+            # What no longer stands is said before what was advised.
+            parts.insert(1 if stands else 0, data.position.sentence)
         parts.append(data.content or "")
         if data.confidence is not None:
             parts.append(f"Confidence: {data.confidence:.0%}")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, Literal
 from uuid import UUID
 
@@ -12,10 +12,13 @@ from sqlalchemy import select
 from shared.database.tables import Agent, Destination, GraphNode, InboxItem
 from shared.database.transaction import Transaction
 from shared.graph import labels
+from shared.graph.conclusions import position_store
 from shared.graph.conclusions.citations import Citation, parse_citations, replace_citations
 from shared.graph.scope import GraphScope
 from shared.notifications import destinations
 from shared.notifications.deliveries import DeliveryLease
+from shared.schemas.base import PositionResponse
+from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import database_time
 
 _UNKNOWN: Final = "no longer in the graph"
@@ -37,6 +40,8 @@ class ItemData(BaseModel):
     invalidation: str | None = None
     """The observation that would prove the advice wrong."""
     advice_id: UUID | None = None
+    position: PositionResponse | None = None
+    """Whether the advice stands when it is sent."""
     content: str | None = None
     link: str | None = None
     """The page of the web UI that shows the item with its proof."""
@@ -79,9 +84,10 @@ async def pack(
         row = await _load_item(transaction, lease.inbox_item_id)
         if row is None:
             return None
-        item, agent_name, advice = row
+        item, agent_name, archive_date, advice = row
+        position = await _load_position(transaction, item, archive_date)
         names = await _names_of_cited(transaction, item, advice)
-        message = build_message(item, agent_name, advice, names, public_url)
+        message = build_message(item, agent_name, advice, names, public_url, position)
         iteration_id = None if advice is None else advice.iteration_id
     secrets = await destinations.secrets(transaction, destination.id)
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
@@ -89,17 +95,29 @@ async def pack(
 
 async def _load_item(
     transaction: Transaction, item_id: UUID
-) -> tuple[InboxItem, str, GraphNode | None] | None:
-    """The inbox item, the name of its agent, and its advice, if it is one; None if it is gone."""
+) -> tuple[InboxItem, str, date | None, GraphNode | None] | None:
+    """The inbox item, name and archive date of its agent, and its advice, if it is one; None if it is gone."""
     row = (
         await transaction.execute(
-            select(InboxItem, Agent.name, GraphNode)
+            select(InboxItem, Agent.name, Agent.archive_date, GraphNode)
             .join(Agent, Agent.id == InboxItem.agent_id)
             .outerjoin(GraphNode, GraphNode.id == InboxItem.node_id)
             .where(InboxItem.id == item_id)
         )
     ).one_or_none()
-    return None if row is None else (row[0], row[1], row[2])
+    return None if row is None else (row[0], row[1], row[2], row[3])
+
+
+async def _load_position(
+    transaction: Transaction, item: InboxItem, archive_date: date | None
+) -> PositionResponse | None:
+    if item.node_id is None:
+        return None
+    today = AgentClock(await database_time(transaction), archive_date).today
+    positions = await position_store.load_responses(
+        transaction, item.owner_id, {item.node_id: item.agent_id}, {item.agent_id: today}
+    )
+    return positions.get(item.node_id)
 
 
 async def _names_of_cited(
@@ -119,6 +137,7 @@ def build_message(
     advice: GraphNode | None,
     names: Mapping[UUID, labels.Label],
     public_url: str | None,
+    position: PositionResponse | None = None,
 ) -> Message:
     """The message for an inbox item; without `advice` it is a notice. `names` replace the ids in its texts."""
 
@@ -131,6 +150,10 @@ def build_message(
         key: replace_citations(value, name_of) if isinstance(value, str) else value
         for key, value in ({} if advice is None else advice.properties).items()
     }
+    terms = {"confidence": properties.get("confidence"), "horizon": properties.get("horizon")}
+    if position is not None:
+        horizon = position.horizon and position.horizon.isoformat()
+        terms = {"confidence": position.confidence, "horizon": horizon}
     data = ItemData(
         inbox_item_id=item.id,
         agent_id=item.agent_id,
@@ -138,11 +161,12 @@ def build_message(
         title=replace_citations(item.title, name_of),
         summary=replace_citations(item.summary, name_of),
         action=properties.get("action"),
-        confidence=properties.get("confidence"),
-        horizon=properties.get("horizon"),
+        confidence=terms["confidence"],
+        horizon=terms["horizon"],
         invalidation=properties.get("invalidation"),
         advice_id=None if advice is None else advice.id,
         content=properties.get("content"),
+        position=position,
         link=link,
     )
     kind: MessageType = "notice.created" if advice is None else "advice.created"

@@ -1,5 +1,7 @@
 """Validated field types of an agent, used by the API and by imports."""
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Annotated, Final
@@ -47,6 +49,38 @@ Models = dict[
     ],
 ]
 """Model by phase, or several as `parse_models` reads them."""
+MAX_WORD_CHARS: Final = 30
+MAX_MEANING_CHARS: Final = 120
+MAX_ACTIONS: Final = 8
+_WORD: Final = re.compile(r"[^\W_](?:[^\n\r:=\"“”]*[^\s:=\"“”])?")
+
+
+def validate_actions(actions: Mapping[str, str]) -> dict[str, str]:
+    """Validates words for what advice tells the owner to do, each with what it means, and normalizes their white space.
+
+    Raises ValueError if one is invalid.
+    """
+    if not 1 <= len(actions) <= MAX_ACTIONS:
+        raise ValueError(f"an agent has 1 to {MAX_ACTIONS} actions; these are {len(actions)}")
+    normal = {" ".join(word.split()): " ".join(text.split()) for word, text in actions.items()}
+    if len({word.casefold() for word in normal}) < len(actions):
+        raise ValueError("each action must be another word")
+    for word, meaning in normal.items():
+        if len(word) > MAX_WORD_CHARS or not _WORD.fullmatch(word):
+            raise ValueError(
+                f"{word[:MAX_WORD_CHARS]!r} is no action: it has at most {MAX_WORD_CHARS} characters, begins with a letter"
+                " or digit, and has no colon, equals sign or quotation mark"
+            )
+        if not 1 <= len(meaning) <= MAX_MEANING_CHARS:
+            raise ValueError(
+                f"say what {word!r} means, in 1 to {MAX_MEANING_CHARS} characters; this has {len(meaning)}"
+            )
+        refuse_nul(word + meaning)
+    return normal
+
+
+Actions = Annotated[dict[str, str], AfterValidator(validate_actions)]
+"""Words for what advice tells the owner to do, with what each means."""
 CORPUS_NAME: Final = r"[a-z0-9][a-z0-9-]{0,79}"
 Corpus = Annotated[str, Field(pattern=f"^{CORPUS_NAME}$")]
 """The name under which a corpus of documents was added to the sandbox."""

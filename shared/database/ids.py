@@ -97,6 +97,10 @@ def message_id(advice_id: UUID) -> UUID:
     return _derive_id("message", advice_id)
 
 
+def withdrawal_message_id(advice_id: UUID) -> UUID:
+    return _derive_id("message", advice_id, "withdrawn")
+
+
 def question_id(agent_id: UUID, turn: int) -> UUID:
     return _derive_id("question", agent_id, turn)
 

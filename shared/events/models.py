@@ -129,7 +129,8 @@ class AdviceProduced(IterationStepEvent, subject="advice.produced"):
     identity: ClassVar[tuple[str, ...]] = ("iteration_id", "step_id", "advice_id")
 
     advice_id: UUID
-    action: Literal["BUY", "SELL", "HOLD"]
+    action: str
+    """One of the words that the agent had for actions."""
 
 
 class AdviceCompleted(IterationStepEvent, subject="advice.completed"):

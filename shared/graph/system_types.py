@@ -6,7 +6,7 @@ from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Executor
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.conclusions.conclusions import Action, AnalysisKind
+from shared.graph.conclusions.conclusions import AnalysisKind
 from shared.graph.types import SYSTEM_CREATOR
 from shared.tools import Json
 
@@ -17,7 +17,7 @@ _GENERATED_AT = "2026-01-31T12:00:00Z"
 
 
 def _conclusion_schema(
-    verdict: str, verdicts: tuple[str, ...], description: str, **extra_properties: Json
+    verdict: str, verdict_schema: Json, description: str, **extra_properties: Json
 ) -> Json:
     """JSON Schema of a conclusion's properties.
 
@@ -26,7 +26,7 @@ def _conclusion_schema(
     return {
         "type": "object",
         "properties": {
-            verdict: {"enum": list(verdicts), "description": description},
+            verdict: {**verdict_schema, "description": description},
             "summary": {"type": "string", "minLength": 1, "description": "One sentence."},
             "content": {
                 "type": "string",
@@ -53,9 +53,13 @@ NODE_TYPES: tuple[Json, ...] = (
         "description": "A recommendation to the owner, standing on analyses. Written by the Adviser only.",
         "properties_schema": _conclusion_schema(
             "action",
-            get_args(Action),
-            "What the owner should do.",
+            {"type": "string", "minLength": 1},
+            "What the owner should do, in a word of the agent.",
             invalidation={"type": "string", "description": "What would prove it wrong."},
+            change={
+                "type": "string",
+                "description": "What changed since the advice that it replaces.",
+            },
         ),
         "example_properties": {
             "action": "HOLD",
@@ -72,7 +76,7 @@ NODE_TYPES: tuple[Json, ...] = (
         "description": "A conclusion drawn from cited nodes and edges. Written by the Analyzer only.",
         "properties_schema": _conclusion_schema(
             "type",
-            get_args(AnalysisKind),
+            {"enum": list(get_args(AnalysisKind))},
             "One noteworthy fact, or something that repeats across several.",
         ),
         "example_properties": {

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from shared.enums import InboxOutcome
+from shared.enums import InboxOutcome, PositionState
 from shared.errors import USED_UP
 
 Json = dict[str, Any]
@@ -16,6 +16,52 @@ Json = dict[str, Any]
 class ResponseModel(BaseModel):
     # Each process builds the models that it uses, when it first does: a command of many needs few.
     model_config = ConfigDict(frozen=True, from_attributes=True, defer_build=True)
+
+
+class SubjectResponse(ResponseModel):
+    """A node that advice is about, by its present id."""
+
+    id: UUID
+    name: str
+
+
+class PositionResponse(ResponseModel):
+    """The state of a piece of advice. An agent has at most one that is standing on a subject."""
+
+    state: PositionState
+    subject: list[SubjectResponse]
+    confidence: float | None
+    """When it was given or last confirmed, 0 to 1, as is `horizon`."""
+    horizon: date | None
+    confirmed_at: datetime | None
+    """When it was last confirmed; None: never."""
+    confirmations: int
+    ended_at: datetime | None
+    """When it was replaced or withdrawn. None also for one that a merge of nodes put behind a newer one."""
+    replaced_by: str | None
+    """The name of the advice that replaces it."""
+    replaced_by_id: UUID | None
+    reason: str | None
+    """What changed, or why it was withdrawn or last confirmed; without citations."""
+
+    @property
+    def sentence(self) -> str:
+        """`Withdrawn on 2026-11-30: The order was cancelled.`"""
+        on = f" on {self.ended_at:%Y-%m-%d}" if self.ended_at else ""
+        because = f": {self.reason}" if self.reason else "."
+        match self.state:
+            case PositionState.REPLACED:
+                return f"Replaced{on} by “{self.replaced_by}”{because}"
+            case PositionState.WITHDRAWN:
+                return f"Withdrawn{on}{because}"
+            case PositionState.DOUBTED:
+                return "In doubt."
+            case PositionState.EXPIRED:
+                return "Its horizon has passed."
+        if self.confirmed_at is None:
+            return "Standing."
+        times = f", {self.confirmations} times" if self.confirmations > 1 else ""
+        return f"Standing, confirmed on {self.confirmed_at:%Y-%m-%d}{times}{because}"
 
 
 class ForecastTerms(ResponseModel):
@@ -29,8 +75,10 @@ class ForecastTerms(ResponseModel):
     """What would prove it wrong."""
     expired: bool = False
     """Whether its horizon has passed."""
-    replaced_by: str | None = None
-    """The name of later advice of the same iteration that replaces this one."""
+    position: PositionResponse | None = None
+    """Of advice: whether it stands. None for advice of an earlier version that is not entered yet."""
+    change: str | None = None
+    """What changed since the advice that this one replaces."""
 
 
 class IterationSummary(ResponseModel):
@@ -117,6 +165,8 @@ class AgentResponse(ResponseModel):
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: bool = False
     """Whether advice may cite a single analysis."""
+    actions: dict[str, str] = Field(default_factory=dict)
+    """The words for what advice tells the owner to do, with what each means."""
     entailment_usd_per_day: float = 0
     """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
     entailment_share: float = 0.05
@@ -327,7 +377,7 @@ class InboxItemResponse(ForecastTerms):
     snoozed_until: datetime | None = None
     """Until then it is not in the inbox; then it returns as unread."""
     resolved_at: datetime | None = None
-    """Of a notice: when what it says stopped being so."""
+    """When what a notice says stopped being so, or advice was replaced."""
     doubted_since: datetime | None = None
     """Of an advice in doubt."""
 
@@ -398,7 +448,7 @@ class CitationResponse(ResponseModel):
 
 
 class ConclusionResponse(ForecastTerms):
-    """An analysis or advice; `word` is `observation` or `pattern`, or `BUY`, `SELL`, `HOLD`."""
+    """An analysis or advice; `word` is `observation` or `pattern`, or an action of the agent."""
 
     id: UUID
     word: str

@@ -293,7 +293,7 @@ class ElementFault(LinkFault):
 
     link: str
     """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`; or what changes the meaning of these: `journal`, `type`,
-    `name`, `merge`, `retraction`, `citation`, `doubt` or `verdict`; or `ledger`: iterations and calls.
+    `name`, `merge`, `retraction`, `citation`, `doubt`, `verdict` or `position`; or `ledger`: iterations and calls.
     """
     id: UUID
     name: str

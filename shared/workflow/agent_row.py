@@ -14,6 +14,7 @@ class AgentRow(NamedTuple):
     mission: str
     models: Mapping[str, str]
     advice_from_one_analysis: bool
+    actions: Mapping[str, str]
     entailment_usd_per_day: Decimal
     entailment_share: float
     preferred_domains: Sequence[str]

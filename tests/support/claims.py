@@ -26,6 +26,7 @@ AGENT_ROW: Final = AgentRow(
     mission="Watch batteries.",
     models={},
     advice_from_one_analysis=False,
+    actions={},
     entailment_usd_per_day=Decimal(0),
     entailment_share=0.0,
     preferred_domains=(),

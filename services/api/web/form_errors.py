@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 LABELS: Final[Mapping[str, str]] = {
+    "actions": "actions",
     "address": "address",
     "advice_generation": "model for advice",
     "agent": "agent",

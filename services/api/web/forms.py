@@ -28,7 +28,13 @@ from services.api.resources.costs.api import CallsPerDay, UsdPerDay
 from services.api.web.filters import Verbatim
 from services.api.web.form_errors import FORM, as_sentence, errors_by_field, label
 from shared.agents import configuration
-from shared.agents.fields import INTERVAL_SECONDS, ArchiveDate, EntailmentShare, EntailmentUsd
+from shared.agents.fields import (
+    INTERVAL_SECONDS,
+    Actions,
+    ArchiveDate,
+    EntailmentShare,
+    EntailmentUsd,
+)
 from shared.billing.budgets import Caps
 from shared.database.text import refuse_nul
 from shared.durations import format_duration, parse_duration
@@ -157,6 +163,22 @@ def _split_domains(texts: object) -> object:
 SplitDomains = BeforeValidator(_split_domains)
 
 
+def _split_actions(text: object) -> object:
+    """A text area has one action a line: `BUY: Begin or do more.` Raises ValueError if one has no meaning."""
+    if not isinstance(text, str):
+        return text
+    lines = [line.partition(":") for line in text.splitlines() if line.strip()]
+    for word, colon, _ in lines:
+        if not colon:
+            raise ValueError(
+                f"write each action with what it means, as in BUY: begin or do more, not “{word.strip()}”"
+            )
+    return {word.strip(): meaning for word, _, meaning in lines}
+
+
+WrittenActions = Annotated[Actions, BeforeValidator(_split_actions)]
+
+
 def _interval_seconds(value: object) -> object:
     """Reads an interval as people write it: `5 min`. Raises ValueError outside the limits."""
     if not isinstance(value, str):
@@ -182,6 +204,8 @@ class NewAgentForm(NewAgent):
     max_interval_seconds: WrittenInterval | None = None
     preferred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
     barred_domains: Annotated[Domains, SplitDomains] = Field(default_factory=list)
+    actions: WrittenActions | None = None
+    """None: BUY, HOLD and SELL."""
     corpus: None = None
     """Only the command line adds a folder to the sandbox, and names it."""
 
@@ -202,6 +226,8 @@ class SettingsForm(Form):
     archive_date: ArchiveDate | None = None
     feedback_rounds: FeedbackRounds = 0
     advice_from_one_analysis: bool = False
+    actions: WrittenActions | None = None
+    """None: they stay."""
     entailment_usd_per_day: EntailmentUsd
     entailment_share: EntailmentShare
     observer: ModelName | None = None

@@ -1,6 +1,6 @@
 """Prompts for the configuration of an agent."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from pydantic.alias_generators import to_camel
@@ -32,7 +32,7 @@ Terms:
 - `query`: something to find out
 - `insight`: a pattern to analyze
 - `analysis`: a conclusion ({analysis} node)
-- `advice`: a recommendation ({advice} node: BUY, SELL or HOLD)
+- `advice`: a recommendation ({advice} node). Its action is {actions}
 
 You answer twice: first the name and prompts, then the types.
 
@@ -78,8 +78,8 @@ TYPES_MESSAGE: Final = (
 _TASK: Final = "Write the agent's name and six system prompts for this mission."
 
 
-def system_prompt(interval_seconds: int) -> str:
-    """Returns the system prompt, which is the same for every mission."""
+def system_prompt(interval_seconds: int, actions: Iterable[str]) -> str:
+    """Returns the system prompt, which is the same for every mission. `actions` are the agent's words."""
     return _ARCHITECTURE.format(
         rhythm=interval_in_words(interval_seconds),
         services="\n".join(
@@ -88,6 +88,7 @@ def system_prompt(interval_seconds: int) -> str:
         ),
         analysis=ANALYSIS_TYPE,
         advice=ADVICE_TYPE,
+        actions=_either(list(actions)),
         fewest=NAME_WORDS[0],
         most=NAME_WORDS[1],
         prompts="\n\n".join(_prompt_requirements(meta_prompt) for meta_prompt in META_PROMPTS),
@@ -96,6 +97,11 @@ def system_prompt(interval_seconds: int) -> str:
         max_properties=MAX_PROPERTIES,
         about=ABOUT_TYPE,
     )
+
+
+def _either(words: Sequence[str]) -> str:
+    """`BUY, HOLD or SELL`."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def user_message(

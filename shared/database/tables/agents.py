@@ -14,6 +14,10 @@ from shared.database.tables.billing import USD
 from shared.enums import PROMPTED_PHASES, AgentStatus, MemoryKind, PromptMaker
 
 _DOMAINS: Final = ARRAY(Text(), dimensions=1)
+DEFAULT_ACTIONS: Final = (
+    '{"BUY": "Begin or do more.", "HOLD": "Change nothing.", "SELL": "End or do less."}'
+)
+"""Words of markets, with what they mean."""
 BYTES_PER_TOKEN: Final = 3.2
 """Assumed until servers have counted the tokens of some requests. OpenAI's o200k_base has 3.6 in English contexts."""
 
@@ -83,6 +87,8 @@ class Agent(Base):
     """How many further rounds an iteration may run for data that Analyzers lacked."""
     advice_from_one_analysis: Mapped[bool] = mapped_column(server_default=text("false"))
     """Whether advice may cite a single analysis."""
+    actions: Mapped[Json] = mapped_column(JSONB, server_default=DEFAULT_ACTIONS)
+    """The words for what advice tells the owner to do, with what each means. Advice keeps its word when they change."""
     entailment_usd_per_day: Mapped[Decimal] = mapped_column(USD, server_default="0")
     """Daily cap (UTC) of what checks of evidence by a model may cost, within the agent's budget; 0: no checks."""
     entailment_share: Mapped[float] = mapped_column(server_default="0.05")

@@ -1,6 +1,7 @@
-"""Tables: sources, evidence, retractions."""
+"""Tables: sources, evidence, retractions, positions."""
 
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from uuid import UUID
 
 from sqlalchemy import (
@@ -10,9 +11,10 @@ from sqlalchemy import (
     LargeBinary,
     SmallInteger,
     UniqueConstraint,
+    Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
@@ -275,3 +277,40 @@ class Doubt(Base):
     evaluated_at: Mapped[datetime | None]
     """When it was last confirmed although the element had changed again; None: not since it was opened."""
     resolved_at: Mapped[datetime | None]
+
+
+class Position(Base):
+    """The state of a piece of advice: its subject, and whether it stands. Written by the Adviser.
+
+    A node is in the subject of at most one position that has not ended: `shared.graph.conclusions.positions`.
+    """
+
+    __tablename__ = "positions"
+    __table_args__ = (
+        Index("positions_open_idx", "agent_id", postgresql_where=text("ended_at is null")),
+        Index(
+            "positions_replaced_by_idx",
+            "replaced_by",
+            postgresql_where=text("replaced_by is not null"),
+        ),
+    )
+
+    advice_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    agent_id: Mapped[UUID]
+    subject: Mapped[list[UUID]] = mapped_column(ARRAY(Uuid(), dimensions=1))
+    """The nodes that it is about, by the ids that they had. No foreign keys: a node can be merged into another."""
+    confidence: Mapped[Decimal | None]
+    """When it was given or last confirmed, 0 to 1, as is `horizon`."""
+    horizon: Mapped[date | None]
+    """The last day on which it holds; None for advice from before horizons were stored."""
+    stated_at: Mapped[datetime]
+    """When it was given, or last confirmed."""
+    confirmations: Mapped[int] = mapped_column(server_default="0")
+    ended_at: Mapped[datetime | None]
+    """When it was replaced or withdrawn; None: neither."""
+    replaced_by: Mapped[UUID | None]
+    """The advice that replaces it; None if it stands or was withdrawn."""
+    reason: Mapped[str | None]
+    """What changed, or why it was withdrawn; before that, why it was last confirmed."""

@@ -1,9 +1,8 @@
 """What conclusions rest on: the elements that they cite, and those that cited analyses cite."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -11,110 +10,13 @@ from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
+from shared.graph.conclusions.subjects import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
-from shared.graph.grounding.names import is_mentioned
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.urls import page_key, urls_in
-
-NOTHING_TO_REPLACE: Final = (
-    "replaces: no advice of this run has this id. Leave it out, or give the nodeId that addAgentAdviceNode returned for the "
-    "advice that this one replaces."
-)
-
-
-def _listed(names: Mapping[UUID, str]) -> str:
-    return ", ".join(sorted(f"{name} [{Kind.NODE}:{each}]" for each, name in names.items()))
-
-
-def not_a_subject(names: Mapping[UUID, str]) -> str:
-    """Refuses a subject that the advice does not rest on, where it rests on nodes with these `names`."""
-    return f"subject: the cited analyses do not rest on this node. Give one of these: {_listed(names)}."
-
-
-@dataclass(frozen=True)
-class SubjectNode:
-    id: UUID
-    names: tuple[str, ...]
-
-    def is_named_in(self, text: str) -> bool:
-        return any(is_mentioned(name, [text]) for name in self.names)
-
-
-@dataclass(frozen=True)
-class Position:
-    """A piece of advice, and the nodes that it is about."""
-
-    id: UUID
-    title: str
-    action: str
-    subject: Set[UUID]
-    """One node if it is known, otherwise those that it can be."""
-    replaces: UUID | None = None
-
-
-def find_subject(stated: UUID | None, title: str, nodes: Iterable[SubjectNode]) -> frozenset[UUID]:
-    """Returns the node that advice states as its subject, else those of the `nodes` that its title names, else all.
-
-    `nodes` are what the advice rests on.
-    """
-    if stated is not None:
-        return frozenset({stated})
-    known = list(nodes)
-    named = frozenset(node.id for node in known if node.is_named_in(title))
-    return named or frozenset(node.id for node in known)
-
-
-def unnamed_subject(stated: UUID, title: str, summary: str, nodes: Sequence[SubjectNode]) -> str:
-    """Refuses a stated subject that the advice does not name: then it is about another node. Empty if it names it.
-
-    The title decides if it names any of the `nodes`, which the advice rests on; otherwise the summary does.
-    """
-    for part, text in (("name", title), ("summary", summary)):
-        named = {node.id: node.names[0] for node in nodes if node.is_named_in(text)}
-        if stated in named:
-            return ""
-        if named:
-            return (
-                f"subject: the {part} of this advice names another node: {_listed(named)}. Give the node that the advice is "
-                "about, and name it."
-            )
-    return "subject: neither the name nor the summary of this advice names this node. Name what the advice is about."
-
-
-def contradiction(
-    new: Position, existing: Iterable[Position], names: Mapping[UUID, str] = MappingProxyType({})
-) -> str:
-    """Explains why the new advice contradicts existing advice, and how to correct that; empty if it does not.
-
-    Replaced advice does not count. If the new advice may be about the same node, it must state its subject. `names` are
-    those of the nodes.
-    """
-    others = list(existing)
-    replaced = {other.replaces for other in others}
-    if new.replaces is not None and new.replaces not in {other.id for other in others}:
-        return NOTHING_TO_REPLACE
-    for other in others:
-        is_opposed = other.action != new.action and not new.subject.isdisjoint(other.subject)
-        if not is_opposed or other.id in replaced or other.id == new.replaces:
-            continue
-        stands = f"“{other.title}” [{Kind.NODE}:{other.id}]"
-        if len(new.subject) > 1:
-            listed = _listed({each: names.get(each, "") for each in new.subject})
-            return (
-                f"{new.action} may contradict {other.action}, which this run has advised already: {stands}. Set `subject` "
-                f"to the one node that this advice is about: {listed}. If it is the same subject and that advice is wrong, "
-                f"set `replaces` to {other.id}."
-            )
-        return (
-            f"{new.action} contradicts {other.action} on the same subject, which this run has advised already: {stands}. "
-            f"That one stands. If it is wrong, set `replaces` to {other.id} and say in `content` what changed. If this one "
-            "is about another node, set `subject` to that."
-        )
-    return ""
-
 
 _CLAIMS_SQL: Final = f"""
   (select coalesce(jsonb_agg(jsonb_build_array(claims, nullif(as_of, {UNKNOWN_DATE_SQL}), valid_from, valid_to)
@@ -213,7 +115,16 @@ class Basis:
 
     def subjects(self, cited_ids: Sequence[UUID]) -> list[SubjectNode]:
         """The nodes below a conclusion with these citations that are no conclusions themselves, and the ends of edges."""
-        elements = list(self._rests_on(cited_ids))
+        found: dict[UUID, _Cited] = {}
+        pending = list(cited_ids)
+        for key in pending:
+            each = self._cited.get(key)
+            if each is None or each.id in found:
+                continue
+            found[each.id] = each
+            if each.element.type == ANALYSIS_TYPE:
+                pending += parse_citations(*_texts(each.properties)).ids()
+        elements = list(found.values())
         nodes = [
             SubjectNode(each.id, each.element.names)
             for each in elements

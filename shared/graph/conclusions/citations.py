@@ -16,6 +16,7 @@ _ATTEMPT = re.compile(r"\[\s*(?:node|edge)\s*:[^\]\n]{0,200}\]?", re.IGNORECASE)
 _CITATION = re.compile(
     r"\[(node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]", re.IGNORECASE
 )
+_CITATION_AFTER_BLANK = re.compile(f" ?{_CITATION.pattern}", re.IGNORECASE)
 CITATION_SQL = r"\[(?:node|edge):([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\]"
 """The same for PostgreSQL, in any case; its group is the id."""
 
@@ -100,6 +101,11 @@ def replace_citations(text: str, name_of: Callable[[Citation], str | None]) -> s
         return match[0] if name is None else name
 
     return _CITATION.sub(replace, text)
+
+
+def without_citations(text: str) -> str:
+    """The text without its citations, and the blank before each."""
+    return _CITATION_AFTER_BLANK.sub("", text).strip()
 
 
 def refuse_analysis(content: str, summary: str, cited: CitedElements) -> Refusal | None:

@@ -4,12 +4,12 @@ import calendar
 import re
 from collections.abc import Collection
 from datetime import date, timedelta
-from typing import Final
+from typing import Any, Final
 
 from shared.graph.validation import one_line
 from shared.tools import ToolRefusalError
 
-INVALIDATION_CHARS: Final = (20, 600)
+SENTENCE_CHARS: Final = (20, 600)
 MAX_HORIZON_YEARS: Final = 10
 
 _DURATION: Final = re.compile(
@@ -59,14 +59,31 @@ def parse_horizon(text: str, today: date) -> date:
     return day
 
 
+def validate_change(text: str | None) -> str:
+    """What changed since the advice that new advice replaces, on one line. Raises ToolRefusalError if it is not said."""
+    return _validate_sentence(
+        "change", text or "", "what changed since the advice that it replaces"
+    )
+
+
+def validate_reason(text: str) -> str:
+    """Why advice is confirmed or withdrawn, on one line. Raises ToolRefusalError if it is not said."""
+    return _validate_sentence("because", text, "why")
+
+
 def validate_invalidation(text: str) -> str:
     """The text on one line. Raises ToolRefusalError if it is too short or too long."""
+    return _validate_sentence(
+        "invalidation", text, "what would prove this wrong, with the subject and the amount"
+    )
+
+
+def _validate_sentence(argument: str, text: str, what: str) -> str:
     line = one_line(text)
-    min_chars, max_chars = INVALIDATION_CHARS
+    min_chars, max_chars = SENTENCE_CHARS
     if not min_chars <= len(line) <= max_chars:
         raise ToolRefusalError(
-            f"invalidation: {len(line)} characters; use {min_chars} to {max_chars} to say what would prove this "
-            "wrong, with the subject and the amount."
+            f"{argument}: {len(line)} characters; use {min_chars} to {max_chars} to say {what}."
         )
     return line
 
@@ -97,3 +114,8 @@ def _add_months(day: date, months: int) -> date:
     year = min(day.year + years, date.max.year)
     last = calendar.monthrange(year, month + 1)[1]
     return date(year, month + 1, min(day.day, last))
+
+
+def stored_date(value: Any) -> date | None:
+    """The date that a stored conclusion has; None for anything else, because an edited value must not prevent showing it."""
+    return _parse_date(value) if isinstance(value, str) else None

@@ -1,6 +1,6 @@
 """Writing conclusions: an analysis or advice must cite what it rests on, and follow from it by rules."""
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -13,39 +13,33 @@ from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Role
 from shared.graph import elements, upsert
-from shared.graph.conclusions import citation_index, rules
-from shared.graph.conclusions.basis import (
-    NOTHING_TO_REPLACE,
-    Basis,
-    Position,
-    basis_query,
-    contradiction,
-    find_subject,
-    not_a_subject,
-    unnamed_subject,
-)
+from shared.graph.conclusions import citation_index, position_store, rules
+from shared.graph.conclusions.basis import Basis, basis_query
 from shared.graph.conclusions.citations import (
     MIN_ANALYSES,
     parse_citations,
     refuse_advice,
     refuse_analysis,
+    without_citations,
 )
 from shared.graph.conclusions.commitments import (
     limit_confidence,
     parse_horizon,
+    stored_date,
+    validate_change,
     validate_confidence,
     validate_invalidation,
 )
+from shared.graph.conclusions.positions import Declaration
 from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
-from shared.graph.scope import IS_OWNED_SQL, GraphScope, retraction_lock_key_sql
+from shared.graph.scope import GraphScope, retraction_lock_key_sql
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
-from shared.schemas.base import ForecastTerms
+from shared.schemas.base import ForecastTerms, PositionResponse
 from shared.tools import Json, ToolRefusalError
 from shared.workflow.agent_clock import AgentClock
 
 AnalysisKind = Literal["observation", "pattern"]
-Action = Literal["BUY", "SELL", "HOLD"]
 
 # Blocks retractions until the transaction ends, so that a conclusion rests on what was checked, and before any row of the
 # graph is locked.
@@ -98,36 +92,46 @@ async def add_advice(
     scope: GraphScope,
     *,
     name: str,
-    action: Action,
+    action: str,
     summary: str,
     content: str,
     confidence: float,
     horizon: str,
     invalidation: str,
-    replaces: UUID | None = None,
-    subject: UUID | None = None,
+    subject: Collection[UUID] = (),
+    replaces: Collection[UUID] = (),
+    change: str | None = None,
 ) -> UUID:
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
-    `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong.
-    `replaces` is advice of this run, `subject` a node that the cited analyses rest on.
+    `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong. `subject`
+    are nodes that the cited analyses rest on, `replaces` positions on that subject, and `change` says what changed since.
 
     Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow from
-    what is cited, a single analysis is cited and the agent's owner does not allow that, or advice of the same run has
-    another action for the same subject, or for what may be the same, and is not replaced.
+    what is cited, a single analysis is cited and the agent's owner does not allow that, or advice on the subject stands and
+    is not replaced.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
+    open_positions = await position_store.load_open(transaction, scope)
     lookups = await _look_up(transaction, scope, ADVICE_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
     properties["invalidation"] = validate_invalidation(invalidation)
-    if replaces is not None:
-        properties["replaces"] = str(replaces)
-    if subject is not None:
-        properties["subject"] = str(subject)
-    replaced = await _refuse_contradiction(transaction, scope, normalize_name(name), properties)
+    if replaces:
+        properties["change"] = validate_change(change)
+    cited_ids = citation_index.cited_ids(properties)
+    basis = await _load_basis(transaction, scope, cited_ids, lookups)
+    declaration = Declaration(action, subject, replaces, properties.get("change", ""))
+    placed = declaration.place(
+        normalize_name(name),
+        properties["summary"],
+        basis.subjects(cited_ids),
+        open_positions,
+        lookups.clock.today,
+    )
     advice_id = await _add_conclusion(transaction, scope, ADVICE_TYPE, name, properties, lookups)
     title = f"{action}: {normalize_name(name)}"
-    await _notify_owner(transaction, scope, advice_id, title, properties, replaced)
+    await _notify_owner(transaction, scope, advice_id, title, properties, placed.note)
+    await position_store.take(transaction, scope, advice_id, placed.subject, placed.ended)
     return advice_id
 
 
@@ -161,7 +165,8 @@ async def _add_conclusion(
         else refuse_analysis(content, summary, basis.cited)
     ):
         raise ToolRefusalError(refusal.reason)
-    stated = " ".join([name, summary, content, properties.get("invalidation") or ""])
+    others = (properties.get(key) or "" for key in ("invalidation", "change"))
+    stated = " ".join([name, summary, content, *others])
     if unknown := basis.unknown_addresses(cited_ids, stated):
         raise ToolRefusalError(
             f"{', '.join(unknown)}: no page that this conclusion rests on has this address. Leave it out."
@@ -189,67 +194,6 @@ async def _add_conclusion(
             )
         buffer.add_conclusion(node, sorted(set(cited_ids)), basis.current_ids(cited_ids))
     return node_id
-
-
-_ADVICE_OF_RUN: Final = CompiledStatement(f"""
-    select id, name, properties from graph_nodes
-    where {IS_OWNED_SQL} and type = '{ADVICE_TYPE}' and iteration_id = cast(:iteration as uuid)
-    order by created_at, id
-    """)
-
-
-async def _refuse_contradiction(
-    transaction: Transaction, scope: GraphScope, name: str, properties: Json
-) -> str:
-    """The title of the advice that this one replaces; empty if it replaces none.
-
-    Raises ToolRefusalError if it contradicts advice that this iteration has stored, or is about to store.
-    """
-    params = {**scope.sql_params, "iteration": scope.iteration_id}
-    existing = {
-        row.id: (row.name, row.properties) for row in await _ADVICE_OF_RUN.rows(transaction, params)
-    }
-    if (buffer := upsert.element_buffer(transaction)) is not None:
-        existing |= {
-            node_id: (node["name"], node["properties"])
-            for node_id, node in buffer.written_nodes.items()
-            if node["type"] == ADVICE_TYPE
-        }
-    if not existing and "subject" not in properties:
-        if properties.get("replaces"):
-            raise ToolRefusalError(NOTHING_TO_REPLACE)
-        return ""
-    own_id = ids.node_id(scope.agent_id, ADVICE_TYPE, name)
-    all_advice = {**existing, own_id: (name, properties)}
-    cited = {key: citation_index.cited_ids(each) for key, (_, each) in all_advice.items()}
-    basis = await basis_query(
-        scope, {each for cited_ids in cited.values() for each in cited_ids}
-    ).execute(transaction)
-    nodes_below = {key: basis.subjects(cited[key]) for key in all_advice}
-    names = {node.id: node.names[0] for node in nodes_below[own_id]}
-    if (stated := _id_in(properties, "subject")) is not None:
-        if stated not in names:
-            raise ToolRefusalError(not_a_subject(names))
-        if reason := unnamed_subject(stated, name, properties["summary"], nodes_below[own_id]):
-            raise ToolRefusalError(reason)
-    all_positions = {
-        key: Position(
-            key,
-            title,
-            each["action"],
-            find_subject(_id_in(each, "subject"), title, nodes_below[key]),
-            _id_in(each, "replaces"),
-        )
-        for key, (title, each) in all_advice.items()
-    }
-    own = all_positions.pop(own_id)
-    if reason := contradiction(own, all_positions.values(), names):
-        raise ToolRefusalError(reason)
-    return "" if own.replaces is None else existing[own.replaces][0]
-
-
-def _id_in(properties: Json, key: str) -> UUID | None:
-    return UUID(properties[key]) if properties.get(key) else None
 
 
 def _check_grounding(
@@ -314,19 +258,17 @@ async def _load_basis(
     return await basis_query(scope, cited_ids).execute(transaction)
 
 
-_NOTIFY: Final = CompiledStatement("""
-with inbox as (
-  insert into inbox_items (id, owner_id, agent_id, node_id, title, summary)
-  values (:item_id, :owner_id, :agent_id, :node_id, :title, :summary)
-),
-conversation as (
+_INBOX_ITEM: Final = CompiledStatement("""
+insert into inbox_items (id, owner_id, agent_id, node_id, title, summary)
+values (:id, :owner_id, :agent_id, :node_id, :title, :summary)
+""")
+_MESSAGE: Final = CompiledStatement("""
+with conversation as (
   insert into conversations (id, agent_id) values (:conversation_id, :agent_id)
   on conflict do nothing
 )
 insert into messages (id, conversation_id, role, node_id, content)
-select :message_id,
-  coalesce((select id from conversations where agent_id = :agent_id), :conversation_id),
-  :role, :node_id, :content
+select :id, coalesce((select id from conversations where agent_id = :agent_id), :conversation_id), :role, :node_id, :content
 """)
 
 
@@ -336,41 +278,54 @@ async def _notify_owner(
     advice_id: UUID,
     title: str,
     properties: Json,
-    replaced: str,
+    note: str,
 ) -> None:
-    summary = properties["summary"]
-    if replaced:
-        summary += f" This replaces “{replaced}”."
-    params = {
-        "item_id": ids.inbox_item_id(advice_id),
+    summary = f"{properties['summary']}{note}"
+    item = {
+        "id": ids.inbox_item_id(advice_id),
         "owner_id": scope.owner_id,
         "agent_id": scope.agent_id,
         "node_id": advice_id,
         "title": title,
         "summary": summary,
-        "conversation_id": ids.conversation_id(scope.agent_id),
-        "message_id": ids.message_id(advice_id),
-        "role": Role.AGENT,
-        "content": f"**{title}**\n\n{summary}\n\n{properties['content']}",
     }
-    await _NOTIFY.run(transaction, params)
+    content = f"**{title}**\n\n{summary}\n\n{properties['content']}"
+    batch = Batch()
+    batch.add(BoundQuery(_INBOX_ITEM, item, lambda _: None))
+    batch.add(message_query(scope, ids.message_id(advice_id), advice_id, content))
+    await batch.execute(transaction)
 
 
-def forecast_fields(properties: Json | None, day: date) -> dict[str, Any]:
-    """The fields of ForecastTerms on the given day; older conclusions have only some of them."""
+def message_query(
+    scope: GraphScope, message_id: UUID, advice_id: UUID, content: str
+) -> BoundQuery[None]:
+    """Adds a message about advice to the agent's conversation."""
+    params = {
+        "id": message_id,
+        "conversation_id": ids.conversation_id(scope.agent_id),
+        "agent_id": scope.agent_id,
+        "role": Role.AGENT,
+        "node_id": advice_id,
+        "content": content,
+    }
+    return BoundQuery(_MESSAGE, params, lambda _: None)
+
+
+def forecast_fields(
+    properties: Json | None, day: date, position: PositionResponse | None = None
+) -> dict[str, Any]:
+    """The fields of ForecastTerms on the given day; older conclusions have only some of them. A confirmation of the
+    `position` has refreshed confidence and horizon.
+    """
     values = properties or {}
-    horizon = _parse_date(values.get("horizon"))
-    return ForecastTerms(
-        confidence=values.get("confidence"),
+    horizon = stored_date(values.get("horizon")) if position is None else position.horizon
+    change = values.get("change")
+    terms = ForecastTerms(
+        confidence=values.get("confidence") if position is None else position.confidence,
         horizon=horizon,
         invalidation=values.get("invalidation"),
         expired=horizon is not None and horizon < day,
-    ).model_dump(exclude={"replaced_by"})
-
-
-def _parse_date(value: Any) -> date | None:
-    """None for anything that is no date: an edited value must not prevent showing the conclusion."""
-    try:
-        return date.fromisoformat(value)
-    except (TypeError, ValueError):
-        return None
+        position=position,
+        change=without_citations(change) if change else None,
+    )
+    return dict(terms)

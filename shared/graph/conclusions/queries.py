@@ -1,29 +1,35 @@
 """Queries for analyses and advice, page by page, with the names of what they cite."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final
 from uuid import UUID
 
-from sqlalchemy import Select, Text, and_, cast, exists, false, func, select
-from sqlalchemy.orm import aliased
+from sqlalchemy import Select, Text, cast, exists, false, func, select
 
 from shared.database.pagination import Keyset, paginate
-from shared.database.tables import Doubt, GraphNode
+from shared.database.tables import Doubt, GraphNode, Position
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
+from shared.graph.conclusions import position_store
 from shared.graph.conclusions.citations import Citation, parse_citations
 from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.labels import Label
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.schemas.base import CitationResponse, ConclusionResponse, Page, PageRequest
+from shared.schemas.base import (
+    CitationResponse,
+    ConclusionResponse,
+    Page,
+    PageRequest,
+    PositionResponse,
+)
 from shared.workflow.agent_clock import agent_clock
 
 VERDICT_PROPERTIES: Final = {ANALYSIS_TYPE: "type", ADVICE_TYPE: "action"}
-"""The property that holds the verdict: `observation` or `pattern`; `BUY`, `SELL` or `HOLD`."""
+"""The property that holds the verdict: `observation` or `pattern`, or an action of the agent, such as `BUY`."""
 
 _NEWEST = Keyset("conclusions", (GraphNode.updated_at, GraphNode.id))
 
@@ -61,7 +67,8 @@ async def list_conclusions(
     if only.expired is not None:
         # ISO dates are in the order of their texts.
         today = (await agent_clock(scope.agent_id).execute(transaction)).today.isoformat()
-        horizon = GraphNode.properties["horizon"].astext
+        confirmed = select(cast(Position.horizon, Text)).where(Position.advice_id == GraphNode.id)
+        horizon = func.coalesce(confirmed.scalar_subquery(), GraphNode.properties["horizon"].astext)
         is_expired = func.coalesce(horizon < today, false())
         statement = statement.where(is_expired if only.expired else ~is_expired)
     page_slice = await paginate(transaction, statement, _NEWEST, page_request)
@@ -85,25 +92,6 @@ def _select_of_type(scope: GraphScope, type_name: str) -> Select[GraphNode]:
     )
 
 
-async def replaced_by(transaction: Transaction, advice_ids: Sequence[UUID]) -> Mapping[UUID, str]:
-    """The name of the advice that replaces each one; those that none replaces are left out."""
-    if not advice_ids:
-        return {}
-    newer = aliased(GraphNode)
-    statement = (
-        select(newer.created_at, GraphNode.id, newer.name)
-        .join(newer, and_(newer.agent_id == GraphNode.agent_id, newer.type == ADVICE_TYPE))
-        .where(
-            GraphNode.id.in_(advice_ids),
-            GraphNode.type == ADVICE_TYPE,
-            newer.properties["replaces"].astext == cast(GraphNode.id, Text),
-        )
-    )
-    # The latest one, if several replace it.
-    rows = sorted(await transaction.execute(statement), key=lambda row: row[0])
-    return {advice_id: name for _, advice_id, name in rows}
-
-
 async def _views(
     transaction: Transaction, scope: GraphScope, nodes: Sequence[GraphNode]
 ) -> list[ConclusionResponse]:
@@ -113,10 +101,16 @@ async def _views(
     clock = await agent_clock(scope.agent_id).execute(transaction)
     node_ids = [node.id for node in nodes]
     doubted = await doubts.doubted_since(transaction, node_ids)
-    advice_ids = [node.id for node in nodes if node.type == ADVICE_TYPE]
-    replaced = await replaced_by(transaction, advice_ids)
+    positions = await position_store.load_responses(
+        transaction,
+        scope.owner_id,
+        {node.id: scope.agent_id for node in nodes if node.type == ADVICE_TYPE},
+        {scope.agent_id: clock.today},
+    )
     return [
-        _view(node, node_citations, names, clock.today, doubted.get(node.id), replaced.get(node.id))
+        _view(
+            node, node_citations, names, clock.today, doubted.get(node.id), positions.get(node.id)
+        )
         for node, node_citations in zip(nodes, citations, strict=True)
     ]
 
@@ -127,7 +121,7 @@ def _view(
     names: dict[UUID, Label],
     day: date,
     doubted_since: datetime | None,
-    replaced: str | None,
+    position: PositionResponse | None,
 ) -> ConclusionResponse:
     properties = node.properties
     return ConclusionResponse(
@@ -140,8 +134,7 @@ def _view(
         iteration_id=node.iteration_id,
         citations=[_citation(citation, names.get(citation.id)) for citation in citations],
         doubted_since=doubted_since,
-        replaced_by=replaced,
-        **forecast_fields(properties, day),
+        **forecast_fields(properties, day, position),
     )
 
 

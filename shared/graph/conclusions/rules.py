@@ -14,7 +14,7 @@ from shared.graph.grounding.known import CitedElement
 from shared.graph.grounding.outcomes import Level
 from shared.tools import Json
 
-_TEXTS: Final = ("summary", "content", "invalidation")
+_TEXTS: Final = ("summary", "content", "invalidation", "change")
 _TERMS: Final = ("confidence", "horizon", "generated_at")
 _MAX_LISTED: Final = 4
 _VERSION: Final = "version"

@@ -26,6 +26,7 @@ from shared.database.statements import (
     Row,
 )
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
+from shared.graph.conclusions import position_store
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
 from shared.graph.prompt_format import (
@@ -187,7 +188,7 @@ def prepare_survey(
     """
     budget = scope.budget_bytes(min(token_budget, TOKENS_OF_KIND.get(kind, token_budget)))
     sections = (
-        _prepare_conclusions(batch, scope, shows_ids=True, without=shown)
+        [_prepare_analyses(batch, scope, shows_ids=True, without=shown)]
         if kind == StepKind.ADVISE
         else _SECTIONS_OF_KIND[kind](batch, scope, budget)
     )
@@ -196,7 +197,7 @@ def prepare_survey(
 
 
 EMPTY: Final = "The graph is empty."
-_NO_CONCLUSIONS: Final = "There are no earlier analyses and no advice."
+_NO_CONCLUSIONS: Final = "There are no earlier analyses."
 _Sections = Sequence[Callable[[], Section]]
 
 
@@ -371,19 +372,14 @@ def _end(types: Sequence[str]) -> str:
     return "|".join(shown) or "any"
 
 
-def _prepare_conclusions(
-    batch: Batch,
-    scope: GraphScope,
-    *,
-    shows_ids: bool = False,
-    without: Collection[UUID] = (),
-) -> _Sections:
+def _prepare_conclusions(batch: Batch, scope: GraphScope, *, shows_ids: bool = False) -> _Sections:
     advice = batch.add(recent.newest_of_type(scope, ADVICE_TYPE, _ADVICE))
+    ended = batch.add(position_store.ended_query(scope, _ADVICE))
     return [
-        _prepare_analyses(batch, scope, shows_ids=shows_ids, without=without),
+        _prepare_analyses(batch, scope, shows_ids=shows_ids),
         lambda: Section(
             "Advice",
-            _advice_lines(advice.value, shows_ids=shows_ids),
+            _advice_lines(advice.value, ended.value, shows_ids=shows_ids),
             rank=9,
             oldest_first=True,
         ),
@@ -411,14 +407,19 @@ def _prepare_analyses(
     )
 
 
-def _advice_lines(nodes: Sequence[NodeFacts], *, shows_ids: bool) -> list[str]:
-    """Advice, with the name of what replaces it; both are of one run, so both are among the newest."""
-    names = {node.properties.get("replaces"): node.name for node in nodes}
+def _advice_lines(
+    nodes: Sequence[NodeFacts], ended: Mapping[UUID, str | None], *, shows_ids: bool
+) -> list[str]:
+    """Advice, marked if it was replaced or withdrawn. `ended` has the names of what replaces it."""
     lines = _conclusion_lines(nodes, "action", shows_ids=shows_ids)
     return [
-        f"{line} (replaced by {quote_name(names[str(node.id)])})" if str(node.id) in names else line
+        line if node.id not in ended else f"{line} ({_end_of(ended[node.id])})"
         for line, node in zip(lines, nodes, strict=True)
     ]
+
+
+def _end_of(newer: str | None) -> str:
+    return "withdrawn" if newer is None else f"replaced by {quote_name(newer)}"
 
 
 def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bool) -> list[str]:

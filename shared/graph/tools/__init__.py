@@ -1,6 +1,6 @@
 """The graph tools that each phase offers to its model, and no others."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from shared.graph.tools.conclusion_tools import (
     add_agent_advice_node,
     add_agent_analysis_node,
     request_investigation,
+    review_advice,
 )
 from shared.graph.tools.lookups import ConclusionLookups, FactLookups
 from shared.graph.tools.read_tools import list_edge_types, list_node_types, query_graph
@@ -42,6 +43,7 @@ __all__ = [
     "list_node_types",
     "query_graph",
     "request_investigation",
+    "review_advice",
 ]
 
 GraphTools = list[StateTool[Any]]
@@ -95,13 +97,15 @@ def analysis_generation(
 
 def advice_generation(
     scope: GraphScope,
+    actions: Mapping[str, str],
     embedding_search: EmbeddingSearch | None = None,
     short_ids: ShortIds | None = None,
 ) -> GraphTools:
-    """Tools that write advice."""
+    """Tools that write and review advice. `actions` are the agent's words for what the owner should do."""
     batch = ConclusionLookups(scope, ADVICE_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
-        replace(add_agent_advice_node(scope, short_ids), prepare=batch),
+        replace(add_agent_advice_node(scope, actions, short_ids), prepare=batch),
+        replace(review_advice(scope, short_ids), prepare=batch),
         finish(),
     ]

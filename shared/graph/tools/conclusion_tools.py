@@ -1,13 +1,17 @@
 """Tools that write conclusions: analyses, and advice that rests on them."""
 
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import Field, create_model
 
 from shared.database.transaction import Transaction
-from shared.graph.conclusions import basis, conclusions
+from shared.graph.conclusions import conclusions, reviews
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
-from shared.graph.conclusions.conclusions import Action, AnalysisKind
+from shared.graph.conclusions.conclusions import AnalysisKind
+from shared.graph.conclusions.reviews import Review
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.validation import refuse_unstorable
@@ -34,7 +38,7 @@ class AddAgentAnalysisNode(Arguments):
 
 class AddAgentAdviceNode(Arguments):
     name: str = Field(description="Short title, unlike that of any other advice.")
-    action: Action = Field(description="What the owner should do.")
+    action: str = Field(description="What the owner should do.")
     summary: str = Field(description="The advice in one sentence, for the owner's inbox.")
     content: str = Field(
         description="Markdown. Cite the analyses it rests on, and nothing else: [n17]."
@@ -44,12 +48,39 @@ class AddAgentAdviceNode(Arguments):
     invalidation: str = Field(
         description="An observation that would prove it wrong: of what, and by how much. 20 to 600 characters."
     )
-    replaces: str | None = Field(
-        None, description="nodeId of advice of this run on the same subject that this one corrects."
-    )
-    subject: str | None = Field(
+    subject: list[str] | None = Field(
         None,
-        description="The node that the advice is about, as its analyses cite it: [n17]. Give it if `name` names several.",
+        description="Nodes that it is about, as the analyses cite them: [n17]. Default: those that `name` names.",
+    )
+    replaces: list[str] | None = Field(
+        None, description="Ids of the standing advice on its subject."
+    )
+    change: str | None = Field(
+        None, description="With `replaces`: what changed since, in one sentence."
+    )
+
+
+@cache
+def advice_arguments(actions: tuple[tuple[str, str], ...]) -> type[AddAgentAdviceNode]:
+    """Arguments whose action is one of these words, each given with what it means."""
+    words: Any = Literal[tuple(word for word, _ in actions)]
+    meanings = " ".join(f"{word}: {meaning}" for word, meaning in actions)
+    return create_model(
+        AddAgentAdviceNode.__name__,
+        __base__=AddAgentAdviceNode,
+        action=(words, Field(description=f"What the owner should do. {meanings}")),
+    )
+
+
+class ReviewAdvice(Arguments):
+    advice: str = Field(description="Id of the standing advice.")
+    review: Literal["confirms", "withdraws"] = Field(
+        description="confirms: it still holds. withdraws: it no longer does."
+    )
+    because: str = Field(description="Why, in one sentence. Cite an analysis: [n17].")
+    confidence: float | None = Field(None, ge=0, le=1, description="With confirms, if it changed.")
+    horizon: str | None = Field(
+        None, description=f"With confirms, until when it holds now: {_HORIZON}"
     )
 
 
@@ -80,9 +111,9 @@ def add_agent_analysis_node(
 
 
 def add_agent_advice_node(
-    scope: GraphScope, short_ids: ShortIds | None = None
+    scope: GraphScope, actions: Mapping[str, str], short_ids: ShortIds | None = None
 ) -> StateTool[AddAgentAdviceNode]:
-    """See `add_agent_analysis_node`."""
+    """`actions` are the agent's words, with what each means. For `short_ids` see `add_agent_analysis_node`."""
 
     async def run(transaction: Transaction, arguments: AddAgentAdviceNode) -> Json:
         advice_id = await conclusions.add_advice(
@@ -95,15 +126,42 @@ def add_agent_advice_node(
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
-            replaces=_id_of(arguments.replaces, short_ids, basis.NOTHING_TO_REPLACE),
-            subject=_id_of(arguments.subject, short_ids, _NO_SUBJECT),
+            subject=[_id_of("subject", each, short_ids) for each in arguments.subject or ()],
+            replaces=[_id_of("replaces", each, short_ids) for each in arguments.replaces or ()],
+            change=None
+            if arguments.change is None
+            else _resolved("change", arguments.change, short_ids),
         )
         return {"nodeId": str(advice_id), "action": arguments.action}
 
     return StateTool(
         "addAgentAdviceNode",
         "Advises the owner. Refused unless the cited analyses, or what they cite, state each number, date and name.",
-        AddAgentAdviceNode,
+        advice_arguments(tuple(actions.items())),
+        run,
+    )
+
+
+def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> StateTool[ReviewAdvice]:
+    """See `add_agent_advice_node`."""
+
+    async def run(transaction: Transaction, arguments: ReviewAdvice) -> Json:
+        advice_id = _id_of("advice", arguments.advice, short_ids)
+        await reviews.review_advice(
+            transaction,
+            scope,
+            advice_id,
+            Review(arguments.review),
+            because=_resolved("because", arguments.because, short_ids),
+            confidence=arguments.confidence,
+            horizon=arguments.horizon,
+        )
+        return {"advice": str(advice_id), "review": arguments.review}
+
+    return StateTool(
+        "reviewAdvice",
+        "Confirms or withdraws standing advice. Tells the owner nothing new.",
+        ReviewAdvice,
         run,
     )
 
@@ -124,20 +182,17 @@ def _resolved(argument: str, text: str, short_ids: ShortIds | None) -> str:
     return with_ids(text, short_ids)
 
 
-_NO_SUBJECT = "subject: this is no id of a node. Give the one by which the analyses cite it: [n17]."
-
-
-def _id_of(reference: str | None, short_ids: ShortIds | None, refusal: str) -> UUID | None:
-    """The id that `reference` means; None if it is empty. Raises ToolRefusalError with `refusal` if it is none."""
-    if not reference or not reference.strip():
-        return None
+def _id_of(argument: str, reference: str, short_ids: ShortIds | None) -> UUID:
+    """The id that `reference` means. Raises ToolRefusalError if it is none."""
     text = reference.strip()
     if short_ids is not None and (known := short_ids.find(text)) is not None:
         return known
     try:
         return UUID(text.strip("[]").removeprefix("node:"))
     except ValueError:
-        raise ToolRefusalError(refusal) from None
+        raise ToolRefusalError(
+            f"{argument}: {text[:40]!r} is no id that you were given. Give one as it is shown: [n17]."
+        ) from None
 
 
 _MAX_LISTED = 5

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from shared.agents import agents, configuration
 from shared.database.pagination import Keyset, iterate_batches
-from shared.database.tables import Agent, Doubt, GraphJournal, Source, Step
+from shared.database.tables import Agent, Doubt, GraphJournal, Position, Source, Step
 from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Kind
 from shared.graph.entity_resolution import aliases as node_aliases
@@ -58,6 +58,7 @@ class AgentLine(_Line):
     barred_domains: list[str] = Field(default_factory=list)
     corpus: str | None = None
     archive_date: date | None = None
+    actions: dict[str, str] | None = None
 
 
 class HistoryLine(_Line):
@@ -104,6 +105,19 @@ class DoubtLine(_Line):
     since: datetime
 
 
+class PositionLine(_Line):
+    """The state of a piece of advice: see `shared.database.tables.Position`."""
+
+    subject: list[UUID]
+    confidence: float | None = Field(None, ge=0, le=1)
+    horizon: date | None = None
+    stated_at: datetime
+    confirmations: int = Field(0, ge=0, le=2**31 - 1)
+    ended_at: datetime | None = None
+    replaced_by: UUID | None = None
+    reason: str | None = None
+
+
 class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
     earlier_ids: tuple[UUID, ...] = ()
@@ -112,6 +126,8 @@ class NodeLine(NodeRow):
     """All names by key; writes under any of them go to this node."""
     doubts: tuple[DoubtLine, ...] = ()
     """Doubts about a conclusion."""
+    position: PositionLine | None = None
+    """Of advice."""
 
 
 class EdgeLine(EdgeRow):
@@ -248,6 +264,7 @@ class GraphContent:
             )
             conclusions = [row.id for row, _ in rows if is_conclusion(row)]
             doubts = await self._doubts_of(conclusions) if conclusions else {}
+            positions = await self._positions_of(conclusions) if conclusions else {}
             for row, step_id in rows:
                 quotes = evidence.get(row.id, [])
                 fields: dict[str, Any] = {
@@ -258,6 +275,7 @@ class GraphContent:
                 if kind is Kind.NODE:
                     fields["names"] = names.get(row.id, {})
                     fields["doubts"] = tuple(doubts.get(row.id, ()))
+                    fields["position"] = positions.get(row.id)
                 yield Exported(cast(L, line_type.model_construct(**fields)), step_id, quotes)
 
     def _with_pending_changes(self, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> ThingRow:
@@ -268,6 +286,14 @@ class GraphContent:
         projected = project_properties(row.properties, [quoted.claim for quoted in evidence])
         updated = row.model_copy(update={"properties": projected})
         return updated.model_copy(update={"seal": updated.sealed(agent_id, ids)})
+
+    async def _positions_of(self, conclusions: list[UUID]) -> dict[UUID, PositionLine]:
+        columns = [getattr(Position, name) for name in PositionLine.model_fields]
+        statement = select(Position.advice_id, *columns).where(Position.advice_id.in_(conclusions))
+        return {
+            advice_id: PositionLine(**dict(zip(PositionLine.model_fields, values, strict=True)))
+            for advice_id, *values in await self._session.execute(statement)
+        }
 
     async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[DoubtLine]]:
         """The open doubts of these conclusions as they will be after pending propagations."""
@@ -325,6 +351,7 @@ async def _head(content: GraphContent) -> Head:
             barred_domains=agent.barred_domains,
             corpus=agent.corpus,
             archive_date=agent.archive_date,
+            actions=agent.actions,
             prompts={phase.value: prompt for phase, prompt in prompts.items()},
         ),
         history=await content.history(),

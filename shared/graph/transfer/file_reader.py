@@ -11,6 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from shared.database import ids
+from shared.enums import ADVICE_TYPE
 from shared.errors import VigilError
 from shared.graph.conclusions.citations import Citation, replace_citations
 from shared.graph.entity_resolution import aliases
@@ -32,6 +33,7 @@ from shared.graph.transfer.exporter import (
     Head,
     NodeLine,
     NodeTypeLine,
+    PositionLine,
     SourceLine,
     count_line,
 )
@@ -138,6 +140,11 @@ def _refuse_element(line: NodeLine | EdgeLine) -> None:
             raise ToolRefusalError("evidence: its byte range is invalid.")
     if isinstance(line, NodeLine):
         refuse_unstorable(line.rules, "rules", largest=MAX_INTEGER)
+        if line.position is not None:
+            if line.type != ADVICE_TYPE:
+                raise ToolRefusalError("position: only advice has one.")
+            _refuse_moments(line.position)
+            refuse_unstorable(line.position.reason, "reason")
         for doubt in line.doubts:
             _refuse_moments(doubt)
 
@@ -286,7 +293,7 @@ Rows = list[dict[str, Any]]
 ImportedIds = Mapping[UUID, tuple[UUID, bool]]
 """By old id the new id, and whether it is that of a retracted source."""
 
-_EXTRA_FIELDS: Final = {"evidence", "earlier_ids", "names", "doubts"}
+_EXTRA_FIELDS: Final = {"evidence", "earlier_ids", "names", "doubts", "position"}
 """Fields of a line that are not columns of the row."""
 
 
@@ -301,6 +308,8 @@ class PreparedRows:
     """Old id, new id, and whether it belongs to a retracted source."""
     doubted: Sequence[tuple[UUID, DoubtLine]] = ()
     """By the new id of the conclusion."""
+    positions: Sequence[tuple[UUID, PositionLine]] = ()
+    """By the new id of the advice."""
 
 
 class RowPreparer:
@@ -358,6 +367,7 @@ class RowPreparer:
     ) -> PreparedRows:
         rows, names, evidence = Rows(), Rows(), Rows()
         pairs, doubts = list[tuple[UUID, UUID, bool]](), list[tuple[UUID, DoubtLine]]()
+        positions = list[tuple[UUID, PositionLine]]()
         existing_ends = dict.fromkeys(imported, "")
         for parsed, quotes in zip(batch, quoted, strict=True):
             line = parsed.value
@@ -373,6 +383,8 @@ class RowPreparer:
                     for key, name in line.names.items()
                 ]
                 doubts += [(new_id, doubt) for doubt in line.doubts]
+                if line.position is not None:
+                    positions.append((new_id, line.position))
             else:
                 faults = checks.check_edge(self._old_agent, line, quotes, existing_ends)
                 _refuse_faults(parsed, faults)
@@ -392,7 +404,7 @@ class RowPreparer:
             ("graph_names", names),
             ("evidence", evidence),
         ]
-        return PreparedRows(batch[0].kind, tables, pairs, doubts)
+        return PreparedRows(batch[0].kind, tables, pairs, doubts, positions)
 
     def _new_node_id(self, line: NodeLine) -> UUID:
         """Derived from type and name, unless the old id derives from an earlier spelling."""

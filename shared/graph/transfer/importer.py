@@ -24,12 +24,20 @@ from shared.database.statements import (
 from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences
 from shared.enums import PROMPTED_PHASES, AgentStatus, Phase, PromptMaker
+from shared.graph.conclusions import position_store
 from shared.graph.conclusions.citation_index import cited_ids
 from shared.graph.provenance.integrity import EvidenceRow
 from shared.graph.provenance.page_reading import Span
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.graph.transfer import file_reader
-from shared.graph.transfer.exporter import DoubtLine, EdgeLine, Head, NodeLine, SourceLine
+from shared.graph.transfer.exporter import (
+    DoubtLine,
+    EdgeLine,
+    Head,
+    NodeLine,
+    PositionLine,
+    SourceLine,
+)
 from shared.graph.transfer.file_reader import (
     BadFileError,
     ExportedGraph,
@@ -185,6 +193,28 @@ async def store_doubts(
     await copy_rows(transaction, "doubts", rows)
 
 
+async def store_positions(
+    transaction: Transaction,
+    scope: GraphScope,
+    id_map: IdMap,
+    positions: Sequence[tuple[UUID, PositionLine]],
+) -> None:
+    """Store positions by the new id of the advice. Advice from before positions is entered as the product does it."""
+    old_ids = {each for _, line in positions for each in (*line.subject, line.replaced_by) if each}
+    new_ids = await id_map.new_ids(old_ids)
+    rows = Rows()
+    for advice_id, line in positions:
+        columns = line.model_dump() | {
+            "advice_id": advice_id,
+            "agent_id": scope.agent_id,
+            "subject": uuid_array(new_ids[each] for each in line.subject if each in new_ids),
+            "replaced_by": line.replaced_by and new_ids.get(line.replaced_by),
+        }
+        rows.append(columns)
+    await copy_rows(transaction, "positions", rows)
+    await position_store.enter_missing(transaction, scope)
+
+
 _REMAP: Final = CompiledStatement(
     "update graph_nodes set properties = cast(:properties as jsonb), seal = :seal where id = :of_node"
 )
@@ -207,6 +237,7 @@ class GraphImport:
         self._prepared: PreparedRows | None = None
         """Checked, and not written yet."""
         self._doubts: list[tuple[UUID, DoubtLine]] = []
+        self._positions: list[tuple[UUID, PositionLine]] = []
 
     async def run(self, contents: Iterable[ParsedLine]) -> None:
         """Import all lines.
@@ -227,6 +258,7 @@ class GraphImport:
         await self._remap_citations()
         await store_retractions(self._transaction, self._scope)
         await store_doubts(self._transaction, self._id_map, self._doubts)
+        await store_positions(self._transaction, self._scope, self._id_map, self._positions)
 
     async def _check_batch(
         self, batch: list[ParsedLine], batches: Iterator[list[ParsedLine]]
@@ -267,6 +299,7 @@ class GraphImport:
             await copy_rows(self._transaction, table, rows)
         await self._id_map.add(prepared.pairs)
         self._doubts += prepared.doubted
+        self._positions += prepared.positions
 
     async def _remap_citations(self) -> None:
         """Citations can refer to later lines, so they are remapped at the end."""
@@ -330,6 +363,7 @@ class _Fields(BaseModel):
     barred_domains: fields.Domains
     corpus: fields.Corpus | None = None
     archive_date: fields.ArchiveDate | None = None
+    actions: fields.Actions | None = None
 
 
 _CITE_ROOT: Final = CompiledStatement(
@@ -401,6 +435,7 @@ async def _create_agent(
         barred_domains=agent_fields.barred_domains,
         corpus=agent_fields.corpus,
         archive_date=agent_fields.archive_date,
+        **({} if agent_fields.actions is None else {"actions": agent_fields.actions}),
     )
     prompts = {Phase(phase): prompt for phase, prompt in agent_fields.prompts.items()}
     await agent_configuration.store_prompts(transaction, agent, prompts, PromptMaker.OWNER)

@@ -3,7 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -18,6 +19,7 @@ from shared.graph.conclusions.citations import (
     ParsedCitations,
     parse_citations,
 )
+from shared.graph.conclusions.commitments import stored_date
 from shared.graph.grounding.known import CitedElement
 from shared.graph.grounding.outcomes import Level
 from shared.graph.grounding.passages import Cited
@@ -63,6 +65,7 @@ class Link(StrEnum):
     CITATION = "citation"
     DOUBT = "doubt"
     VERDICT = "verdict"
+    POSITION = "position"
     LEDGER = "ledger"
 
 
@@ -97,6 +100,8 @@ class FaultKind(StrEnum):
     """A row is not what the journal says."""
     LEDGER = "ledger"
     """Iterations, texts or calls are missing that Vigil has not deleted because of their age."""
+    POSITION = "position"
+    """Two pieces of advice stand on one subject, or what is said of one's state does not agree."""
 
 
 @dataclass(frozen=True)
@@ -319,6 +324,45 @@ def check_conclusion(row: NodeRow, existing: CitedElements, *, is_doubted: bool)
                 FaultKind.RETRACTED,
                 f"{citation} rests only on retracted pages, and it is not marked as in doubt",
             )
+
+
+class PositionRow(NamedTuple):
+    """A row of `positions`, with what belongs to it."""
+
+    advice_id: UUID
+    subject: Sequence[UUID]
+    confidence: Decimal | None
+    horizon: date | None
+    confirmations: int
+    ended_at: datetime | None
+    replaced_by: UUID | None
+    reason: str | None
+    action: str
+    is_replacement_known: bool
+    """Whether `replaced_by` is advice of the agent."""
+
+
+def check_position(row: NodeRow, position: PositionRow, others: Iterable[PositionRow]) -> Faults:
+    """`row` is the advice, and `others` are the positions of its agent that have not ended."""
+    if position.ended_at is None:
+        if position.replaced_by is not None:
+            yield Fault(FaultKind.POSITION, "it stands, although other advice replaces it")
+        for other in others:
+            if other.advice_id != position.advice_id and set(other.subject) & set(position.subject):
+                yield Fault(
+                    FaultKind.POSITION,
+                    f"{position.action} and {other.action} [node:{other.advice_id}] stand on one subject",
+                )
+    elif position.replaced_by is not None and not position.is_replacement_known:
+        yield Fault(FaultKind.POSITION, "the advice that replaces it does not exist")
+    elif not position.reason:
+        yield Fault(FaultKind.POSITION, "it no longer stands, and nothing says why")
+    given = row.properties.get("confidence"), stored_date(row.properties.get("horizon"))
+    if not position.confirmations and given != (
+        None if position.confidence is None else float(position.confidence),
+        position.horizon,
+    ):
+        yield Fault(FaultKind.POSITION, "its confidence or horizon is not what was advised")
 
 
 def check_values(row: NodeRow, cited: Sequence[CitedElement], counts: CheckedClaims) -> Faults:

@@ -118,6 +118,15 @@ TABLES: Final = (
         "numbers::text",
     ),
     CoveredTable(16, "call_days", Link.LEDGER, "day of deleted calls", "agent_id", "day::text"),
+    CoveredTable(
+        17,
+        "positions",
+        Link.POSITION,
+        "state of advice",
+        "advice_id",
+        "coalesce(reason, '')",
+        depends_on="advice_id",
+    ),
 )
 _ENTRIES: Final = text("""
 select seq, hash, written_at, writer, signature, root is not null as has_leaves,

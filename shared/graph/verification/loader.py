@@ -13,14 +13,15 @@ from shared.database.pagination import Keyset
 from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.database.transaction import Transaction
+from shared.enums import ADVICE_TYPE
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
 from shared.graph.grounding.passages import Cited, Page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading, Span
-from shared.graph.scope import IS_OWNED_SQL, GraphScope
+from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
-from shared.graph.verification.checks import QuotedEvidence, cited_by
+from shared.graph.verification.checks import PositionRow, QuotedEvidence, cited_by
 from shared.schemas.provenance import VerdictResponse
 
 BATCH_SIZE: Final = 1000
@@ -60,6 +61,14 @@ from sources where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
 _VERDICTS: Final = CompiledStatement(f"""
 select evidence_id, verdict, reason, model, call_id, created_at from entailment_verdicts
 where evidence_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+""")
+_POSITIONS: Final = CompiledStatement(f"""
+select advice_id, subject, confidence, horizon, confirmations, ended_at, replaced_by, reason,
+  coalesce(properties ->> 'action', ''),
+  exists (select from graph_nodes as newer where newer.id = replaced_by and newer.type = '{ADVICE_TYPE}'
+    and newer.agent_id = positions.agent_id)
+from positions join graph_nodes on graph_nodes.id = advice_id
+where (ended_at is null or advice_id = any(cast(:ids as uuid[]))) and positions.agent_id = {OWNED_AGENT_ID_SQL}
 """)
 _NAMES: Final = CompiledStatement(f"""
 select id, name from graph_nodes where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
@@ -239,6 +248,15 @@ async def load_verdicts(
                 verdict=verdict, reason=reason, model=model, call_id=call_id, created_at=created_at
             )
     return verdicts
+
+
+async def load_positions(
+    transaction: Transaction, scope: GraphScope, advice_ids: Iterable[UUID]
+) -> dict[UUID, PositionRow]:
+    """The positions of this advice, and all of the agent that have not ended, by advice."""
+    params = {**scope.sql_params, "ids": uuid_array(advice_ids)}
+    rows = [PositionRow(*row) for row in await _POSITIONS.tuples(transaction, params)]
+    return {row.advice_id: row for row in rows}
 
 
 async def load_spans(

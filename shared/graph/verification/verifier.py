@@ -408,6 +408,7 @@ async def _check(transaction: Transaction, scope: GraphScope, rows: CheckedRows)
     rows.faults += _faults(scope.agent_id, rows, existing, types)
     if conclusions:
         rows.faults += await _check_values(transaction, scope, rows)
+        rows.faults += await _check_positions(transaction, scope, rows)
 
 
 async def _check_values(
@@ -425,6 +426,25 @@ async def _check_values(
             found = checks.check_values(row, elements, rows.values)
             faults += _faults_of(row.id, link_of(row.type), row.name, found)
     return faults
+
+
+async def _check_positions(
+    transaction: Transaction, scope: GraphScope, rows: CheckedRows
+) -> list[ElementFault]:
+    """The faults of the state of advice."""
+    advice = {row.id: row for row in rows.conclusions if row.type == ADVICE_TYPE}
+    if not advice:
+        return []
+    positions = await loader.load_positions(transaction, scope, advice)
+    is_open = [each for each in positions.values() if each.ended_at is None]
+    return [
+        fault
+        for position in positions.values()
+        if (row := advice.get(position.advice_id)) is not None
+        for fault in _faults_of(
+            row.id, Link.POSITION, row.name, checks.check_position(row, position, is_open)
+        )
+    ]
 
 
 def _batches(conclusions: Sequence[NodeRow]) -> Iterator[Sequence[NodeRow]]:

@@ -364,6 +364,40 @@ async def test_the_owner_allows_advice_from_one_analysis(api: httpx.AsyncClient)
     assert response.json()["advice_from_one_analysis"] is True
 
 
+async def test_the_owner_chooses_the_words_for_what_advice_tells_to_do(
+    api: httpx.AsyncClient,
+) -> None:
+    agent = await create_agent(api, name="Lithium")
+    assert list(agent["actions"]) == ["BUY", "HOLD", "SELL"]
+    path, words = f"/agents/{agent['id']}", {"WAIT": "Change nothing.", "upgrade now": "At once."}
+    changed = await api.patch(path, json={"actions": words})
+    assert changed.json()["actions"] == words
+    for wrong in ({}, None, {"WAIT": ""}, {"a:b": "c"}):
+        assert_problem(await api.patch(path, json={"actions": wrong}), 422)
+    created = await api.post("/agents", json={"mission": MISSION, "actions": words})
+    assert created.json()["actions"] == words
+    settings = f"http://127.0.0.1/agents/{agent['id']}/settings"
+    page = (await api.get(settings)).text
+    assert re.search(r'name="actions"[^>]*>WAIT: Change nothing.\nupgrade now: At once.<', page)
+    version = re.search(r'name="version" value="([^"]*)"', page)
+    assert version is not None
+    form = {
+        "version": version[1],
+        "name": "Lithium",
+        "interval_seconds": "5 min",
+        "entailment_usd_per_day": "0",
+        "entailment_share": "0.05",
+    }
+    refused = await api.post(settings, data={**form, "actions": "WAIT"})
+    assert refused.status_code == 422
+    assert "Write each action with what it means" in refused.text
+    saved = await api.post(settings, data={**form, "actions": "STAY: Change nothing.\r\n"})
+    assert saved.status_code == 303
+    assert (await api.get(path)).json()["actions"] == {"STAY": "Change nothing."}
+    listed = await api.get(f"http://127.0.0.1/agents/{agent['id']}/conclusions?kind=advice")
+    assert "<option>STAY</option>" in listed.text
+
+
 async def test_what_model_servers_lack_is_shown_until_an_iteration_works_without_it(
     api: httpx.AsyncClient, database: Database
 ) -> None:

@@ -198,6 +198,10 @@ def test_an_agent_is_changed(own_vigil: Vigil) -> None:
     assert "may cite a single analysis" in own_vigil("agent", "show", "other")
     edited = own_vigil.json("agent", "edit", "other", "--advice-from-two-analyses")
     assert edited["advice_from_one_analysis"] is False
+    words = ("--action", "WAIT=Change nothing.", "--action", "upgrade now=At once.")
+    edited = own_vigil.json("agent", "edit", "other", *words)
+    assert edited["actions"] == {"WAIT": "Change nothing.", "upgrade now": "At once."}
+    assert "upgrade now: At once." in " ".join(own_vigil("agent", "show", "other").split())
     edited = own_vigil.json(
         "agent", "edit", "other", "--entailment-usd", "0.5", "--entailment-share", "0.2"
     )

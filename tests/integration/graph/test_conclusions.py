@@ -1,17 +1,15 @@
 """Analyses and advice: stored only with valid citations and forecast terms, and sent to the owner."""
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID, uuid4
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import delete, func, select, update
 
 from services.api.resources.conclusions import model as latest
 from services.api.resources.inbox import model as notifications
-from services.api.resources.inbox.model import list_inbox_items
 from shared.database import ids
 from shared.database.tables import (
     Agent,
@@ -20,15 +18,14 @@ from shared.database.tables import (
     GraphNodeType,
     InboxItem,
     Message,
+    Position,
     Source,
 )
 from shared.database.transaction import Transaction
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, StepKind
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import system_types, types
 from shared.graph.conclusions import conclusions, queries
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
-from shared.graph.conclusions.conclusions import Action
-from shared.graph.context import build_survey
 from shared.graph.scope import GraphScope
 from shared.graph.types import get_node_type
 from shared.schemas.base import ConclusionResponse, PageRequest
@@ -151,88 +148,15 @@ async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) ->
     assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed {cited}."
 
 
-async def test_opposed_advice_of_one_run_is_refused_unless_it_replaces_the_other(
-    agent_graph: AgentGraph,
-) -> None:
-    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
-    border = await agent_graph.edge(ghana, togo)
-    node_cited = [await _analysis(agent_graph, f"[node:{ghana}]", name) for name in ("A", "B")]
-    edge_cited = [await _analysis(agent_graph, f"[edge:{border}]", name) for name in ("C", "D")]
-    run = replace(agent_graph.scope, iteration_id=uuid4())
-
-    async def advise(
-        name: str,
-        action: Action,
-        cited: list[UUID],
-        scope: GraphScope = run,
-        replaces: UUID | None = None,
-        subject: UUID | None = None,
-    ) -> UUID:
-        content = " ".join(f"[node:{each}]" for each in cited)
-        return await agent_graph.advice(
-            content, name, action, scope=scope, replaces=replaces, subject=subject
-        )
-
-    buy = await advise("Ghana is cheap", "BUY", node_cited)
-    opposed: tuple[Action, ...] = ("SELL", "HOLD")
-    for action in opposed:
-        for cited in (node_cited, edge_cited):
-            with pytest.raises(ToolRefusalError, match=rf"contradicts BUY .*{buy}.*`replaces`"):
-                await advise("Ghana is expensive", action, cited)
-    with pytest.raises(ToolRefusalError, match="no advice of this run"):
-        await advise("Ghana is expensive", "SELL", node_cited, replaces=uuid4())
-    with pytest.raises(ToolRefusalError, match=rf"Set `subject`.*Ghana .*{ghana}.*Togo .*{togo}"):
-        await advise("Both wait", "SELL", edge_cited)
-    with pytest.raises(ToolRefusalError, match=rf"subject: .*Ghana \[node:{ghana}\]"):
-        await advise("Ghana again", "BUY", node_cited, subject=togo)
-    await advise("Ghana trades with Togo", "SELL", edge_cited, subject=togo)
-    with pytest.raises(ToolRefusalError, match="the name of this advice names another node: Ghana"):
-        await advise("Ghana is expensive", "SELL", edge_cited, subject=togo)
-    await advise("Ghana again", "BUY", node_cited)
-    await advise("Togo waits", "SELL", edge_cited)
-    other_run = replace(agent_graph.scope, iteration_id=uuid4())
-    await advise("Ghana later", "SELL", node_cited, other_run)
-
-
-async def test_the_owner_sees_which_advice_was_replaced(agent_graph: AgentGraph) -> None:
-    cited = await _two_analyses(agent_graph)
-    run = replace(agent_graph.scope, iteration_id=uuid4())
-    first: UUID | None = None
-    positions: list[tuple[str, Action]] = [
-        ("Ghana is cheap", "BUY"),
-        ("Ghana is expensive", "SELL"),
-    ]
-    for name, action in positions:
-        first = await agent_graph.advice(cited, name, action, scope=run, replaces=first)
-    assert first is not None
-    async with agent_graph.database.transaction() as session:
-        item = await session.get_one(InboxItem, ids.inbox_item_id(first))
-    assert item.summary == "Wait. This replaces “Ghana is cheap”."
-    async with agent_graph.database.transaction() as session:
-        listed = await queries.list_conclusions(
-            session, agent_graph.scope, ADVICE_TYPE, PageRequest()
-        )
-        inbox = await list_inbox_items(
-            owner_access(session, agent_graph.scope.owner_id), PageRequest()
-        )
-        survey = await build_survey(
-            session, agent_graph.scope, StepKind.OBSERVE, token_budget=4_000
-        )
-    expected = {"Ghana is cheap": "Ghana is expensive", "Ghana is expensive": None}
-    assert {each.name: each.replaced_by for each in listed.items} == expected
-    shown = {each.title.partition(": ")[2]: each.replaced_by for each in inbox.items}
-    assert shown == expected
-    assert '"Ghana is cheap": Wait. (replaced by "Ghana is expensive")' in survey
-    assert survey.count("replaced by") == 1
-
-
 async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:
     conversation = Conversation(id=uuid4(), agent_id=agent_graph.scope.agent_id)
     async with agent_graph.database.transaction() as session:
         await add(session, conversation)
     cited = await _two_analyses(agent_graph)
-    for name in ("Wait", "Wait more"):
-        await agent_graph.advice(cited, name)
+    first = await agent_graph.advice(cited, "Wait")
+    await agent_graph.advice(
+        cited, "Wait more", replaces=[first], change="It has grown more slowly since."
+    )
     async with agent_graph.database.transaction() as session:
         messages = list(await session.scalars(select(Message.conversation_id)))
     assert messages == [conversation.id, conversation.id]
@@ -295,7 +219,9 @@ async def agent_graph_with_advice(agent_graph: AgentGraph) -> AgentGraph:
 
 
 async def _set_properties(agent_graph: AgentGraph, **properties: object) -> None:
+    """Writes the advice as an earlier version did."""
     async with agent_graph.database.transaction() as session:
+        await session.execute(delete(Position))
         defaults = {"action": "HOLD", "summary": "Wait.", "content": "Wait.", "generated_at": "x"}
         await session.execute(
             update(GraphNode)
@@ -415,17 +341,19 @@ async def test_pages_of_barred_domains_do_not_count_as_sites(agent_graph: AgentG
 async def test_advice_rests_on_the_sites_of_its_analyses(agent_graph: AgentGraph) -> None:
     ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
 
-    async def advise(name: str) -> float:
+    async def advise(name: str, **options: Any) -> UUID:
         analyses = [
             await agent_graph.analysis(f"It is so [node:{node}].", f"{name} {which}")
             for node, which in ((ghana, "here"), (togo, "there"))
         ]
         content = " ".join(f"[node:{analysis}]" for analysis in analyses)
-        return await _stored(agent_graph, await agent_graph.advice(content, name, confidence=0.8))
+        return await agent_graph.advice(content, name, confidence=0.8, **options)
 
-    assert await advise("Wait") == MAX_CONFIDENCE_OF_ONE_SITE
+    first = await advise("Wait")
+    assert await _stored(agent_graph, first) == MAX_CONFIDENCE_OF_ONE_SITE
     await said(agent_graph, "https://press.example/x", "Togo is small.", node=togo)
-    assert await advise("Wait on") == 0.8
+    change = {"replaces": [first], "change": "A second site says so since."}
+    assert await _stored(agent_graph, await advise("Wait on", **change)) == 0.8
 
 
 async def _growth(agent_graph: AgentGraph, name: str, node: UUID) -> UUID:

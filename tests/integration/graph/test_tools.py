@@ -11,7 +11,7 @@ from shared.database.tables import GraphNodeType
 from shared.graph import system_types, tools, types
 from shared.tools import StateTool, ToolRefusalError, declaration
 from tests.support.case_files import read_cases
-from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
+from tests.support.forecast_terms import ACTIONS, ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY, COUNTRY_SCHEMA, AgentGraph
 from tests.support.graph.tooling import EVIDENCE, call, find_tool
 from tests.support.sql_capture import captured_statements
@@ -40,9 +40,10 @@ async def test_each_phase_gets_exactly_its_tools(agent_graph: AgentGraph) -> Non
         "requestInvestigation",
         "finish",
     ]
-    assert names(tools.advice_generation(agent_graph.scope)) == [
+    assert names(tools.advice_generation(agent_graph.scope, ACTIONS)) == [
         "queryGraph",
         "addAgentAdviceNode",
+        "reviewAdvice",
         "finish",
     ]
 
@@ -53,7 +54,7 @@ async def test_every_tool_and_every_argument_is_described(agent_graph: AgentGrap
         for tool in (
             *tools.graph_construction(agent_graph.scope),
             *tools.analysis_generation(agent_graph.scope),
-            *tools.advice_generation(agent_graph.scope),
+            *tools.advice_generation(agent_graph.scope, ACTIONS),
         )
     }
     for tool in phase_tools.values():
@@ -236,7 +237,7 @@ async def test_from_node_to_analysis_to_advice(agent_graph: AgentGraph) -> None:
     second = await agent_graph.analysis(f"It is so [node:{ghana}].", "And so it is")
     advice = await call(
         agent_graph,
-        find_tool(tools.advice_generation(agent_graph.scope), "addAgentAdviceNode"),
+        find_tool(tools.advice_generation(agent_graph.scope, ACTIONS), "addAgentAdviceNode"),
         name="Buy",
         action="BUY",
         summary="Buy it.",
@@ -254,7 +255,7 @@ async def test_graph_construction_cannot_write_conclusions(agent_graph: AgentGra
 
 
 async def test_unknown_and_invalid_arguments_are_reported(agent_graph: AgentGraph) -> None:
-    advise = tools.add_agent_advice_node(agent_graph.scope)
+    advise = tools.add_agent_advice_node(agent_graph.scope, ACTIONS)
     with pytest.raises(ValidationError, match="action"):
         advise.arguments.model_validate(
             {"name": "x", "action": "WAIT", "summary": "x", "content": "x"}

@@ -147,7 +147,8 @@ def rows_without_ids(file: bytes) -> list[Any]:
 
 
 def _plain(value: Any) -> Any:
-    derived = {"id", "seal", "source_id", "target_id", "element_id", "content", "summary"}
+    derived = {"id", "seal", "source_id", "target_id", "element_id", "subject", "replaced_by"}
+    derived |= {"content", "summary"}
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items() if key not in derived}
     if isinstance(value, list):

@@ -110,7 +110,7 @@ async def test_the_full_check_covers_everything_with_any_page_size(
             claims_unchecked=9,
             values_supported=4,
             entries=22,
-            rows=31,
+            rows=32,
         ),
         [],
     )
@@ -212,7 +212,8 @@ async def test_citations_must_be_valid(evidence_graph: EvidenceGraph) -> None:
     await update_row(evidence_graph, GraphNode, evidence_graph.nodes["Wait"], properties=properties)
     report = await verify(evidence_graph, "Wait")
     (advice, *_) = report.conclusions
-    assert [fault.broken for fault in advice.breaks] == ["seal", "citation", "citation"]
+    broken = ["seal", "citation", "citation", "position"]
+    assert [fault.broken for fault in advice.breaks] == broken
 
 
 @pytest.mark.slow
@@ -349,7 +350,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "claims_unchecked": 9,
         "entries": 22,
         "entries_signed": 0,
-        "rows": 31,
+        "rows": 32,
         "values_supported": 4,
         "values_unverified": 0,
         "conclusions_unchecked": 0,
@@ -367,7 +368,7 @@ async def test_a_history_must_have_the_root_that_is_known(
     await evidence_graph.page("https://f.example/new", "Ghana has a new page.")
     result = await vigil(api, *of_watcher, "--since", report["root"].upper())
     assert result.exit_code == 0, result.output
-    assert "History: 23 entries, not signed; 32 rows compared with it; root " in result.stdout
+    assert "History: 23 entries, not signed; 33 rows compared with it; root " in result.stdout
     assert "the history contains this root, and every row matches the history." in result.stdout
     unknown = await vigil(api, *of_watcher, "--since", "0" * 64)
     assert unknown.exit_code == 1

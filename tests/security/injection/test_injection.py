@@ -41,7 +41,7 @@ PHASE_TOOLS: Final = {
         *("addGraphNode", "addGraphEdge"),
     },
     Phase.ANALYSIS_GENERATION: {"queryGraph", "addAgentAnalysisNode", "addGraphEdge"},
-    Phase.ADVICE_GENERATION: {"queryGraph", "addAgentAdviceNode"},
+    Phase.ADVICE_GENERATION: {"queryGraph", "addAgentAdviceNode", "reviewAdvice"},
     Phase.CONVERSATION: {"queryGraph", "tavilySearch", "remember"},
 }
 """The tools of each phase; calls of other tools do nothing."""

@@ -16,7 +16,6 @@ from shared.database.tables.base import Base
 from shared.enums import IterationStatus, Stage, StepKind, StepStatus
 from shared.graph import elements, system_types, types
 from shared.graph.conclusions import conclusions
-from shared.graph.conclusions.conclusions import Action
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.scope import GraphScope
@@ -196,7 +195,7 @@ class AgentGraph:
         self,
         content: str,
         name: str = "Wait",
-        action: Action = "HOLD",
+        action: str = "HOLD",
         *,
         scope: GraphScope | None = None,
         **options: Any,

@@ -38,6 +38,7 @@ from shared.database.tables import (
     GraphName,
     GraphNode,
     GraphNodeType,
+    Position,
     PrunedIterations,
     RetractedSource,
     Retraction,
@@ -62,6 +63,7 @@ COVERED: Final[Sequence[type[Any]]] = (
     Citation,
     Doubt,
     EntailmentVerdict,
+    Position,
     PrunedIterations,
     CallDay,
 )

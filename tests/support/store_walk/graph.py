@@ -17,7 +17,8 @@ from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import Entailment
 from shared.graph import elements, projection, short_ids, system_types, types, upsert
-from shared.graph.conclusions import citation_index, conclusions
+from shared.graph.conclusions import citation_index, conclusions, position_store, reviews
+from shared.graph.conclusions.reviews import Review
 from shared.graph.entity_resolution import distinct, merge
 from shared.graph.entity_resolution.merge import Merge
 from shared.graph.projection import EDGES, NODES
@@ -65,6 +66,7 @@ class GraphWorld(World):
     border: UUID
     """Of Ghana and Togo."""
     analyses: tuple[UUID, UUID]
+    advice: UUID
     made_merge: Merge
     pair: UUID
     """Ghana and Chad, which are distinct."""
@@ -131,7 +133,7 @@ async def _make_world(database: Database) -> GraphWorld:
         await graph.analysis(f"[node:{ghana}] [node:{togoland}]", "One"),
         await graph.analysis(f"[node:{ghana}]", "Other"),
     )
-    await graph.advice(" ".join(f"[node:{each}]" for each in analyses))
+    advice = await graph.advice(" ".join(f"[node:{each}]" for each in analyses))
     made_merge = await merge_nodes(graph, chad, tchad)
     async with database.transaction() as transaction:
         pair = await distinct.declare_distinct(
@@ -154,6 +156,7 @@ async def _make_world(database: Database) -> GraphWorld:
         chad=chad,
         border=border,
         analyses=analyses,
+        advice=advice,
         made_merge=made_merge,
         pair=pair,
         source=source,
@@ -201,7 +204,16 @@ async def _add_advice(world: GraphWorld, transaction: Transaction) -> None:
         action="HOLD",
         summary="Wait.",
         content=" ".join(f"[node:{each}]" for each in world.analyses),
+        replaces=[world.advice],
+        change="It has grown more slowly since.",
         **ADVICE_TERMS,
+    )
+
+
+async def _review(world: GraphWorld, transaction: Transaction, review: Review) -> None:
+    because = f"It is so [node:{world.analyses[1]}]."
+    await reviews.review_advice(
+        transaction, world.scope, world.advice, review, because=because, horizon="3 months"
     )
 
 
@@ -339,6 +351,15 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
     # conclusions
     conclusions.add_analysis: Operation(_add_analysis, again=ToolRefusalError),
     conclusions.add_advice: Operation(_add_advice, again=ToolRefusalError),
+    reviews.review_advice: Operation(
+        lambda w, t: _review(w, t, Review.CONFIRMS), again=Again.WRITES
+    ),
+    position_store.end: Operation(
+        lambda w, t: _review(w, t, Review.WITHDRAWS), again=ToolRefusalError
+    ),
+    position_store.enter_missing: Operation(
+        lambda w, t: position_store.enter_missing(t, w.scope), prepare=["delete from positions"]
+    ),
     citation_index.store_missing_citations: Operation(
         lambda w, t: citation_index.store_missing_citations(t, w.agent_id),
         prepare=["delete from citations"],
@@ -432,6 +453,11 @@ _READS: Final = {
     entailment.evidence_below,
     entailment.new_evidence,
     importer.load_quotes,
+    position_store.ended_query,
+    position_store.has_missing,
+    position_store.load_responses,
+    position_store.positions_query,
+    position_store.prepare_lines,
     projection.load_claims,
     projection.lock_elements,
     short_ids.elements_query,
@@ -458,6 +484,7 @@ _READS: Final = {
     importer.IdMap.new_ids,
 }
 _FRAMES: Final = {
+    conclusions.message_query,
     doubts.reevaluate_doubts,
     doubts.resolve_doubts,
     Element.insert,
@@ -467,10 +494,15 @@ _FRAMES: Final = {
     importer.IdMap.add,
     importer.IdMap.begin,
     importer.store_doubts,
+    importer.store_positions,
     importer.store_retractions,
     merge.move_edge_back,
     merge.restore_element,
     merge.restore_kept,
+    position_store.confirm,
+    position_store.load_lines,
+    position_store.load_open,
+    position_store.take,
     propagation.notify_contradictions,
     propagation.notify_new_doubts,
     propagation.notify_resolved_doubts,
@@ -488,6 +520,8 @@ _STORES: Final = (
     system_types,
     conclusions,
     citation_index,
+    position_store,
+    reviews,
     sources,
     entailment,
     retractions,

@@ -23,6 +23,7 @@ from shared.tools import Tool
 from shared.web_search.client import SearchClient
 from shared.web_search.tools import knowledge_acquisition
 from tests.support.case_files import read_cases
+from tests.support.forecast_terms import ACTIONS
 
 CASES = read_cases(__file__)
 
@@ -40,7 +41,7 @@ def test_each_phase_has_one_meta_prompt() -> None:
 
 @pytest.mark.parametrize("meta", META_PROMPTS, ids=lambda meta: str(meta.phase))
 def test_the_system_prompt_contains_the_whole_meta_prompt(meta: MetaPrompt) -> None:
-    prompt = system_prompt(300)
+    prompt = system_prompt(300, ACTIONS)
     minimum, maximum = meta.paragraphs
     assert (
         f"## {to_camel(f'{meta.phase}_system_prompt')} ({minimum} to {maximum} paragraphs)"
@@ -54,7 +55,7 @@ def test_the_system_prompt_contains_the_whole_meta_prompt(meta: MetaPrompt) -> N
 
 
 def test_meta_prompts_are_in_order_each_in_its_own_section() -> None:
-    prompt = system_prompt(300)
+    prompt = system_prompt(300, ACTIONS)
     positions = [
         prompt.index(f"## {to_camel(f'{meta.phase}_system_prompt')}") for meta in META_PROMPTS
     ]
@@ -64,7 +65,7 @@ def test_meta_prompts_are_in_order_each_in_its_own_section() -> None:
 
 
 def test_the_prompt_describes_every_field_of_the_answer() -> None:
-    prompt = system_prompt(300)
+    prompt = system_prompt(300, ACTIONS)
     fields = AgentConfiguration.model_json_schema()["properties"]
     assert all(f"## {field} (" in prompt for field in fields if field != "name")
 
@@ -75,7 +76,7 @@ def test_meta_prompts_name_exactly_the_tools_of_their_phase() -> None:
         Phase.KNOWLEDGE_ACQUISITION: knowledge_acquisition(search),
         Phase.GRAPH_CONSTRUCTION: graph_construction(SCOPE),
         Phase.ANALYSIS_GENERATION: analysis_generation(SCOPE),
-        Phase.ADVICE_GENERATION: advice_generation(SCOPE),
+        Phase.ADVICE_GENERATION: advice_generation(SCOPE, ACTIONS),
     }
     for phase, tools in tools_by_phase.items():
         assert set(meta_prompt(phase).tools) == {tool.name for tool in tools}
@@ -92,8 +93,9 @@ def test_the_plan_description_names_every_schema_field() -> None:
 
 
 def test_interval_and_limits_come_from_the_code() -> None:
-    prompt = system_prompt(5400)
+    prompt = system_prompt(5400, ["WAIT", "upgrade now"])
     assert "every 90 minutes" in prompt
+    assert "Its action is WAIT or upgrade now\n" in prompt
     for minimum, maximum in (NODE_TYPES, EDGE_TYPES):
         assert f"{minimum} to {maximum} " in prompt
     assert ANALYSIS_TYPE in prompt
@@ -101,7 +103,7 @@ def test_interval_and_limits_come_from_the_code() -> None:
 
 
 def test_the_prompt_contains_no_obsolete_terms() -> None:
-    prompt = system_prompt(300).lower()
+    prompt = system_prompt(300, ACTIONS).lower()
     obsolete_terms = ("agentinsight", "spark", "synthesizer", "classif", "brain", "populate")
     assert [term for term in obsolete_terms if term in prompt] == []
 

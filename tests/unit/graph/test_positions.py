@@ -1,17 +1,29 @@
-"""Advice of one run never contradicts other advice of it on the same subject, unless it replaces it."""
+"""An agent has one position on a subject: what new advice must declare, and which advice stands."""
 
+from collections.abc import Collection
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import combinations
 from random import Random
 from uuid import UUID
 
 import pytest
 
-from shared.graph.conclusions.basis import (
+from shared.enums import PositionState
+from shared.graph.conclusions.commitments import validate_change
+from shared.graph.conclusions.positions import (
+    HAD_EXPIRED,
+    WAS_DOUBTED,
+    WAS_MERGED,
+    Declaration,
+    Placed,
     Position,
-    SubjectNode,
-    contradiction,
-    find_subject,
-    unnamed_subject,
+    judge,
+    position_line,
+    standing,
 )
+from shared.graph.conclusions.subjects import SubjectNode, find_subject
+from shared.tools import ToolRefusalError
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 ORION, VEGA, CHILE = (UUID(int=number) for number in (1, 2, 3))
@@ -20,101 +32,198 @@ NODES = [
     SubjectNode(VEGA, ("Vega Steel",)),
     SubjectNode(CHILE, ("Chile",)),
 ]
+NAMES = {node.id: node.names[0] for node in NODES}
+AGENT = UUID(int=50)
+TODAY = date(2026, 11, 30)
+NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
+CHANGE = "Its losses have doubled since."
+
+
+def position(number: int, *subject: UUID, action: str = "BUY", **fields: object) -> Position:
+    """Those with a higher number are later."""
+    known = {each: NAMES[each] for each in subject}
+    stated_at = NOW + timedelta(minutes=number)
+    stands = Position(
+        UUID(int=100 + number), AGENT, f"Advice {number}", action, known, 0.5, None, stated_at
+    )
+    return replace(stands, **fields)  # type: ignore[arg-type]  # fields of any type
+
+
+def place(
+    positions: Collection[Position],
+    action: str,
+    *subject: UUID,
+    replaces: Collection[UUID] = (),
+    name: str = "Orion Bank, Vega Steel, Chile",
+) -> Placed:
+    declaration = Declaration(action, subject, replaces, CHANGE if replaces else "")
+    return declaration.place(name, "", NODES, list(positions), TODAY)
 
 
 @pytest.mark.parametrize(
-    ("stated", "title", "subject"),
+    ("name", "summary", "inherited", "subject"),
     [
-        (None, "Orion Bank before its results", {ORION}),
-        (None, "ORB is cheap", {ORION}),
-        (None, "Orion Bank over Vega Steel", {ORION, VEGA}),
-        (None, "Orion Bank in Chile", {ORION, CHILE}),
-        (None, "Take profits", {ORION, VEGA, CHILE}),
-        (ORION, "Orion Bank in Chile", {ORION}),
-        (VEGA, "Take profits", {VEGA}),
+        ("Orion Bank before its results", "Buy.", (), {ORION}),
+        ("ORB is cheap", "Vega Steel is not.", (), {ORION}),
+        ("Orion Bank over Vega Steel", "", (), {ORION, VEGA}),
+        ("Take profits", "Sell ORB in Chile.", (), {ORION, CHILE}),
+        ("Take profits", "Now.", (), {ORION, VEGA, CHILE}),
+        ("Take profits", "Now.", {VEGA, UUID(int=9)}, {VEGA}),
+        ("Take profits", "Sell ORB.", {VEGA}, {VEGA}),
+        ("Orion Bank again", "Now.", {VEGA}, {ORION}),
     ],
 )
-def test_the_subject_is_what_is_stated_or_what_the_title_names(
-    stated: UUID | None, title: str, subject: set[UUID]
+def test_a_subject_that_is_not_stated_is_what_the_advice_names(
+    name: str, summary: str, inherited: Collection[UUID], subject: set[UUID]
 ) -> None:
-    assert find_subject(stated, title, NODES) == subject
+    assert find_subject((), name, summary, NODES, inherited) == subject
 
 
 @pytest.mark.parametrize(
-    ("stated", "title", "summary", "refusal"),
+    ("stated", "name", "summary", "refusal"),
     [
-        (ORION, "Orion Bank before its results", "Sell.", ""),
-        (ORION, "Orion Bank over Vega Steel", "Sell Vega Steel.", ""),
-        (ORION, "Take profits", "ORB is dear.", ""),
+        ({ORION}, "Orion Bank before its results", "Sell.", ""),
+        ({ORION}, "Orion Bank over Vega Steel", "Sell Vega Steel.", ""),
+        ({ORION, VEGA}, "Orion Bank over Vega Steel", "Sell.", ""),
+        ({ORION, VEGA}, "Sell Orion Bank", "And Vega Steel.", ""),
+        ({ORION}, "Take profits", "ORB is dear.", ""),
         (
-            VEGA,
+            {VEGA},
             "Sell Orion Bank",
             "Vega Steel buys it.",
             "the name of this advice names another node: Orion Bank",
         ),
         (
-            CHILE,
+            {CHILE},
             "Sell ORB",
             "Orion Bank is insolvent.",
             "the name of this advice names another node: Orion Bank",
         ),
         (
-            VEGA,
+            {VEGA},
             "Take profits",
             "Sell Orion Bank in Chile.",
             "the summary of this advice names another node: Chile",
         ),
-        (VEGA, "Take profits", "Now.", "neither the name nor the summary"),
+        ({VEGA}, "Take profits", "Now.", "neither the name nor the summary"),
+        ({ORION, VEGA}, "Sell Orion Bank", "Now.", "of this advice names Vega Steel"),
+        (
+            {UUID(int=9)},
+            "Sell Orion Bank",
+            "Now.",
+            "do not rest on this. Give nodes of these: Chile",
+        ),
     ],
 )
-def test_the_stated_subject_is_what_the_advice_names(
-    stated: UUID, title: str, summary: str, refusal: str
+def test_a_stated_subject_is_what_the_advice_rests_on_and_names(
+    stated: set[UUID], name: str, summary: str, refusal: str
 ) -> None:
-    reason = unnamed_subject(stated, title, summary, NODES)
-    assert (refusal in reason, bool(reason)) == (True, bool(refusal))
+    if not refusal:
+        assert find_subject(stated, name, summary, NODES) == stated
+        return
+    with pytest.raises(ToolRefusalError, match=refusal):
+        find_subject(stated, name, summary, NODES)
+
+
+def test_advice_on_a_free_subject_stands_beside_others() -> None:
+    placed = place([position(1, VEGA)], "SELL", ORION, CHILE)
+    assert placed == Placed(frozenset({ORION, CHILE}), {}, "")
+
+
+@pytest.mark.parametrize("action", ["SELL", "BUY"])
+@pytest.mark.parametrize("subject", [{ORION}, {ORION, VEGA}, {ORION, CHILE}])
+def test_advice_beside_a_standing_position_is_refused_until_it_says_what_it_replaces(
+    action: str, subject: set[UUID]
+) -> None:
+    stands = position(1, ORION, VEGA)
+    with pytest.raises(ToolRefusalError) as refused:
+        place([stands], action, *subject)
+    reason = str(refused.value)
+    assert all(part in reason for part in (stands.title, str(stands.id), "`replaces`", "`change`"))
+    assert ("SELL contradicts" in reason) == (action == "SELL")
+    assert ("reviewAdvice" in reason) == (action == "BUY")
+    placed = place([stands], action, *subject, replaces=[stands.id])
+    assert placed.ended == {stands.id: CHANGE}
+    assert placed.note == f" This replaces “Advice 1”: {CHANGE}"
+
+
+def test_all_standing_positions_on_the_subject_have_to_be_replaced() -> None:
+    orion, vega = position(1, ORION), position(2, VEGA)
+    with pytest.raises(ToolRefusalError, match="Advice 2"):
+        place([orion, vega], "SELL", ORION, VEGA, replaces=[orion.id])
+    placed = place([orion, vega], "SELL", ORION, VEGA, replaces=[orion.id, vega.id])
+    assert placed.ended.keys() == {orion.id, vega.id}
+
+
+@pytest.mark.parametrize("replaced", [UUID(int=999), position(2, VEGA).id])
+def test_only_positions_on_the_subject_can_be_replaced(replaced: UUID) -> None:
+    positions = [position(1, ORION), position(2, VEGA)]
+    with pytest.raises(ToolRefusalError, match=r"is no standing advice on this subject.*Advice 1"):
+        place(positions, "SELL", ORION, replaces=[replaced])
 
 
 @pytest.mark.parametrize(
-    ("earlier", "new", "refusal"),
+    ("fields", "state", "reason"),
     [
-        # Titles share a place.
-        ({ORION}, {VEGA, CHILE}, ""),
-        ({ORION, CHILE}, {VEGA, CHILE}, "may contradict"),
-        ({ORION}, {VEGA}, ""),
-        # Titles name nothing.
-        ({ORION, VEGA, CHILE}, {ORION, VEGA, CHILE}, "may contradict"),
-        ({ORION, VEGA, CHILE}, {ORION}, "SELL contradicts BUY"),
-        ({ORION}, {ORION}, "SELL contradicts BUY"),
+        ({"is_doubted": True}, PositionState.DOUBTED, WAS_DOUBTED),
+        ({"horizon": date(2026, 11, 29)}, PositionState.EXPIRED, HAD_EXPIRED),
     ],
 )
-def test_advice_that_may_be_about_the_same_node_must_state_its_subject(
-    earlier: set[UUID], new: set[UUID], refusal: str
+def test_what_does_not_stand_needs_no_declaration_and_never_stands_again(
+    fields: dict[str, object], state: PositionState, reason: str
 ) -> None:
-    stands = Position(UUID(int=7), "First", "BUY", earlier)
-    names = {node.id: node.names[0] for node in NODES}
-    reason = contradiction(Position(UUID(int=8), "Second", "SELL", new), [stands], names)
-    assert (refusal in reason, bool(reason)) == (True, bool(refusal))
-    if len(new) > 1 and reason:
-        assert "Set `subject`" in reason
-        assert all(f"{names[each]} [node:{each}]" in reason for each in new)
+    old = replace(position(1, ORION), **fields)  # type: ignore[arg-type]  # fields of any type
+    assert judge(old, [old], TODAY).state is state
+    placed = place([old], "SELL", ORION)
+    assert placed.ended == {old.id: reason}
+    assert placed.note == ""
 
 
-def _random_advice(random: Random, number: int, accepted: list[Position]) -> Position:
-    replaces = None
-    if accepted and random.random() < 0.4:
-        replaces = random.choice(accepted).id
-    if random.random() < 0.05:
-        replaces = UUID(int=999)
-    return Position(
-        UUID(int=100 + number),
-        f"Advice {number}",
-        random.choice(["BUY", "SELL", "HOLD"]),
-        frozenset(random.sample([ORION, VEGA, CHILE], random.randint(0, 3))),
-        replaces,
+def test_on_its_last_day_advice_stands() -> None:
+    last = position(1, ORION, horizon=TODAY)
+    assert standing([last], TODAY) == [last]
+    assert standing([last], TODAY + timedelta(days=1)) == []
+
+
+def test_of_positions_on_merged_nodes_the_one_stated_last_stands() -> None:
+    older, newer = position(1, ORION), position(2, ORION, action="SELL")
+    other_agent = position(3, ORION, agent_id=UUID(int=51))
+    judged = judge(older, [older, newer, other_agent], TODAY)
+    assert (judged.state, judged.reason) == (PositionState.REPLACED, WAS_MERGED)
+    assert judged.replaced_by == (newer.id, newer.title)
+    assert standing([older, newer], TODAY) == [newer]
+    confirmed = replace(older, stated_at=newer.stated_at + timedelta(days=1))
+    assert standing([confirmed, newer], TODAY) == [confirmed]
+    placed = place([older, newer], "HOLD", ORION, replaces=[newer.id])
+    assert placed.ended == {newer.id: CHANGE, older.id: WAS_MERGED}
+
+
+def test_ended_positions_say_how_they_ended() -> None:
+    withdrawn = position(1, ORION, ended_at=NOW, reason="It was sold.")
+    assert judge(withdrawn, [], TODAY).state is PositionState.WITHDRAWN
+    replaced = replace(withdrawn, replaced_by=UUID(int=7), replaced_by_title="Sell")
+    assert judge(replaced, [], TODAY).replaced_by == (UUID(int=7), "Sell")
+
+
+@pytest.mark.parametrize("change", [None, "", "  ", "Losses.", "x" * 601])
+def test_what_changed_has_to_be_said(change: str | None) -> None:
+    with pytest.raises(ToolRefusalError, match="what changed since"):
+        validate_change(change)
+    assert validate_change(f" {CHANGE}\n") == CHANGE
+
+
+def test_a_position_is_a_line_of_the_prompt() -> None:
+    stands = position(1, ORION, horizon=TODAY)
+    assert position_line(stands, NOW + timedelta(days=1)) == (
+        f'- [node:{stands.id}] BUY "Advice 1" on "Orion Bank" [node:{ORION}];'
+        " until 2026-11-30, confidence 0.5, since 2026-11-30"
     )
+    confirmed = replace(stands, confirmations=1)
+    # An agent with an archive date is not shown a later one.
+    assert position_line(confirmed, NOW - timedelta(days=90)).endswith("confirmed 2026-09-01")
 
 
-def test_no_two_standing_pieces_of_advice_are_opposed() -> None:
+def test_no_two_standing_positions_share_a_node() -> None:
     first = first_seed()
     for seed in range(first, first + (seed_count() or 200)):
         with repeatable(seed):
@@ -122,26 +231,27 @@ def test_no_two_standing_pieces_of_advice_are_opposed() -> None:
 
 
 def _walk(random: Random) -> None:
-    accepted: list[Position] = []
+    positions: list[Position] = []
     for number in range(30):
-        new = _random_advice(random, number, accepted)
-        if not contradiction(new, accepted):
-            accepted.append(new)
-        replaced = {each.replaces for each in accepted}
-        standing = [each for each in accepted if each.id not in replaced]
-        assert replaced <= {None, *(each.id for each in accepted)}
-        for one in standing:
-            assert not any(
-                one.action != other.action and one.subject & other.subject for other in standing
-            )
-
-
-def test_the_refusal_says_which_one_stands_and_how_to_replace_it() -> None:
-    stands = Position(UUID(int=7), "Orion Bank is cheap", "BUY", {ORION})
-    reason = contradiction(Position(UUID(int=8), "Sell", "SELL", {ORION}), [stands])
-    assert all(part in reason for part in ("SELL", "BUY", stands.title, str(stands.id), "replaces"))
-    replacing = Position(UUID(int=9), "Sell", "SELL", {ORION}, stands.id)
-    assert not contradiction(replacing, [stands])
-    assert "BUY contradicts SELL" in contradiction(
-        Position(UUID(int=10), "Buy", "BUY", {ORION}), [stands, replacing]
-    )
+        action, nodes = random.choice(["BUY", "SELL", "HOLD"]), [ORION, VEGA, CHILE]
+        subject = random.sample(nodes, random.randint(1, 3))
+        is_open = [each for each in positions if each.ended_at is None]
+        replaces = [each.id for each in is_open if random.random() < 0.4]
+        try:
+            placed = place(is_open, action, *subject, replaces=replaces)
+        except ToolRefusalError:
+            continue
+        new = position(number, *subject, action=action, is_doubted=random.random() < 0.2)
+        positions = [
+            replace(each, ended_at=NOW, replaced_by=new.id, reason=placed.ended[each.id])
+            if each.id in placed.ended
+            else each
+            for each in positions
+        ]
+        positions.append(new)
+        is_open = [each for each in positions if each.ended_at is None]
+        # Whatever is in doubt now, or will no longer be.
+        assert not any(
+            one.overlaps(other.subject.keys()) for one, other in combinations(is_open, 2)
+        )
+        assert all(each.reason for each in positions if each.ended_at is not None)

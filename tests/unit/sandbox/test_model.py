@@ -231,8 +231,8 @@ ANALYSES = [
 ]
 
 
-def advise(analyses: list[str], context: str = "", rules: str = "") -> Answer:
-    sections = {"mission": MISSION, "graph_context": context, "analyses": "\n".join(analyses)}
+def advise(analyses: list[str], standing: str = "", rules: str = "") -> Answer:
+    sections = {"mission": MISSION, "standing_advice": standing, "analyses": "\n".join(analyses)}
     body = request(sections, (*ADVICE, "finish"))
     body["messages"][0]["content"] += rules
     return answer(body)
@@ -247,7 +247,7 @@ def test_advice_needs_two_analyses_of_a_node_and_always_holds() -> None:
     assert "[n1]" not in advice["content"]
     assert advise(ANALYSES[:1]).calls == ()
     assert advise(ANALYSES[:1], rules=" Cite at least one analysis.").calls
-    known = '## Advice\n- [n9] HOLD "Review Ghana first": it has the most.'
+    known = '- [n9] HOLD "Review it first" on "Ghana" [n1]; until 2027-01-31, since 2026-11-30'
     assert advise(ANALYSES, known).calls == ()
 
 

@@ -118,6 +118,8 @@ class NewAgent(BaseModel):
     """How often an iteration may research data that its Analyzers lacked and then run them again."""
     advice_from_one_analysis: bool = False
     """Whether advice may cite a single analysis; else it must cite two."""
+    actions: fields.Actions | None = None
+    """The words for what advice tells the owner to do, with what each means; null: BUY, HOLD and SELL."""
     entailment_usd_per_day: fields.EntailmentUsd = Decimal(0)
     """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
     entailment_share: fields.EntailmentShare = DEFAULT_ENTAILMENT_SHARE
@@ -149,6 +151,8 @@ class ChangedAgent(BaseModel):
     """Null ends the growth of the interval."""
     feedback_rounds: FeedbackRounds = Field(default_factory=int)
     advice_from_one_analysis: bool = Field(default_factory=bool)
+    actions: fields.Actions = Field(default_factory=dict)
+    """The complete mapping. Advice keeps the word that it was given with."""
     entailment_usd_per_day: fields.EntailmentUsd = Field(default_factory=Decimal)
     entailment_share: fields.EntailmentShare = Field(default_factory=float)
     preferred_domains: Domains = Field(default_factory=list)
@@ -186,6 +190,8 @@ async def create_agent(
         session, owner_id, name_from_mission(new_agent.mission)
     )
     settings = {field: getattr(new_agent, field) for field in NewAgent.model_fields}
+    if new_agent.actions is None:
+        del settings["actions"]
     try:
         agent = await agents.create_agent(
             session,

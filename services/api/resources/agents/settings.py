@@ -99,6 +99,8 @@ async def _apply(access: AgentAccess, form: SettingsForm) -> None:
         )
     await billing_budgets.cap_agent(access.session, access.agent.id, form.caps)
     settings = form.model_dump(include=set(ChangedAgent.model_fields))
+    if form.actions is None:
+        del settings["actions"]
     changes = ChangedAgent(**settings, models=form.models)
     await commands.change_agent(access, changes, _ETAG.format(version))
 
@@ -235,6 +237,7 @@ def _stored(agent: AgentDetails, usage: BudgetUsage) -> FormState:
         "max_interval_seconds": None if longest is None else format_duration(longest),
         "entailment_usd_per_day": f"{float(agent.entailment_usd_per_day):g}",
         "entailment_share": f"{agent.entailment_share:g}",
+        "actions": [f"{word}: {meaning}" for word, meaning in agent.actions.items()],
         "usd_per_day": None if usage.usd_per_day is None else f"{usage.usd_per_day:.10g}",
         "calls_per_day": usage.calls_per_day,
     }

@@ -30,7 +30,7 @@ from shared.database.pagination import Keyset
 from shared.database.statements import CompiledStatement
 from shared.database.tables import InvestigationRequest
 from shared.domains import site_of
-from shared.enums import RequestState
+from shared.enums import ADVICE_TYPE, PositionState, RequestState
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.conclusions.queries import get_conclusion as find_conclusion
 from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL
@@ -39,7 +39,7 @@ from shared.schemas.conclusions import InvestigationRequestResponse
 
 
 class LatestConclusion(ResponseModel):
-    """`word` is the verdict: `observation` or `pattern` of an analysis, `BUY`, `SELL` or `HOLD` of advice."""
+    """`word` is the verdict: `observation` or `pattern` of an analysis, the action of advice."""
 
     id: UUID
     word: str
@@ -47,6 +47,8 @@ class LatestConclusion(ResponseModel):
     summary: str
     updated_at: datetime
     doubted_since: datetime | None
+    ended: str | None = None
+    """`replaced` or `withdrawn`, of advice."""
 
 
 async def get_conclusion(
@@ -65,12 +67,26 @@ async def newest_conclusions(access: AgentAccess, limit: int) -> list[LatestConc
     return [LatestConclusion.model_validate(row) for row in rows]
 
 
+async def list_actions(access: AgentAccess) -> list[str]:
+    """Returns the agent's words for actions, and those of its advice, which can be earlier ones."""
+    rows = await _ACTIONS.rows(access.session, access.scope.sql_params)
+    return [row.action for row in rows]
+
+
+_ACTIONS: Final = CompiledStatement(f"""
+select jsonb_object_keys(actions) as action from agents where id = {OWNED_AGENT_ID_SQL}
+union select properties ->> 'action' from graph_nodes
+where agent_id = {OWNED_AGENT_ID_SQL} and type = '{ADVICE_TYPE}'
+order by 1
+""")
 _VERDICTS_SQL: Final = ", ".join(
     f"('{kind}', '{name}')" for kind, name in VERDICT_PROPERTIES.items()
 )
 _LATEST: Final = CompiledStatement(f"""
 select newest.id, properties ->> kind.verdict as word, name, properties ->> 'summary' as summary, updated_at,
-  (select min(since) from doubts where conclusion_id = newest.id and resolved_at is null) as doubted_since
+  (select min(since) from doubts where conclusion_id = newest.id and resolved_at is null) as doubted_since,
+  (select case when replaced_by is null then '{PositionState.WITHDRAWN}' else '{PositionState.REPLACED}' end
+   from positions where advice_id = newest.id and ended_at is not null) as ended
 from (values {_VERDICTS_SQL}) as kind (type, verdict)
 cross join lateral (
   select id, name, properties, updated_at from graph_nodes

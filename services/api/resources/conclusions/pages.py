@@ -1,10 +1,11 @@
 """Pages of conclusions, with their evidence chain."""
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 from uuid import UUID
 
 from fastapi import APIRouter, Query
+from pydantic import AfterValidator, Field
 from starlette.responses import HTMLResponse
 
 from services.api.auth.dependencies import OwnedAgent, OwnedAgentSnapshot
@@ -16,6 +17,8 @@ from services.api.resources.conclusions.chain import NamedElement, build_chain, 
 from services.api.resources.sources import model as sources
 from services.api.web.forms import UNLESS_BLANK
 from services.api.web.rendering import PageResponse
+from shared.agents.fields import MAX_WORD_CHARS
+from shared.database.text import refuse_nul
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.conclusions.queries import ConclusionFilter, list_conclusions
@@ -34,11 +37,8 @@ class ConclusionKind(StrEnum):
 
 
 _NODE_TYPES: Final = {ConclusionKind.ADVICE: ADVICE_TYPE, ConclusionKind.ANALYSES: ANALYSIS_TYPE}
-_VERDICTS: Final = {
-    ConclusionKind.ADVICE: ("BUY", "HOLD", "SELL"),
-    ConclusionKind.ANALYSES: ("observation", "pattern"),
-}
-Verdict = Literal["BUY", "HOLD", "SELL", "observation", "pattern"]
+_ANALYSIS_TYPES: Final = ("observation", "pattern")
+Verdict = Annotated[str, Field(max_length=MAX_WORD_CHARS), AfterValidator(refuse_nul)]
 TickBox = Annotated[bool | None, UNLESS_BLANK, Query()]
 
 
@@ -65,7 +65,9 @@ async def show_conclusions(
         "conclusions/list.html",
         agent=access.agent,
         kind=page_kind,
-        verdicts=_VERDICTS[page_kind],
+        verdicts=_ANALYSIS_TYPES
+        if page_kind is ConclusionKind.ANALYSES
+        else await model.list_actions(access),
         only=only,
         conclusions=listed.items,
         basis=await model.count_basis(access, ids),

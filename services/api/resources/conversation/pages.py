@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, get_args
 from uuid import UUID
 
 from fastapi import APIRouter, Request
@@ -20,6 +20,7 @@ from services.api.resources.conversation.model import NewMemory, NewMessage
 from services.api.web.forms import FormState, Submitted, submitted
 from services.api.web.rendering import Page, PageResponse
 from services.api.web.text import find_citations
+from shared.graph.conclusions.conclusions import AnalysisKind
 from shared.schemas.base import LARGEST_PAGE, CitationResponse, PageRequest
 from shared.schemas.conversation import ENDED, MemoryResponse, MessageResponse
 
@@ -177,7 +178,7 @@ _VERBS: Final = frozenset(
 )
 """Missions that begin with one of these name their subject after it."""
 _END_OF_CLAUSE: Final = re.compile(r"[,.;:!?\n]|\band (?:find|tell|say|report|alert|warn)\b")
-_ADVICE: Final = frozenset({"BUY", "SELL", "HOLD"})
+_ANALYSES: Final = frozenset(get_args(AnalysisKind))
 
 
 def suggested_questions(
@@ -188,7 +189,7 @@ def suggested_questions(
     if newest:
         conclusion = newest[0]
         subject = _cut(conclusion.name)
-        if conclusion.word in _ADVICE:
+        if conclusion.word not in _ANALYSES:
             questions.append(f"Why do you advise {conclusion.word}: {subject}?")
             questions.append("What would make you withdraw this advice?")
         else:

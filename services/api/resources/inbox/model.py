@@ -21,8 +21,8 @@ from shared.database.tables import Agent, GraphNode, InboxItem
 from shared.database.text import refuse_nul
 from shared.database.transaction import Transaction
 from shared.enums import InboxKind, InboxOutcome, InboxView
+from shared.graph.conclusions import position_store
 from shared.graph.conclusions.conclusions import forecast_fields
-from shared.graph.conclusions.queries import replaced_by
 from shared.graph.retraction import doubts
 from shared.schemas.base import InboxItemResponse
 from shared.schemas.iterations import Marked
@@ -233,6 +233,7 @@ _ITEM: Final = columns_of(
     InboxItemResponse,
     agent_name=Agent.name,
     archive_date=Agent.archive_date,
+    owner_id=InboxItem.owner_id,
     advice=GraphNode.properties,
 )
 
@@ -250,10 +251,16 @@ def _items(access: Access) -> Select[*tuple[Any, ...]]:
 async def _views(
     session: Transaction, rows: Sequence[Mapping[str, Any]]
 ) -> list[InboxItemResponse]:
+    """The `rows` are items of one owner."""
     now = await database_time(session)
-    advice_ids = [row["node_id"] for row in rows if row["node_id"] is not None]
-    doubted = await doubts.doubted_since(session, advice_ids) if advice_ids else {}
-    replaced = await replaced_by(session, advice_ids)
+    today_of = {row["agent_id"]: AgentClock(now, row["archive_date"]).today for row in rows}
+    advice = {row["node_id"]: row["agent_id"] for row in rows if row["node_id"] is not None}
+    doubted = await doubts.doubted_since(session, advice) if advice else {}
+    positions = (
+        await position_store.load_responses(session, rows[0]["owner_id"], advice, today_of)
+        if advice
+        else {}
+    )
     return [
         InboxItemResponse.model_validate(
             {
@@ -261,8 +268,9 @@ async def _views(
                 "action": row["advice"] and row["advice"]["action"],
                 "content": row["advice"]["content"] if row["advice"] else "",
                 "doubted_since": doubted.get(row["node_id"]),
-                "replaced_by": replaced.get(row["node_id"]),
-                **forecast_fields(row["advice"], AgentClock(now, row["archive_date"]).today),
+                **forecast_fields(
+                    row["advice"], today_of[row["agent_id"]], positions.get(row["node_id"])
+                ),
             }
         )
         for row in rows

@@ -1,0 +1,200 @@
+"""Positions: an agent has one position on a subject, over all its iterations. Pure.
+
+Advice is a position on its subject until it is replaced, withdrawn, in doubt, or past its horizon. New advice on a subject
+that has a position must say that it replaces it. `docs/decisions/0068-one-position-on-a-subject.md` explains the rules.
+
+Writers hold the agent's lock for tool writes (`shared.database.locks.tool_write_lock`) from before they load the positions,
+so that no two of them write on one subject at the same time. Positions that have not ended have no node in common. A merge
+of nodes can give them one; then the one that was stated last stands, and the merge changes no row.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Final
+from uuid import UUID
+
+from shared.enums import PositionState
+from shared.graph.conclusions.subjects import SubjectNode, find_subject, listed
+from shared.graph.prompt_format import quote_name
+from shared.tools import ToolRefusalError
+
+WAS_DOUBTED: Final = "It was in doubt when this was advised."
+HAD_EXPIRED: Final = "Its horizon had passed when this was advised."
+WAS_MERGED: Final = "What they are about was merged, and this was stated later."
+WAS_EARLIER: Final = "It was advised earlier, before advice had to say what it replaces."
+
+
+@dataclass(frozen=True)
+class Position:
+    """A piece of advice and its state. `subject` has the present ids of the nodes, with their names."""
+
+    id: UUID
+    agent_id: UUID
+    title: str
+    action: str
+    subject: Mapping[UUID, str]
+    confidence: float | None
+    horizon: date | None
+    stated_at: datetime
+    """When it was given or last confirmed."""
+    confirmations: int = 0
+    ended_at: datetime | None = None
+    replaced_by: UUID | None = None
+    replaced_by_title: str | None = None
+    reason: str | None = None
+    is_doubted: bool = False
+
+    def overlaps(self, subject: Set[UUID]) -> bool:
+        return not subject.isdisjoint(self.subject)
+
+    def is_later_than(self, other: "Position") -> bool:
+        """Two can be stated at once only in one statement; then their ids decide."""
+        return (self.stated_at, self.id) > (other.stated_at, other.id)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a position stands, and if not, why."""
+
+    state: PositionState
+    replaced_by: tuple[UUID, str] | None = None
+    """Id and title."""
+    reason: str | None = None
+
+
+def judge(position: Position, others: Iterable[Position], today: date) -> Standing:
+    """`others` are positions of any agents; those that have ended do not count."""
+    if position.ended_at is not None:
+        if position.replaced_by is None:
+            return Standing(PositionState.WITHDRAWN, reason=position.reason)
+        newer = (position.replaced_by, position.replaced_by_title or "")
+        return Standing(PositionState.REPLACED, newer, position.reason)
+    for other in others:
+        if (
+            other.agent_id == position.agent_id
+            and other.ended_at is None
+            and other.is_later_than(position)
+            and other.overlaps(position.subject.keys())
+        ):
+            return Standing(PositionState.REPLACED, (other.id, other.title), WAS_MERGED)
+    if position.is_doubted:
+        return Standing(PositionState.DOUBTED)
+    if position.horizon is not None and position.horizon < today:
+        return Standing(PositionState.EXPIRED)
+    return Standing(PositionState.STANDING, reason=position.reason)
+
+
+def standing(positions: Sequence[Position], today: date) -> list[Position]:
+    """Those of an agent's positions that stand, in their order."""
+    return [
+        each for each in positions if judge(each, positions, today).state is PositionState.STANDING
+    ]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where new advice stands."""
+
+    subject: frozenset[UUID]
+    ended: Mapping[UUID, str]
+    """The positions that it replaces, with the reason for each."""
+    note: str
+    """For the owner: what it replaces and what changed; empty if it replaces nothing that stood."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """What new advice says of its action and subject, and of the advice that it replaces."""
+
+    action: str
+    subject: Collection[UUID] = ()
+    replaces: Collection[UUID] = ()
+    change: str = ""
+
+    def place(
+        self,
+        name: str,
+        summary: str,
+        nodes: Sequence[SubjectNode],
+        positions: Sequence[Position],
+        today: date,
+    ) -> Placed:
+        """`nodes` are what the advice rests on, `positions` those of the agent that have not ended.
+
+        Raises ToolRefusalError if advice on its subject stands that it does not replace.
+        """
+        replaced = [each for each in positions if each.id in self.replaces]
+        inherited = {node for each in replaced for node in each.subject}
+        subject = find_subject(self.subject, name, summary, nodes, inherited)
+        overlapping = [each for each in positions if each.overlaps(subject)]
+        if reason := self._refusal(overlapping, standing(positions, today)):
+            raise ToolRefusalError(reason)
+        titles = " and ".join(f"“{each.title}”" for each in replaced)
+        return Placed(
+            subject,
+            {each.id: self._why_ended(each, today) for each in overlapping},
+            f" This replaces {titles}: {self.change}" if titles else "",
+        )
+
+    def _refusal(self, overlapping: Sequence[Position], standing: Sequence[Position]) -> str:
+        """Explains why the advice cannot be given, and what to do; empty if it can."""
+        stands = [each for each in overlapping if each in standing]
+        if unknown := set(self.replaces) - {each.id for each in overlapping}:
+            given = ", ".join(f"[node:{each}]" for each in sorted(unknown))
+            return f"replaces: {given} is no standing advice on this subject.{_sentences(stands)}"
+        undeclared = [each for each in stands if each.id not in self.replaces]
+        if not undeclared:
+            return ""
+        another = " If this advice is about another node, set `subject` to that."
+        if any(each.action != self.action for each in undeclared):
+            return (
+                f"{self.action} contradicts advice that stands.{_sentences(undeclared)} If that is no longer right, set"
+                f" `replaces` to its id and say in `change` what changed.{another}"
+            )
+        return (
+            f"There is a position on this subject.{_sentences(undeclared)} If it still holds, confirm it with reviewAdvice."
+            f" To say it anew, set `replaces` to its id and say in `change` what changed.{another}"
+        )
+
+    def _why_ended(self, position: Position, today: date) -> str:
+        if position.id in self.replaces:
+            return self.change
+        if position.is_doubted:
+            return WAS_DOUBTED
+        is_over = position.horizon is not None and position.horizon < today
+        return HAD_EXPIRED if is_over else WAS_MERGED
+
+
+def _sentences(positions: Iterable[Position]) -> str:
+    return "".join(
+        f" {each.action} “{each.title}” [node:{each.id}] stands on {listed(each.subject)}."
+        for each in positions
+    )
+
+
+def position_line(position: Position, now: datetime) -> str:
+    """`- [node:…] BUY "Ghana is cheap" on "Ghana" [node:…]; until 2027-03-31, confidence 0.6, since 2026-11-30`.
+
+    No time is later than `now`, that of the agent.
+    """
+    about = ", ".join(
+        f"{quote_name(name)} [node:{each}]" for each, name in position.subject.items()
+    )
+    stated = min(position.stated_at, now)
+    terms = [
+        f"until {position.horizon}" if position.horizon else "",
+        f"confidence {position.confidence:g}" if position.confidence is not None else "",
+        f"{'confirmed' if position.confirmations else 'since'} {stated:%Y-%m-%d}",
+    ]
+    return (
+        f"- [node:{position.id}] {position.action} {quote_name(position.title)} on {about};"
+        f" {', '.join(filter(None, terms))}"
+    )
+
+
+RULE: Final = """\
+`standing_advice` is what you advise now: one position on a subject. If it still holds and the new analyses support it, \
+call reviewAdvice to confirm it. If they change it, advise anew with its id in `replaces`, and `change`. If it no longer \
+holds and nothing takes its place, withdraw it."""
+"""Stands beside the section; without standing advice, neither is in the request."""

@@ -1,0 +1,62 @@
+"""Subjects: the nodes that a piece of advice is about. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from shared.graph.conclusions.citations import Kind
+from shared.graph.grounding.names import is_mentioned
+from shared.tools import ToolRefusalError
+
+
+@dataclass(frozen=True)
+class SubjectNode:
+    id: UUID
+    names: tuple[str, ...]
+
+    def is_named_in(self, text: str) -> bool:
+        return any(is_mentioned(name, [text]) for name in self.names)
+
+
+def listed(names: Mapping[UUID, str]) -> str:
+    """`Ghana [node:…], Togo [node:…]`."""
+    return ", ".join(sorted(f"{name} [{Kind.NODE}:{each}]" for each, name in names.items()))
+
+
+def find_subject(
+    stated: Collection[UUID],
+    name: str,
+    summary: str,
+    nodes: Sequence[SubjectNode],
+    inherited: Collection[UUID] = (),
+) -> frozenset[UUID]:
+    """Returns the nodes that advice states as its subject, else those that its name names, else the `inherited` ones, of
+    what it replaces, else those that its summary names, else all.
+
+    `nodes` are what the advice rests on. Raises ToolRefusalError if it states one that it does not rest on, or does not
+    name: then it is about another node.
+    """
+    names = {node.id: node.names[0] for node in nodes}
+    in_name, in_summary = (_named_in(text, nodes) for text in (name, summary))
+    if not stated:
+        return in_name or frozenset(inherited) & names.keys() or in_summary or frozenset(names)
+    if not names.keys() >= set(stated):
+        raise ToolRefusalError(
+            f"subject: the cited analyses do not rest on this. Give nodes of these: {listed(names)}."
+        )
+    part, named = ("name", in_name) if in_name else ("summary", in_summary)
+    if named and named.isdisjoint(stated):
+        raise ToolRefusalError(
+            f"subject: the {part} of this advice names another node: {listed({each: names[each] for each in named})}."
+            " Give the nodes that the advice is about, and name them."
+        )
+    if unnamed := set(stated) - in_name - in_summary:
+        raise ToolRefusalError(
+            "subject: neither the name nor the summary of this advice names"
+            f" {listed({each: names[each] for each in unnamed})}. Name what the advice is about."
+        )
+    return frozenset(stated)
+
+
+def _named_in(text: str, nodes: Iterable[SubjectNode]) -> frozenset[UUID]:
+    return frozenset(node.id for node in nodes if node.is_named_in(text))
