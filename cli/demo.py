@@ -1,4 +1,4 @@
-"""`vigil demo`: a new agent on a temporary installation, watched until it gives advice, which is then verified."""
+"""`vigil demo`: a new agent on a temporary installation, watched until it gives advice, whose evidence is then checked."""
 
 import json
 import time
@@ -86,7 +86,7 @@ class Summary:
             "failed": len(self.iterations) - self.completed,
             **self.graph.counts.model_dump(include={"nodes", "edges", "analyses", "advice"}),
             "llm_calls": self.calls.llm_calls,
-            "advice_verified": self.verification.holds if self.verification else None,
+            "advice_intact": self.verification.holds if self.verification else None,
             "search_calls": self.calls.search_calls,
             "cost_usd": self.calls.cost_usd,
             "seconds": round(self.seconds, 1),
@@ -300,7 +300,7 @@ def show_results(console: Console, summary: Summary) -> None:
         show_conclusions(console, shown, noun=noun, limit=MAX_CONCLUSIONS_SHOWN)
     if summary.verification is not None:
         console.print(
-            f"\n[title]Verified[/]  [quiet]vigil verify {summary.verification.id}, without calling a model[/]"
+            f"\n[title]Checked[/]  [quiet]vigil verify {summary.verification.id}, without calling a model[/]"
         )
         show_summary(console, summary.verification)
     elif reason := _why_no_advice(summary.iterations):

@@ -101,14 +101,14 @@ class Phase(StrEnum):
     GRAPH_CONSTRUCTION = "graph_construction"
     ANALYSIS_GENERATION = "analysis_generation"
     ADVICE_GENERATION = "advice_generation"
-    ENTAILMENT_CHECK = "entailment_check"
-    """Optional: reads a sample of the evidence, and says whether it supports what was claimed."""
+    VERIFICATION = "verification"
+    """Reads conclusions before they are stored, what they cite, and a sample of new evidence."""
     CONVERSATION = "conversation"
     CONFIGURATION = "configuration"
 
 
 PROMPTED_PHASES: tuple[Phase, ...] = tuple(
-    phase for phase in Phase if phase not in (Phase.ENTAILMENT_CHECK, Phase.CONFIGURATION)
+    phase for phase in Phase if phase not in (Phase.VERIFICATION, Phase.CONFIGURATION)
 )
 """The phases for which each agent has its own system prompt."""
 
@@ -119,6 +119,29 @@ class Entailment(StrEnum):
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     NOT_STATED = "not_stated"
+
+
+class SentenceKind(StrEnum):
+    """What a sentence of a conclusion does with what it cites."""
+
+    STATES = "states"
+    COMPARES = "compares"
+    INFERS = "infers"
+    EXPECTS = "expects"
+
+
+class SentenceVerdict(StrEnum):
+    """What a model found when it compared a sentence of a conclusion with what it cites.
+
+    The first three are those of statements and comparisons, the others those of inferences and expectations.
+    """
+
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    NOT_STATED = "not_stated"
+    FOLLOWS = "follows"
+    PLAUSIBLE = "plausible"
+    DOES_NOT_FOLLOW = "does_not_follow"
 
 
 class AgentStatus(StrEnum):

@@ -111,3 +111,18 @@ def _is_inside_flag(text: str, index: int) -> bool:
     while letters < index and 0x1F1E6 <= ord(text[index - 1 - letters]) <= 0x1F1FF:
         letters += 1
     return letters % 2 == 1 and 0x1F1E6 <= ord(text[index]) <= 0x1F1FF
+
+
+NOT_READ: Final = "not read by a model"
+
+
+def reading_in_words(model: str, sentences: int, supported: int, plausible: int) -> str:
+    """What a model has found in a conclusion: `read by gpt-x: supported`, or how many of its sentences are."""
+    if supported == sentences:
+        return f"read by {model}: supported"
+    parts = [f"{supported:,} of {plural(sentences, 'sentence')} supported"]
+    if plausible:
+        parts.append(f"{plausible:,} plausible")
+    if unread := sentences - supported - plausible:
+        parts.append(f"{unread:,} not read")
+    return f"read by {model}: {', '.join(parts)}"

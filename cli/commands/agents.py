@@ -65,25 +65,27 @@ FeedbackRounds = Annotated[
         help="How often an iteration may research data that its analyses lacked and analyze again.",
     ),
 ]
-EntailmentUsd = Annotated[
-    float | None,
+MAX_VERIFICATION_USD = 10_000
+VerificationUsd = Annotated[
+    str | None,
     typer.Option(
+        "--verification-usd",
         "--entailment-usd",
-        min=0,
-        callback=finite,
         metavar="USD",
-        help="Daily limit in USD, within the budget, for evidence checks by a model; 0 turns them off.",
-        show_default="0",
+        help="Daily limit in USD, within the budget, for the model that reads conclusions and evidence; 0 turns it off, "
+        "`none` is no limit of its own.",
+        show_default="none",
     ),
 ]
 EntailmentShare = Annotated[
     float | None,
     typer.Option(
+        "--verification-share",
         "--entailment-share",
         min=0,
         max=1,
         callback=finite,
-        help="Share of new evidence that a model checks. Evidence that advice rests on is always checked.",
+        help="Share of new evidence that the model reads. What conclusions cite is always read.",
         show_default="0.05",
     ),
 ]
@@ -180,7 +182,7 @@ def create_agent(
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
     action: Actions = None,
-    entailment_usd: EntailmentUsd = None,
+    verification_usd: VerificationUsd = None,
     entailment_share: EntailmentShare = None,
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
@@ -211,7 +213,7 @@ def create_agent(
         feedback_rounds=feedback_rounds,
         advice_from_one_analysis=advice_from_one_analysis,
         actions=_parse_actions(action),
-        entailment_usd_per_day=entailment_usd,
+        verification_usd_per_day=_parse_usd(verification_usd),
         entailment_share=entailment_share,
         preferred_domains=preferred,
         barred_domains=barred,
@@ -268,13 +270,13 @@ def edit_agent(
     feedback_rounds: FeedbackRounds = None,
     advice_from_one_analysis: AdviceFromOneAnalysis = None,
     action: Actions = None,
-    entailment_usd: EntailmentUsd = None,
+    verification_usd: VerificationUsd = None,
     entailment_share: EntailmentShare = None,
     preferred_domains: PreferredDomains = None,
     barred_domains: BarredDomains = None,
     archive_date: ArchiveDate = None,
 ) -> Result:
-    """Change an agent's name, intervals, models, feedback rounds, advice, actions, checks, domains or archive date.
+    """Change an agent's name, intervals, models, feedback rounds, advice, actions, reading, domains or archive date.
 
     Settings that you do not name are not changed.
     """
@@ -283,17 +285,23 @@ def edit_agent(
         "feedback_rounds": feedback_rounds,
         "advice_from_one_analysis": advice_from_one_analysis,
         "actions": _parse_actions(action),
-        "entailment_usd_per_day": entailment_usd,
         "entailment_share": entailment_share,
         "preferred_domains": _parse_domains(preferred_domains),
         "barred_domains": _parse_domains(barred_domains),
     }
-    given = (model or None, interval, max_interval, archive_date, *simple_changes.values())
+    given = (
+        model or None,
+        interval,
+        max_interval,
+        archive_date,
+        verification_usd,
+        *simple_changes.values(),
+    )
     if all(each is None for each in given):
         raise BadInputError(
             "name at least one change: --name, --interval, --max-interval, --model, --feedback-rounds, "
             "--advice-from-one-analysis, --action,"
-            " --entailment-usd, --entailment-share, --preferred-domains, --barred-domains or --archive-date"
+            " --verification-usd, --verification-share, --preferred-domains, --barred-domains or --archive-date"
         )
     seconds = parse_seconds(interval) if interval is not None else None
     models = _parse_models(model or [], may_be_empty=True)
@@ -307,6 +315,8 @@ def edit_agent(
         clearable: dict[str, Any] = {}
         if max_interval is not None:
             clearable["max_interval_seconds"] = _parse_maximum(max_interval)
+        if verification_usd is not None:
+            clearable["verification_usd_per_day"] = _parse_usd(verification_usd)
         if archive_date is not None:
             clearable["archive_date"] = _parse_archive_date(archive_date)
         return {key: value for key, value in changes.items() if value is not None} | clearable
@@ -507,6 +517,21 @@ def _parse_archive_date(text: str | None) -> str | None:
         raise BadInputError(
             f"--archive-date: {text!r} is no date; write it as 2024-03-01, or `none` for the real date"
         ) from None
+
+
+def _parse_usd(text: str | None) -> float | None:
+    """The amount in USD; None for `none`, and if the option was left out."""
+    if text is None or text.strip().lower() == "none":
+        return None
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = -1.0
+    if not 0 <= amount <= MAX_VERIFICATION_USD:
+        raise BadInputError(
+            f"--verification-usd: {text!r} is no amount; enter 0 to {MAX_VERIFICATION_USD:,} USD, or `none`"
+        )
+    return amount
 
 
 def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str, str]:

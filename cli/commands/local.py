@@ -178,7 +178,7 @@ def demo(
 ) -> None:
     """Watch a new agent plan, research, analyze and advise in a separate installation.
 
-    The agent works until it gives advice, which is then verified. In a terminal, the demo then prints a sign-in
+    The agent works until it gives advice, whose evidence is then checked. In a terminal, the demo then prints a sign-in
     link and keeps running until Ctrl-C. The data is deleted at the end unless --keep is given. Without --mission, one
     is made from the corpus. With --json, the last line on stdout is one JSON object, and progress goes to stderr.
 

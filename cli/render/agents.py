@@ -66,9 +66,10 @@ def show_agent(
     console.print(f"[agent]{escape(agent.name)}[/]")
     console.print(f"  {escape(agent.mission)}\n")
     feedback = f"up to {plural(agent.feedback_rounds, 'round')} per iteration, for data that its analyses lacked"
-    checks = (
-        f"{agent.entailment_share:.3g} of new evidence, and all evidence that advice rests on; "
-        f"up to {usd(agent.entailment_usd_per_day)} a day"
+    cap_usd = agent.verification_usd_per_day
+    cap = "" if cap_usd is None else f"; up to {usd(cap_usd)} a day"
+    reading = (
+        f"conclusions and what they cite, and {agent.entailment_share:.3g} of new evidence{cap}"
     )
     archive = f"works as if each day were {agent.archive_date}" if agent.archive_date else ""
     rows = [
@@ -76,7 +77,7 @@ def show_agent(
         ("Feedback", feedback if agent.feedback_rounds else ""),
         ("Advice", "may cite a single analysis" if agent.advice_from_one_analysis else ""),
         ("Actions", escape("; ".join(f"{word}: {text}" for word, text in agent.actions.items()))),
-        ("Checks", checks if agent.entailment_usd_per_day else ""),
+        ("Reads", "" if sandbox else "nothing: the limit for it is 0" if cap_usd == 0 else reading),
         ("Prefers", escape(", ".join(agent.preferred_domains))),
         ("Bars", escape(", ".join(agent.barred_domains))),
         ("Corpus", escape(agent.corpus or "")),

@@ -33,7 +33,7 @@ from shared.schemas.base import (
 from shared.schemas.conclusions import InvestigationRequestResponse
 from shared.schemas.iterations import plan_notes, step_notes
 from shared.schemas.provenance import DoubtResponse
-from shared.wording import ago, between, clip, plural
+from shared.wording import NOT_READ, ago, between, clip, plural
 
 LONG_CALL_SECONDS: Final = 10.0
 """A call that takes longer is shown with its progress."""
@@ -329,6 +329,7 @@ def show_conclusions(
         facts = [conclusion.word, conclusion.generated_at, ids[conclusion.id]]
         if conclusion.confidence is not None:
             facts.insert(1, f"confidence {conclusion.confidence:.2f}")
+        facts.append(escape(conclusion.reading.in_words) if conclusion.reading else NOT_READ)
         console.print(f"[title]{escape(conclusion.name)}[/]  [quiet]{', '.join(facts)}[/]")
         for line in _doubt_lines(conclusion, (doubts or {}).get(conclusion.id, ())):
             console.print(indented(line))

@@ -28,7 +28,7 @@ from shared.schemas.provenance import (
     VerdictResponse,
     VerificationResponse,
 )
-from shared.wording import ago, clip, plural
+from shared.wording import NOT_READ, ago, clip, plural
 
 MAX_EVIDENCE_CHARS = 300
 MAX_CLAIM_CHARS = 80
@@ -147,6 +147,7 @@ MAX_QUOTE_CHARS: Final = 160
 MAX_VALUE_CHARS: Final = 60
 GOOD: Final = "[good]✓[/]"
 BAD: Final = "[bad]✗[/]"
+OPEN: Final = "[quiet]○[/]"
 
 AnyLink = ConclusionLink | ElementLink | EvidenceLink | SourceLink
 
@@ -179,7 +180,7 @@ def show_chain(console: Console, verification: VerificationResponse) -> None:
         is_repeated = link.id in printed
         printed.add(link.id)
         again = " [quiet](as above)[/]" if is_repeated and not isinstance(link, SourceLink) else ""
-        tree = add(f"{GOOD if link.holds else BAD} {_line(link)}{again}")
+        tree = add(f"{_mark(link)} {_line(link)}{again}")
         if is_repeated:
             return tree
         for fault in link.breaks:
@@ -198,6 +199,15 @@ def show_chain(console: Console, verification: VerificationResponse) -> None:
         return tree
 
     console.print(branch(Tree, links[verification.id]), soft_wrap=True)
+
+
+def _mark(link: AnyLink) -> str:
+    """A conclusion has the mark of success only if each of its sentences was read as supported."""
+    if not link.holds:
+        return BAD
+    if isinstance(link, ConclusionLink) and not (link.reading and link.reading.is_supported):
+        return OPEN
+    return GOOD
 
 
 def _rests_on(link: AnyLink) -> Sequence[UUID]:
@@ -269,32 +279,39 @@ def _history_in_words(report: "AgentVerified") -> str:
 
 
 def claims_in_words(checked: CheckedCounts) -> str:
-    """How much is proved: by rules, or by nothing but the quote."""
-    text = (
-        f"Claims: {checked.claims_supported:,} supported by rules, "
-        f"{checked.claims_unverified:,} left for you to check"
-    )
-    if checked.claims_unchecked:
-        text += f", {checked.claims_unchecked:,} quoted but not checked by rules"
-    unchecked = checked.conclusions_unchecked
-    if checked.values_supported or checked.values_unverified or unchecked:
-        text += (
-            f". Numbers and names of conclusions: {checked.values_supported:,} supported by rules, "
-            f"{checked.values_unverified:,} left for you to check"
+    """What was found, matched and read: each level by its name, and what did not reach it."""
+    claims = checked.claims_supported + checked.claims_unverified
+    parts = [f"{checked.quotes_found:,} of {plural(checked.evidence, 'sentence')} found"]
+    if claims:
+        parts.append(
+            f"figures and names match in {checked.claims_supported:,} of {plural(claims, 'value')}"
         )
-    if unchecked:
-        text += f", {plural(unchecked, 'conclusion')} not checked by rules"
+    if values := checked.values_supported + checked.values_unverified:
+        conclusions = f"{checked.values_supported:,} of {plural(values, 'figure and name', 'figures and names')}"
+        parts.append(f"{conclusions} of conclusions match")
+    if older := checked.claims_unchecked + checked.conclusions_unchecked:
+        parts.append(f"{older:,} written before there were rules")
+    parts.append(_read_in_words(checked))
+    if checked.sentences:
+        supported = f"{checked.sentences_supported:,} of {plural(checked.sentences, 'sentence')}"
+        parts.append(f"{supported} of conclusions read: supported")
+    if checked.sentences_plausible:
+        parts.append(f"{checked.sentences_plausible:,} plausible")
+    if checked.conclusions_unread:
+        parts.append(f"{plural(checked.conclusions_unread, 'conclusion')} not read by a model")
+    return f"{', '.join(parts)}."
+
+
+def _read_in_words(checked: CheckedCounts) -> str:
     supported, contradicted, not_stated = (
         checked.evidence_found_supported,
         checked.evidence_found_contradicted,
         checked.evidence_found_not_stated,
     )
-    if by_model := supported + contradicted + not_stated:
-        text += (
-            f". Of {plural(checked.evidence, 'quote')}, a model checked {by_model:,}: {supported:,} supported"
-            f" their claims, {contradicted:,} contradicted them, {not_stated:,} did not state them"
-        )
-    return f"{text}. Reasoning is not checked."
+    read = f"{supported:,} of {plural(checked.evidence, 'claim')} read: supported"
+    if contradicted:
+        read += f", {contradicted:,} read: contradicted"
+    return f"{read}, {not_stated:,} read: not stated" if not_stated else read
 
 
 def counted_in_words(checked: CheckedCounts) -> str:
@@ -313,7 +330,9 @@ def _is_superseded(link: AnyLink) -> bool:
 def _line(link: AnyLink) -> str:
     match link:
         case ConclusionLink():
-            return f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{short_id(link.id)}[/]"
+            read = link.reading.in_words if link.reading else NOT_READ
+            name = f"{link.link} [title]“{_data(link.name)}”[/] [quiet]{short_id(link.id)}[/]"
+            return f"{name} [quiet]{_data(read)}[/]"
         case ElementLink():
             pairs = (f"{_data(name)} = {_value(value)}" for name, value in link.properties.items())
             values = f" ({', '.join(pairs)})" if link.properties else ""
@@ -344,13 +363,14 @@ def describe_doubt(doubt: DoubtResponse) -> str:
 def _verdict_of_model(found: VerdictResponse) -> str:
     tone = {"supported": "good", "contradicted": "bad"}.get(found.verdict, "warn")
     word = found.verdict.replace("_", " ")
-    return f"[{tone}]{word}[/] [quiet]by {_data(found.model)}: {_data(found.reason)}[/]"
+    reason = f" [quiet]{_data(found.reason)}[/]" if found.reason else ""
+    return f"[quiet]read by {_data(found.model)}:[/] [{tone}]{word}[/]{reason}"
 
 
 def _verdict(broken: int) -> str:
     if broken:
         return f"{BAD} [bad]{plural(broken, 'break')}.[/]"
-    return f"{GOOD} nothing was changed, and each quote is in its page."
+    return f"{GOOD} nothing was changed, and each sentence was found in its page."
 
 
 def _value(value: Any) -> str:

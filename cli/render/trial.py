@@ -116,7 +116,7 @@ def _compared(report: Report) -> Iterator[tuple[str, str]]:
     facts = report.facts
     yield "Facts", f"{facts.right} right, {facts.wrong} wrong, {facts.not_checkable} not checkable"
     yield "Concluded", f"{plural(graph.analyses, 'analysis')}, {plural(graph.advice, 'advice')}"
-    yield "Verified", _verification(report)
+    yield "Checked", _verification(report)
     yield "Tokens", f"{costs.input_tokens:,} in, {costs.output_tokens:,} out"
     yield "Cost", f"{usd(costs.spent_usd)} of {usd(costs.budget_usd)}"
     yield "Price", _PRICES[costs.price.source]

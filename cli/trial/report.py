@@ -517,7 +517,7 @@ def verdict_of(
             "it wrote nothing with evidence to the graph",
         ),
         (most_wrong, "not usable", "most checkable facts are wrong"),
-        (is_broken, "not usable", "what it wrote cannot be verified"),
+        (is_broken, "not usable", "what it wrote is broken"),
         (bool(bad), "usable in part", f"failures in {', '.join(bad)}"),
         (
             bool(structured.after_repair or repairs.total),

@@ -6,15 +6,15 @@ from enum import StrEnum
 from sandbox.model.acquire import acquire
 from sandbox.model.advise import advise
 from sandbox.model.analyze import analyze
-from sandbox.model.check import check
 from sandbox.model.configure import configure
 from sandbox.model.construct import construct
 from sandbox.model.converse import converse
 from sandbox.model.observe import observe
+from sandbox.model.read import read
 from sandbox.model.request import Answer, ChatRequest
 
 OBSERVER_SCHEMA = "observer_plan"
-CHECK_SCHEMA = "entailment"
+READING_SCHEMA = "verification"
 
 
 class Phase(StrEnum):
@@ -25,7 +25,7 @@ class Phase(StrEnum):
     GRAPH_CONSTRUCTION = "graph_construction"
     ANALYSIS_GENERATION = "analysis_generation"
     ADVICE_GENERATION = "advice_generation"
-    ENTAILMENT_CHECK = "entailment_check"
+    VERIFICATION = "verification"
     CONFIGURATION = "configuration"
     """Any other request with a schema."""
     CONVERSATION = "conversation"
@@ -47,7 +47,7 @@ ANSWER_BY_PHASE: Mapping[Phase, Callable[[ChatRequest], Answer]] = {
     Phase.GRAPH_CONSTRUCTION: construct,
     Phase.ANALYSIS_GENERATION: analyze,
     Phase.ADVICE_GENERATION: advise,
-    Phase.ENTAILMENT_CHECK: check,
+    Phase.VERIFICATION: read,
     Phase.CONFIGURATION: configure,
     Phase.CONVERSATION: converse,
 }
@@ -57,8 +57,8 @@ def phase_of(request: ChatRequest) -> Phase:
     """The phase, decided by the schema or the offered tools, never by the text."""
     if request.schema_name == OBSERVER_SCHEMA:
         return Phase.OBSERVER
-    if request.schema_name == CHECK_SCHEMA:
-        return Phase.ENTAILMENT_CHECK
+    if request.schema_name == READING_SCHEMA:
+        return Phase.VERIFICATION
     for tool, phase in PHASE_BY_TOOL:
         if tool in request.offered_tools:
             return phase

@@ -1,28 +1,25 @@
 """Evaluates the analyses of one iteration."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from uuid import UUID
 
 from services.adviser.prompts import rules, user_message
 from shared.agents import feedback, memories
 from shared.database.statements import Batch
-from shared.enums import Phase, StepKind
+from shared.enums import ADVICE_TYPE, Phase, StepKind
 from shared.graph import context
 from shared.graph.conclusions import position_store
+from shared.graph.conclusions.readings import ConclusionReadings, outcome
 from shared.graph.prompt_format import truncate_to_budget
-from shared.graph.provenance import entailment
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import advice_generation
-from shared.llm.entailment import check_entailment, is_on
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
+from shared.llm.verification import ConclusionReader, Reader
 from shared.runtime.step_runner import StepResult
-from shared.tools import Json
 from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 
@@ -82,25 +79,22 @@ class Advise:
             rules=rules(from_one_analysis=agent.advice_from_one_analysis),
             context=graph_context,
         )
-        tools = advice_generation(scope, agent.actions, self.embedding_search, short_ids)
-        loop = ToolLoop(run, tools, short_ids=short_ids)
+        readings, reader = ConclusionReadings(scope), Reader(self.model, run)
+        tools = advice_generation(scope, agent.actions, self.embedding_search, short_ids, readings)
+        preview = ConclusionReader(reader, readings) if reader.is_on else None
+        loop = ToolLoop(run, tools, short_ids=short_ids, preview=preview)
         reason = await loop.run()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}
             for result in loop.results_of("addAgentAdviceNode")
         ]
-        result = {"advice": advice, "reason": reason.strip(), **run.repair_summary}
-        if reviewed := loop.results_of("reviewAdvice"):
-            result["reviewed"] = reviewed
-        if advice and is_on(agent):
-            result |= await self._check_evidence(lease, scope, advice)
-        return StepResult(result)
-
-    async def _check_evidence(
-        self, lease: Lease, scope: GraphScope, advice: Sequence[Json]
-    ) -> Json:
-        """Checks all that the advice rests on."""
-        evidence = entailment.evidence_below(scope, [UUID(each["id"]) for each in advice])
-        store = partial(entailment.store_verdict, scope)
-        checks = await check_entailment(self.model, lease, evidence, store)
-        return {"checks": checks} if checks else {}
+        reviewed = loop.results_of("reviewAdvice")
+        return StepResult(
+            {
+                "advice": advice,
+                "reason": reason.strip(),
+                **({"reviewed": reviewed} if reviewed else {}),
+                **outcome(scope, ADVICE_TYPE, loop.all_results),
+                **run.repair_summary,
+            }
+        )

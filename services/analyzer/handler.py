@@ -7,9 +7,10 @@ from uuid import UUID
 from services.analyzer.prompts import RULES, missing_data, parse_missing_lines, user_message
 from shared.agents import feedback
 from shared.database.statements import Batch, BoundQuery
-from shared.enums import Phase
+from shared.enums import ANALYSIS_TYPE, Phase
 from shared.events.models import Insight
 from shared.graph import context
+from shared.graph.conclusions.readings import ConclusionReadings, outcome
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
@@ -18,6 +19,7 @@ from shared.graph.validation import Validators
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model
 from shared.llm.tool_loop import ToolLoop
+from shared.llm.verification import ConclusionReader, Reader
 from shared.runtime.step_runner import StepResult
 from shared.workflow import investigations
 from shared.workflow.iterations import StepRow
@@ -75,8 +77,12 @@ class Analyze:
             context=survey.text,
             pinned_for=survey.pinned_for,
         )
-        tools = analysis_generation(scope, self.validators, self.embedding_search, short_ids)
-        loop = ToolLoop(run, tools, short_ids=short_ids)
+        readings, reader = ConclusionReadings(scope), Reader(self.model, run)
+        tools = analysis_generation(
+            scope, self.validators, self.embedding_search, short_ids, readings
+        )
+        preview = ConclusionReader(reader, readings) if reader.is_on else None
+        loop = ToolLoop(run, tools, short_ids=short_ids, preview=preview)
         answer = await loop.run()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         requests = loop.results_of("requestInvestigation")
@@ -92,6 +98,7 @@ class Analyze:
                 "analyses": analyses,
                 "missing": missing_objectives,
                 "requests": list(dict.fromkeys(made)),
+                **outcome(scope, ANALYSIS_TYPE, loop.all_results),
                 **run.repair_summary,
             },
             _store_requests(lease, insight, lines),

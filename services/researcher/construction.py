@@ -137,8 +137,8 @@ async def construct(
     acquired: Acquired,
     tools: GraphTools,
     short_ids: ShortIds | None = None,
-) -> tuple[Embeddings | None, WrittenElements]:
-    """Runs the construction phase. Also returns the embeddings client of the run; None if embedding search is off."""
+) -> tuple[PhaseRun, Embeddings | None, WrittenElements]:
+    """Runs the construction phase. Also returns its run, and the embeddings client; None if embedding search is off."""
     message = construction_message(
         query_context.agent.mission,
         query_context.query,
@@ -166,13 +166,14 @@ async def construct(
         short_ids=short_ids,
     )
     await loop.run()
-    return loop.embeddings, WrittenElements(
+    written = WrittenElements(
         nodes=_distinct_ids(loop.results_of("addGraphNode"), "nodeId"),
         edges=_distinct_ids(loop.results_of("addGraphEdge"), "edgeId"),
         repairs=run.repair_count,
         notes=run.notes,
         is_rescued=loop.has_fallen_back and bool(loop.results_of("addGraphNode")),
     )
+    return run, loop.embeddings, written
 
 
 def _distinct_ids(results: Sequence[Json], key: str) -> list[UUID]:

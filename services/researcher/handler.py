@@ -16,15 +16,16 @@ from shared.database.statements import Batch, BoundQuery, CompiledStatement, Row
 from shared.events.models import Query
 from shared.graph import context
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
-from shared.graph.provenance import entailment
+from shared.graph.provenance import readings
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import graph_construction
 from shared.graph.validation import Validators
-from shared.llm.entailment import check_entailment, is_on
 from shared.llm.paid_calls import summary
+from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model
+from shared.llm.verification import Reader, read_sample
 from shared.runtime.step_runner import StepResult
 from shared.tools import Json
 from shared.urls import normalize_url, urls_in
@@ -191,7 +192,9 @@ class Research:
             acquired.pages,
             short_ids,
         )
-        embeddings, written = await construct(self.model, query_context, acquired, tools, short_ids)
+        run, embeddings, written = await construct(
+            self.model, query_context, acquired, tools, short_ids
+        )
         await embed_nodes(
             embeddings,
             query_context.scope,
@@ -200,7 +203,7 @@ class Research:
             sweeps=step.index == 0,
         )
         result = _result(acquired, written, query_context.query)
-        result |= await self._check_evidence(query_context)
+        result |= await self._read_sample(run, query_context)
         outcome, writes = await self._close_requests(step, query_context, acquired, written)
         return StepResult(result | outcome, writes)
 
@@ -248,14 +251,14 @@ class Research:
             self.model.database, agent_id, self.search_ttl, is_shared=self.shares_searches
         )
 
-    async def _check_evidence(self, query_context: QueryContext) -> Json:
-        """Checks a sample of what the step has written, if the owner has given that a budget."""
-        scope, lease = query_context.scope, query_context.lease
-        if not is_on(lease.agent):
-            return {}
-        sample = entailment.new_evidence(scope, lease.agent.entailment_share)
-        store = partial(entailment.store_verdict, scope)
-        checks = await check_entailment(self.model, lease, sample, store)
+    async def _read_sample(self, run: PhaseRun, query_context: QueryContext) -> Json:
+        """Has a model read a sample of what the step has written."""
+        scope, share = query_context.scope, query_context.lease.agent.entailment_share
+        checks = await read_sample(
+            Reader(self.model, run),
+            readings.new_evidence(scope, share),
+            partial(readings.store_verdicts, scope),
+        )
         return {"checks": checks} if checks else {}
 
     async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:

@@ -11,6 +11,7 @@ from sqlalchemy import delete as sql_delete
 from sqlalchemy import func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 
+from shared.agents.model_choice import renamed_phases
 from shared.billing import reservations
 from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, Iteration, Step, User
@@ -55,7 +56,7 @@ class WorkerAgent(Protocol):
     @property
     def models(self) -> Mapping[str, str]: ...
     @property
-    def entailment_usd_per_day(self) -> Decimal: ...
+    def verification_usd_per_day(self) -> Decimal | None: ...
     @property
     def entailment_share(self) -> float: ...
     @property
@@ -171,8 +172,7 @@ def system_prompt(agent: WorkerAgent, phase: Phase) -> str:
 
 def model_name(agent: WorkerAgent, phase: Phase, default: str) -> str:
     """Returns the model name that the agent has for `phase`, otherwise `default`."""
-    model: str = agent.models.get(phase, default)
-    return model
+    return renamed_phases(agent.models).get(phase, default)
 
 
 def domain_preferences(agent: WorkerAgent) -> DomainPreferences:

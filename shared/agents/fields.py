@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from shared.agents import agents, configuration
-from shared.agents.model_choice import check_models
+from shared.agents.model_choice import check_models, renamed_phases
 from shared.database.text import refuse_nul
 from shared.domains import MAX_DOMAIN_CHARS, MAX_DOMAINS, normalize_domain, without_duplicates
 from shared.enums import Phase
@@ -36,17 +36,26 @@ Name = Annotated[str, AfterValidator(agents.validate_name)]
 Prompt = Annotated[str, AfterValidator(configuration.validate_prompt)]
 Interval = Annotated[int, Field(ge=INTERVAL_SECONDS[0], le=INTERVAL_SECONDS[1])]
 FeedbackRounds = Annotated[int, Field(ge=0, le=2)]
-EntailmentUsd = Annotated[Decimal, Field(ge=0, le=10_000)]
-"""Daily cap of what checks of evidence may cost; 0: none are made."""
+VerificationUsd = Annotated[Decimal, Field(ge=0, le=10_000)]
+"""Daily cap of the phase `verification`; 0: nothing is read."""
 EntailmentShare = Annotated[float, Field(ge=0, le=1)]
-Models = dict[
-    Phase,
-    Annotated[
-        str,
-        Field(min_length=1, max_length=MODEL_NAME_CHARACTERS),
-        AfterValidator(refuse_nul),
-        AfterValidator(check_models),
+
+
+def _with_present_names(models: Any) -> Any:
+    return renamed_phases(models) if isinstance(models, Mapping) else models
+
+
+Models = Annotated[
+    dict[
+        Phase,
+        Annotated[
+            str,
+            Field(min_length=1, max_length=MODEL_NAME_CHARACTERS),
+            AfterValidator(refuse_nul),
+            AfterValidator(check_models),
+        ],
     ],
+    BeforeValidator(_with_present_names),
 ]
 """Model by phase, or several as `parse_models` reads them."""
 MAX_WORD_CHARS: Final = 30

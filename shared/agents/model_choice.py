@@ -39,6 +39,16 @@ def split_models(text: str) -> Sequence[str]:
     return _THEN.split(text.strip())
 
 
+_RENAMED: Final = {"entailment_check": Phase.VERIFICATION.value}
+"""Phases by the names that earlier releases stored."""
+
+
+def renamed_phases(models: Mapping[str, str]) -> dict[str, str]:
+    """`models` by phase, with the present names of phases. A present name that is there wins."""
+    renamed = {_RENAMED[phase]: text for phase, text in models.items() if phase in _RENAMED}
+    return renamed | {phase: text for phase, text in models.items() if phase not in _RENAMED}
+
+
 def first_model(text: str) -> str:
     """The model that is tried first."""
     return split_models(text)[0]

@@ -31,8 +31,9 @@ class PhaseRun(RunJournal):
         rules: str = "",
         context: str = "",
         pinned_for: StepGroup | None = None,
+        models: str | None = None,
     ) -> None:
-        """Without a `system_prompt`, uses the agent's prompt for `phase`.
+        """Without a `system_prompt`, uses the agent's prompt for `phase`, and without `models` its models for it.
 
         `rules` are those of the phase for every agent. They stand before the prompt.
 
@@ -46,7 +47,9 @@ class PhaseRun(RunJournal):
         self._system_prompt = f"{rules}\n\n{prompt}" if rules else prompt
         self._context = context
         self._pinned_for = pinned_for
-        self._model_names = split_models(agents.model_name(agent, phase, model.default_name))
+        self._model_names = split_models(
+            models or agents.model_name(agent, phase, model.default_name)
+        )
         sender = CallSender(model, self)
         self.send = sender.send
         self.model = LedgeredModel(model, self, sender, self._model_names, context)

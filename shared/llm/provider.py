@@ -347,6 +347,8 @@ class Model:
     """The setting that states the context of a model."""
     phase_seconds: Mapping[Phase, float] = field(default_factory=dict)
     """How long a worker may work on a phase."""
+    is_sandboxed: Callable[[str], bool] = lambda _: False
+    """Whether the sandbox answers in place of a model. It reads no prose, so what it answers is no reading."""
     provider_name: str | None = None
     """In traces, by the semantic conventions for generative AI; None if it is not known."""
 

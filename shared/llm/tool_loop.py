@@ -14,6 +14,7 @@ from shared.llm.phase_run import PhaseRun
 from shared.llm.repair import Repairs
 from shared.llm.tool_calls import normalize_tool_calls
 from shared.llm.toolset import (
+    CallPreview,
     CallReader,
     Calls,
     ShortIds,
@@ -125,6 +126,7 @@ class ToolLoop:
         review: Review | None = None,
         fallback: Fallback | None = None,
         short_ids: ShortIds | None = None,
+        preview: CallPreview | None = None,
     ) -> None:
         """With `must_act` the first answer must call a tool, if the server supports that.
 
@@ -140,7 +142,9 @@ class ToolLoop:
         self._results = ToolResults(run)
         self._reader = CallReader(run, self._declared, self._results, guard)
         self.embeddings = Embeddings(run, run.embedder) if run.embedder else None
-        self._tools = Toolset(run, self._results, self.embeddings, short_ids, self._is_ended)
+        self._tools = Toolset(
+            run, self._results, self.embeddings, short_ids, self._is_ended, preview
+        )
         self._limits = RoundLimits(self._tools, self._results)
         self._uses: Sequence[ToolUse] = ()
         """The calls of the round."""
@@ -166,6 +170,11 @@ class ToolLoop:
     def has_fallen_back(self) -> bool:
         """Whether the calls of the fallback were made, also before an interruption."""
         return any(key.startswith(f"{FALLBACK}/") for key in self._results.by_key)
+
+    @property
+    def all_results(self) -> list[Json]:
+        """The results of all calls so far, in call order, with refusals."""
+        return self._results.reached
 
     def results_of(self, tool: str) -> list[Json]:
         """Returns the results of `tool` so far, in call order, without refusals."""

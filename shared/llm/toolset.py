@@ -17,7 +17,7 @@ from shared.billing.call_ledger import CallAnswer, CallRequest
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.billing.resumable_call import ResumableCall
 from shared.database import locks
-from shared.database.statements import Batch, Executor
+from shared.database.statements import Batch, BoundQuery, Executor
 from shared.database.transaction import Transaction
 from shared.enums import CallKind
 from shared.failpoints import Failpoint, failpoint
@@ -162,11 +162,16 @@ class ToolResults:
         """Those of the calls that were not refused."""
         return [result for result in self.by_key.values() if "error" not in result]
 
-    def of_tool(self, name: str) -> list[Json]:
-        """Returns the results of a tool so far, in call order, without refusals.
+    @property
+    def reached(self) -> list[Json]:
+        """The results of the calls that the run has reached, in call order, with refusals.
 
         A resumed run has loaded later results too. They do not count until the run reaches their answers.
         """
+        return [self.by_key[key] for key in self._reached if key in self.by_key]
+
+    def of_tool(self, name: str) -> list[Json]:
+        """Returns those of a tool, without refusals."""
         return [
             result
             for key in self._reached
@@ -287,6 +292,16 @@ class ShortIds(Protocol):
     def shorten(self, text: str) -> str: ...
 
 
+class CallPreview(Protocol):
+    """Examines calls of an answer before they run."""
+
+    async def examine(self, key: str, calls: Sequence[StateCall], earlier: Sequence[Json]) -> None:
+        """May pay for calls of a model. `key` identifies the answer, `earlier` has the results of earlier calls."""
+
+    def storing(self) -> Sequence[BoundQuery[None]]:
+        """What is to be written together with what the calls wrote."""
+
+
 class Toolset:
     """Executes the tool calls of an answer, and shows their results."""
 
@@ -297,6 +312,7 @@ class Toolset:
         embeddings: Embeddings | None,
         short_ids: ShortIds | None,
         ends: Callable[[], bool],
+        preview: CallPreview | None = None,
     ) -> None:
         """Results of an answer that `ends` the phase are not shown, and need no short ids."""
         self._run = run
@@ -304,6 +320,7 @@ class Toolset:
         self._embeddings = embeddings
         self._short_ids = short_ids
         self._ends = ends
+        self._preview = preview
         self._paid = PaidCallsOfTools(run, results)
 
     @asynccontextmanager
@@ -322,6 +339,7 @@ class Toolset:
             # Before the transaction, because it must not wait for a model server.
             requests = dict.fromkeys(filter(None, map(_embedding_request, free)))
             await _wait_for_all(map(self._embeddings.ensure_in_ledger, requests))
+        preview = await self._examine(free)
         batch = Batch()
         run_calls = prepare_state_calls(batch, self._run.lease.agent_id, free)
         is_one = len({use.call.name for use in free}) == 1
@@ -330,6 +348,8 @@ class Toolset:
             async with self._run.unit.transaction(batch) as transaction:
                 for use, result in zip(free, await run_calls(transaction), strict=True):
                     self._record(use, result)
+                for query in () if preview is None else preview.storing():
+                    self._run.unit.defer_query(query)
                 if self._short_ids is not None and not self._ends():
                     texts = [_ENCODER.encode(self._results.by_key[use.key]) for use in free]
                     # Sends the new nodes and edges too, which have waited in the buffer.
@@ -338,6 +358,16 @@ class Toolset:
             refused = sum(map(self._results.is_refused, free))
             if span is not None and refused:
                 span.add({"vigil.tool.refusals": refused})
+
+    async def _examine(self, uses: Sequence[ToolUse]) -> CallPreview | None:
+        """Has the preview examine the calls that it is for, outside a transaction: it may pay. None if there are none."""
+        previewed = [
+            use for use in uses if isinstance(use.tool, StateTool) and use.tool.is_previewed
+        ]
+        if self._preview is None or not previewed:
+            return None
+        await self._preview.examine(previewed[0].key, previewed, self._results.reached)
+        return self._preview
 
     def _record(self, use: ToolUse, result: Json) -> None:
         """Records the result of a state tool with the next commit."""
@@ -481,7 +511,7 @@ def prepare_state_calls(
             try:
                 results.append(await tool.run(transaction, call.arguments))
             except ToolRefusalError as refusal:
-                results.append({"error": str(refusal)})
+                results.append({"error": str(refusal), **refusal.details})
         return results
 
     return run

@@ -16,6 +16,7 @@ from shared.llm.background_provider import BackgroundProvider
 from shared.llm.context_limit import LimitedProvider
 from shared.llm.model_server import Limits, ModelServer, SettingNames, server_name
 from shared.llm.provider import ChatProvider, Embedder, Model, ModelRouter, Provider, Route
+from shared.llm.verification import MAX_OUTPUT_TOKENS
 from shared.provider_limits import state as provider_limits
 from shared.provider_limits.gate import ProviderGate
 from shared.provider_limits.store import StateStore, provider_key
@@ -28,8 +29,6 @@ from shared.web_search.client import NAME, SearchClient
 
 # Sent if no key is set: local servers need none, and the others return a clear error.
 NO_KEY = "no-key-set"
-MAX_CHECK_TOKENS: Final = 2000
-"""Limit of an answer of the entailment check: one sentence, and reasoning. Its budget reserves it for each call."""
 
 
 def log_sandbox_use(settings: Settings, provider: str) -> None:
@@ -57,6 +56,7 @@ class _Server(NamedTuple):
 
 def create_model(settings: Settings, database: Database, provider: Provider | None = None) -> Model:
     """The model client, with `provider` if given, otherwise with the one of the settings."""
+    is_sandbox = provider is None and settings.model_is_sandbox
     if provider is None:
         log_sandbox_use(settings, "model")
     default = _default_provider(settings)
@@ -78,6 +78,7 @@ def create_model(settings: Settings, database: Database, provider: Provider | No
         fault=router.fault,
         context_setting=lambda model: _setting_names(router.provider_name(model)).context,
         phase_seconds=settings.phase_seconds,
+        is_sandboxed=lambda model: is_sandbox and router.provider_name(model) is None,
         # With several servers, the model of a request names the server.
         provider_name="openai" if server.is_openai and not named else None,
     )
@@ -153,7 +154,7 @@ def _setting_names(provider: str | None) -> SettingNames:
 
 def _max_output_tokens(settings: Settings) -> Mapping[Phase, int]:
     limits = dict.fromkeys(Phase, settings.max_output_tokens)
-    limits[Phase.ENTAILMENT_CHECK] = min(MAX_CHECK_TOKENS, settings.max_output_tokens)
+    limits[Phase.VERIFICATION] = min(MAX_OUTPUT_TOKENS, settings.max_output_tokens)
     return limits | settings.max_output_tokens_of_phase
 
 

@@ -182,7 +182,7 @@ class Settings(BaseSettings):
     max_output_tokens: int = Field(16_000, ge=1)
     """Limit of one response including reasoning; sent with each request, so that its maximum cost is known."""
     max_output_tokens_of_phase: dict[Phase, Annotated[int, Field(ge=1)]] = {}
-    """Limits per phase, as JSON: `{"graph_construction": 32000}`. Without one, `entailment_check` has at most 2,000."""
+    """Limits per phase, as JSON: `{"graph_construction": 32000}`. Without one, `verification` has at most 4,000."""
     budget_usd_per_day: Decimal | None = Field(Decimal(5), ge=0, le=MAX_USD_PER_DAY)
     """Daily cap (UTC) in USD of newly created agents; `vigil budget` changes that of an agent. `none` is no cap."""
     budget_calls_per_day: int | None = Field(None, ge=0, le=MAX_CALLS_PER_DAY)

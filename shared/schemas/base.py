@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shared.enums import InboxOutcome, PositionState
 from shared.errors import USED_UP
+from shared.wording import reading_in_words
 
 Json = dict[str, Any]
 
@@ -167,10 +168,10 @@ class AgentResponse(ResponseModel):
     """Whether advice may cite a single analysis."""
     actions: dict[str, str] = Field(default_factory=dict)
     """The words for what advice tells the owner to do, with what each means."""
-    entailment_usd_per_day: float = 0
-    """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
+    verification_usd_per_day: float | None = None
+    """Daily cap (UTC) in USD of reading conclusions and evidence; 0: nothing is read, null: no cap of its own."""
     entailment_share: float = 0.05
-    """Share of new evidence that is checked."""
+    """Share of new evidence that is read. Of what conclusions cite, all is."""
     preferred_domains: list[str] = Field(default_factory=list)
     """Their pages are the first in search results. A domain covers its subdomains."""
     barred_domains: list[str] = Field(default_factory=list)
@@ -460,6 +461,29 @@ class ConclusionResponse(ForecastTerms):
     citations: list[CitationResponse]
     doubted_since: datetime | None = None
     """Since when a source that it depends on is retracted."""
+    reading: "ReadingResponse | None" = None
+    """None: no model has read it."""
+
+
+class ReadingResponse(ResponseModel):
+    """How much of a conclusion a model has read and compared with what it cites."""
+
+    sentences: int
+    """Of the conclusion: its name, its summary, its content, and what would prove it wrong."""
+    supported: int
+    """Sentences that are supported by what they cite, or follow from it."""
+    plausible: int
+    """Inferences that are possible, but do not follow."""
+    model: str
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether each sentence was read as supported."""
+        return self.supported == self.sentences
+
+    @property
+    def in_words(self) -> str:
+        return reading_in_words(self.model, self.sentences, self.supported, self.plausible)
 
 
 class AboutResponse(ResponseModel):

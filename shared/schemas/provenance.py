@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from shared.schemas.base import Json, ResponseModel
+from shared.schemas.base import Json, ReadingResponse, ResponseModel
 
 
 class SourceResponse(ResponseModel):
@@ -66,6 +66,23 @@ class VerdictResponse(ResponseModel):
     created_at: datetime
 
 
+class SentenceReading(ResponseModel):
+    """What a model found when it compared a sentence of a conclusion with what it cites."""
+
+    number: int
+    sentence: str
+    """Without citations."""
+    kind: Literal["states", "compares", "infers", "expects"]
+    verdict: Literal[
+        "supported", "contradicted", "not_stated", "follows", "plausible", "does_not_follow"
+    ]
+    """The last three are those of inferences and expectations."""
+    reason: str
+    model: str
+    call_id: UUID
+    created_at: datetime
+
+
 class EvidenceResponse(ResponseModel):
     """A verbatim quote of a source, and what it supports of a node or edge."""
 
@@ -89,7 +106,7 @@ class EvidenceResponse(ResponseModel):
     """Newer evidence supersedes older by this time; None if neither the page nor the claim has a date."""
     learned_at: datetime
     verdict: VerdictResponse | None = None
-    """None if no model has checked it."""
+    """None if no model has read it."""
 
 
 class OtherValueResponse(ResponseModel):
@@ -196,7 +213,11 @@ class ConclusionLink(ChainLink):
     rests_on: list[UUID]
     """The nodes and edges that it cites, by their current ids; conclusions are nodes too."""
     doubts: list[DoubtResponse]
-    """One per retracted source: what it depends on may be proved, but not be the same as when it was concluded."""
+    """One per retracted source: what it depends on may be found, but not be the same as when it was concluded."""
+    sentences: list[SentenceReading] = Field(default_factory=list)
+    """What a model found in its sentences. Those that are missing were not read."""
+    reading: ReadingResponse | None = None
+    """None: no model has read it."""
 
 
 class ElementLink(ChainLink):
@@ -225,7 +246,7 @@ class EvidenceLink(ChainLink):
     as_of: datetime | None
     learned_at: datetime
     verdict: VerdictResponse | None = None
-    """None if no model has checked it."""
+    """None if no model has read it."""
 
 
 class SourceLink(ChainLink):
@@ -243,14 +264,16 @@ class CheckedCounts(ResponseModel):
     evidence: int = 0
     nodes: int = 0
     edges: int = 0
+    quotes_found: int = 0
+    """Quotes that stand in their pages, byte for byte."""
     claims_supported: int = 0
-    """Claims of quotes that follow from them by rules."""
+    """Claims whose figures, dates and names match their quotes by rules."""
     claims_unverified: int = 0
-    """Claims that rules leave to a reader. Each number, date and name in them is in the quote."""
+    """Claims that rules leave to a reader."""
     claims_unchecked: int = 0
     """Claims from before there were rules: nothing but quoted."""
     evidence_found_supported: int = 0
-    """Evidence that a model compared with what it supports, and found to support it."""
+    """Evidence that a model has read, and found to support its claim."""
     evidence_found_contradicted: int = 0
     evidence_found_not_stated: int = 0
     entries: int = 0
@@ -260,11 +283,19 @@ class CheckedCounts(ResponseModel):
     rows: int = 0
     """Rows that were compared with the journal."""
     values_supported: int = 0
-    """Numbers, dates and names of conclusions that follow by rules from what they cite."""
+    """Numbers, dates and names of conclusions that match what they cite by rules."""
     values_unverified: int = 0
     """Those that rules leave to a reader."""
     conclusions_unchecked: int = 0
     """Conclusions from before there were rules for them: nothing but cited."""
+    sentences: int = 0
+    """Sentences of conclusions."""
+    sentences_supported: int = 0
+    """Those that a model has read, and that are supported by what they cite or follow from it."""
+    sentences_plausible: int = 0
+    """Inferences that a model has read, and that are possible."""
+    conclusions_unread: int = 0
+    """Conclusions of which no model has read a sentence."""
 
 
 class VerificationResponse(ResponseModel):

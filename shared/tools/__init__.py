@@ -69,6 +69,13 @@ When the batch has been made, its result is awaited with the transaction in whic
 class ToolRefusalError(VigilError):
     """The tool refuses the call. The model receives the message, which says what is wrong and how to correct it."""
 
+    def __init__(
+        self, message: str, *, is_unbilled: bool = False, details: Json | None = None
+    ) -> None:
+        """`details` are recorded with the message, and shown to the model."""
+        super().__init__(message, is_unbilled=is_unbilled)
+        self.details = details or {}
+
 
 @dataclass(frozen=True)
 class StateTool(Generic[A]):
@@ -85,6 +92,8 @@ class StateTool(Generic[A]):
     """The embedding that `run` reads from the ledger. The loop requests it before the transaction, if it can."""
     prepare: Prepare | None = None
     """Looks up together what the calls of an answer need. Tools of a loop can have the same."""
+    is_previewed: bool = False
+    """Whether its calls are examined before they run, if the loop has a preview."""
     ends_work: bool = False
     """Whether the phase ends after the answer that calls it, or after the first later one without a refused call."""
 

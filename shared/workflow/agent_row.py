@@ -15,7 +15,7 @@ class AgentRow(NamedTuple):
     models: Mapping[str, str]
     advice_from_one_analysis: bool
     actions: Mapping[str, str]
-    entailment_usd_per_day: Decimal
+    verification_usd_per_day: Decimal | None
     entailment_share: float
     preferred_domains: Sequence[str]
     barred_domains: Sequence[str]

@@ -92,7 +92,7 @@ def test_wrong_values_are_named_beside_their_fields(window: BrowserWindow, agent
     sections = page.get_by_role("navigation", name="Settings of this agent")
     wrong = sections.locator(".sections-list a", has_text="(has errors)")
     expect(wrong).to_have_text(
-        ["Schedule (has errors)", "Evidence checks (has errors)", "Budget (has errors)"]
+        ["Schedule (has errors)", "Reading (has errors)", "Budget (has errors)"]
     )
     summary = page.get_by_role("alert")
     for label in ("Interval", "Share of new evidence", "Calls a day"):

@@ -32,7 +32,7 @@ DEMO_KEYS = {
         "edges",
         "analyses",
         "advice",
-        "advice_verified",
+        "advice_intact",
     ),
     *("llm_calls", "search_calls", "cost_usd", "seconds", "corpus", "mission", "model"),
 }
@@ -258,7 +258,7 @@ def test_demo_completes_and_leaves_no_files(tmp_path: Path) -> None:
     assert set(outcome) == DEMO_KEYS
     assert 2 <= outcome["iterations"] <= 5
     assert (outcome["completed"], outcome["failed"]) == (outcome["iterations"], 0)
-    assert (outcome["advice"], outcome["advice_verified"]) == (1, True)
+    assert (outcome["advice"], outcome["advice_intact"]) == (1, True)
     assert all(outcome[count] > 0 for count in ("nodes", "edges", "analyses", "llm_calls"))
     assert "plans" in result.stderr
     assert outcome["cost_usd"] == 0

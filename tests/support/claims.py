@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Final
 from uuid import UUID
 
@@ -27,7 +26,7 @@ AGENT_ROW: Final = AgentRow(
     models={},
     advice_from_one_analysis=False,
     actions={},
-    entailment_usd_per_day=Decimal(0),
+    verification_usd_per_day=None,
     entailment_share=0.0,
     preferred_domains=(),
     barred_domains=(),

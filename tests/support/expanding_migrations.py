@@ -36,6 +36,7 @@ UNNOTICED: Final = re.compile(
 """Statements that older services need not know, and that lock only for a moment."""
 ADDS_WRITES: Final = re.compile(
     r"create function \w+\([\w ,]*\) returns \w+\b.*"
+    r"|create or replace function graph_leaf\(\w+\) returns bytea\b.*"
     r"|create or replace function \w+\(\) returns trigger\b.*"
     r"|create (?:or replace )?(?:constraint )?trigger \w+ after (?:insert|update|delete) on \w+\b.*"
     r"|drop function note_\w+\(\)"

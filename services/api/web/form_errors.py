@@ -25,9 +25,7 @@ LABELS: Final[Mapping[str, str]] = {
     "content": "text",
     "conversation": "model for conversation",
     "email": "email address",
-    "entailment_check": "model for evidence checks",
     "entailment_share": "share of new evidence",
-    "entailment_usd_per_day": "budget for evidence checks",
     "expires_in_days": "period",
     "feedback_rounds": "feedback rounds",
     "graph_construction": "model for graph construction",
@@ -38,6 +36,8 @@ LABELS: Final[Mapping[str, str]] = {
     "preferred_domains": "preferred domains",
     "usd_per_day": "amount a day",
     "user": "name or email address",
+    "verification": "model for reading",
+    "verification_usd_per_day": "budget for reading",
 }
 """What a field is called within a sentence. Of other fields the name is used."""
 _CHOSEN: Final[Mapping[str, str]] = {

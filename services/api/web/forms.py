@@ -33,7 +33,7 @@ from shared.agents.fields import (
     Actions,
     ArchiveDate,
     EntailmentShare,
-    EntailmentUsd,
+    VerificationUsd,
 )
 from shared.billing.budgets import Caps
 from shared.database.text import refuse_nul
@@ -228,14 +228,14 @@ class SettingsForm(Form):
     advice_from_one_analysis: bool = False
     actions: WrittenActions | None = None
     """None: they stay."""
-    entailment_usd_per_day: EntailmentUsd
+    verification_usd_per_day: VerificationUsd | None = None
     entailment_share: EntailmentShare
     observer: ModelName | None = None
     knowledge_acquisition: ModelName | None = None
     graph_construction: ModelName | None = None
     analysis_generation: ModelName | None = None
     advice_generation: ModelName | None = None
-    entailment_check: ModelName | None = None
+    verification: ModelName | None = None
     conversation: ModelName | None = None
     configuration: ModelName | None = None
     usd_per_day: UsdPerDay | None = None

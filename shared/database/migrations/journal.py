@@ -10,10 +10,19 @@ EVENTS: Final = {
 }
 
 
-def _leaf_sql(kind: int, columns: str, row: str) -> str:
-    """The hash of a row: the number of its table, and 31 bytes of SHA-256. Independent of all settings."""
+def _leaf_sql(kind: int, columns: str, row: str, added: str | None = None) -> str:
+    """The hash of a row: the number of its table, and 31 bytes of SHA-256. Independent of all settings.
+
+    A column that was `added` later counts where it is not null.
+    """
     values = ", ".join(_value_sql(row, column) for column in columns.split())
-    content = f"convert_to(jsonb_build_array({values})::text, 'UTF8')"
+    array = f"jsonb_build_array({values})"
+    if added is not None:
+        value = _value_sql(row, added)
+        array = (
+            f"({array} || case when {value} is null then '[]' else jsonb_build_array({value}) end)"
+        )
+    content = f"convert_to({array}::text, 'UTF8')"
     return f"set_byte(sha256({content}), 0, {kind})"
 
 
@@ -40,14 +49,27 @@ def covering(table: str, kind: int, columns: str) -> Iterator[str]:
         )
 
 
-def _note_function(table: str, kind: int, columns: str) -> str:
+def covering_added(table: str, kind: int, columns: str, added: str) -> Iterator[str]:
+    """Statements with which the journal also covers a column that was added to a covered table.
+
+    A row in which it is null has the hash that it had without the column.
+    """
+    yield (
+        f"create or replace function graph_leaf({table}) returns bytea language sql stable parallel safe as"
+        f" $$ select {_leaf_sql(kind, columns, '$1', added)} $$"
+    )
+    function = _note_function(table, kind, columns, added).strip()
+    yield function.replace("create function", "create or replace function", 1)
+
+
+def _note_function(table: str, kind: int, columns: str, added: str | None = None) -> str:
     """A function that notes what a statement has inserted, changed or deleted.
 
     The hashes are noted only for Vigil's own connections, so that verification finds what others have changed.
     """
     start = "insert into graph_changes (transaction_id, is_first, step_id, agent_id"
     noted = "select own_id, begins, step, of_agent"
-    leaf = _leaf_sql(kind, columns, "each")
+    leaf = _leaf_sql(kind, columns, "each", added)
     new, old = (
         f"select {row}.agent_id as of_agent, {row}.* from {row}" for row in ("new_rows", "old_rows")
     )

@@ -37,6 +37,7 @@ from shared.database.tables.notifications import (
 )
 from shared.database.tables.provenance import (
     Citation,
+    ConclusionVerdict,
     Doubt,
     EntailmentVerdict,
     Evidence,
@@ -65,6 +66,7 @@ __all__ = [
     "Call",
     "CallDay",
     "Citation",
+    "ConclusionVerdict",
     "Context",
     "Conversation",
     "DeadLetter",

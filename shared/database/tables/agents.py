@@ -89,10 +89,12 @@ class Agent(Base):
     """Whether advice may cite a single analysis."""
     actions: Mapped[Json] = mapped_column(JSONB, server_default=DEFAULT_ACTIONS)
     """The words for what advice tells the owner to do, with what each means. Advice keeps its word when they change."""
+    verification_usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
+    """Daily cap (UTC) of the phase `verification`, within the agent's budget; 0: nothing is read, None: no own cap."""
     entailment_usd_per_day: Mapped[Decimal] = mapped_column(USD, server_default="0")
-    """Daily cap (UTC) of what checks of evidence by a model may cost, within the agent's budget; 0: no checks."""
+    """What releases before 0.4 read in its place."""
     entailment_share: Mapped[float] = mapped_column(server_default="0.05")
-    """Share of new evidence that is checked, 0 to 1. Of what advice rests on, all is."""
+    """Share of new evidence that is read, 0 to 1. Of what conclusions cite, all is."""
     preferred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")
     """Their pages are the first in search results. A domain covers its subdomains."""
     barred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")

@@ -126,7 +126,8 @@ class Interaction(Base):
 
     __tablename__ = "llm_interactions"
     __table_args__ = (
-        one_of("phase", Phase),
+        # The last is of releases before 0.4.
+        one_of("phase", [*Phase, "entailment_check"]),
         UniqueConstraint("step_id", "phase"),
         Index("llm_interactions_agent_idx", "agent_id", "created_at"),
     )

@@ -18,7 +18,14 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.orm import Mapped, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
-from shared.enums import Entailment, NewsKind, NewsState, ProbeKind
+from shared.enums import (
+    Entailment,
+    NewsKind,
+    NewsState,
+    ProbeKind,
+    SentenceKind,
+    SentenceVerdict,
+)
 
 
 class Source(Base):
@@ -162,7 +169,9 @@ class Evidence(Base):
 
 
 class EntailmentVerdict(Base):
-    """The verdict of a model on whether a piece of evidence supports its claim. Written for a sample of the evidence."""
+    """The verdict of a model on whether a piece of evidence supports its claim. Written for what conclusions cite, and for a
+    sample of the rest.
+    """
 
     __tablename__ = "entailment_verdicts"
     __table_args__ = (
@@ -182,15 +191,50 @@ class EntailmentVerdict(Base):
     agent_id: Mapped[UUID]
     verdict: Mapped[str]
     reason: Mapped[str]
-    """One sentence of the model."""
+    """Of the model; empty where the quote supports the claim."""
     model: Mapped[str]
+    prompt_version: Mapped[int | None] = mapped_column(SmallInteger)
+    """None: of a release before 0.4."""
     call_id: Mapped[UUID]
     """The call of the ledger with the answer. No foreign key: the ledger expires."""
     step_id: Mapped[UUID]
-    """The step that checked it."""
+    """The step that had it read."""
     created_at: Mapped[Created]
     due_at: Mapped[datetime | None]
     """Of a contradiction: since when conclusions wait to be doubted because of it; None when done."""
+
+
+class ConclusionVerdict(Base):
+    """The verdict of a model on one sentence of a conclusion, against the claims that it cites.
+
+    Written with the conclusion. One without a verdict on each of its sentences counts as unread.
+    """
+
+    __tablename__ = "conclusion_verdicts"
+    __table_args__ = (
+        one_of("kind", SentenceKind),
+        one_of("verdict", SentenceVerdict),
+        Index("conclusion_verdicts_agent_idx", "agent_id"),
+    )
+
+    conclusion_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    number: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    """Of the sentence, from 1: its name, its summary, its content, its invalidation."""
+    agent_id: Mapped[UUID]
+    sentence: Mapped[str]
+    """Without citations."""
+    kind: Mapped[str]
+    verdict: Mapped[str]
+    reason: Mapped[str]
+    """Of the model; empty where the sentence passes."""
+    model: Mapped[str]
+    prompt_version: Mapped[int] = mapped_column(SmallInteger)
+    call_id: Mapped[UUID]
+    """The call of the ledger with the answer. No foreign key: the ledger expires."""
+    step_id: Mapped[UUID]
+    created_at: Mapped[Created]
 
 
 class Retraction(Base):

@@ -31,6 +31,7 @@ from shared.graph.conclusions.commitments import (
     validate_invalidation,
 )
 from shared.graph.conclusions.positions import Declaration
+from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
 from shared.graph.scope import GraphScope, retraction_lock_key_sql
@@ -101,11 +102,13 @@ async def add_advice(
     subject: Collection[UUID] = (),
     replaces: Collection[UUID] = (),
     change: str | None = None,
+    is_read: bool = False,
 ) -> UUID:
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong. `subject`
     are nodes that the cited analyses rest on, `replaces` positions on that subject, and `change` says what changed since.
+    Unless it `is_read`, its first words say to the owner that no model has compared it with what it cites.
 
     Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow from
     what is cited, a single analysis is cited and the agent's owner does not allow that, or advice on the subject stands and
@@ -130,7 +133,9 @@ async def add_advice(
     )
     advice_id = await _add_conclusion(transaction, scope, ADVICE_TYPE, name, properties, lookups)
     title = f"{action}: {normalize_name(name)}"
-    await _notify_owner(transaction, scope, advice_id, title, properties, placed.note)
+    await _notify_owner(
+        transaction, scope, advice_id, title, properties, placed.note, is_read=is_read
+    )
     await position_store.take(transaction, scope, advice_id, placed.subject, placed.ended)
     return advice_id
 
@@ -279,8 +284,10 @@ async def _notify_owner(
     title: str,
     properties: Json,
     note: str,
+    *,
+    is_read: bool,
 ) -> None:
-    summary = f"{properties['summary']}{note}"
+    summary = f"{'' if is_read else NOT_READ + ' '}{properties['summary']}{note}"
     item = {
         "id": ids.inbox_item_id(advice_id),
         "owner_id": scope.owner_id,

@@ -13,7 +13,7 @@ from shared.database.tables import Doubt, GraphNode, Position
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
-from shared.graph.conclusions import position_store
+from shared.graph.conclusions import position_store, readings
 from shared.graph.conclusions.citations import Citation, parse_citations
 from shared.graph.conclusions.conclusions import forecast_fields
 from shared.graph.labels import Label
@@ -25,6 +25,7 @@ from shared.schemas.base import (
     Page,
     PageRequest,
     PositionResponse,
+    ReadingResponse,
 )
 from shared.workflow.agent_clock import agent_clock
 
@@ -107,9 +108,18 @@ async def _views(
         {node.id: scope.agent_id for node in nodes if node.type == ADVICE_TYPE},
         {scope.agent_id: clock.today},
     )
+    verdicts = await readings.load_verdicts(
+        transaction, scope, [(node.id, node.name, node.properties) for node in nodes]
+    )
     return [
         _view(
-            node, node_citations, names, clock.today, doubted.get(node.id), positions.get(node.id)
+            node,
+            node_citations,
+            names,
+            clock.today,
+            doubted.get(node.id),
+            positions.get(node.id),
+            readings.summarize(node.name, node.properties, verdicts.get(node.id, ())),
         )
         for node, node_citations in zip(nodes, citations, strict=True)
     ]
@@ -122,6 +132,7 @@ def _view(
     day: date,
     doubted_since: datetime | None,
     position: PositionResponse | None,
+    reading: ReadingResponse | None,
 ) -> ConclusionResponse:
     properties = node.properties
     return ConclusionResponse(
@@ -134,6 +145,7 @@ def _view(
         iteration_id=node.iteration_id,
         citations=[_citation(citation, names.get(citation.id)) for citation in citations],
         doubted_since=doubted_since,
+        reading=reading,
         **forecast_fields(properties, day, position),
     )
 

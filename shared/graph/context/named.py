@@ -9,9 +9,10 @@ from typing import Final
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables.graph import NAME_IN_SMALL
+from shared.graph.context.standing import STANDS_SQL
 from shared.graph.entity_resolution.normalization import normalize_key
 from shared.graph.prompt_format import node_line, truncate_text, truncate_to_budget
-from shared.graph.scope import IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
 
@@ -31,7 +32,7 @@ _BREAK: Final = re.compile(r"[\n.;:!?|•\[\]]|\s[—–-]\s")
 
 _NAMED_SQL: Final = f"""
     from graph_nodes as node
-    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}
+    where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL}
       and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
     order by created_at, name, id limit {MAX_NODES}
     """
@@ -48,7 +49,7 @@ _MENTIONED: Final = CompiledStatement(f"""
       where of_type.agent_id = {OWNED_AGENT_ID_SQL}
     )
     select node.type, node.name, node.properties from mentioned cross join lateral (
-      select * from graph_nodes where id = mentioned.id and {IS_SUPPORTED_SQL} limit 1
+      select * from graph_nodes where id = mentioned.id and {STANDS_SQL} limit 1
     ) as node
     order by node.created_at, node.name, node.id limit {MAX_NODES}
     """)

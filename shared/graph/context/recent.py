@@ -1,6 +1,6 @@
 """Nodes and edges as prompts show them: the most recently updated ones, and those of given ids.
 
-Elements that rest only on retracted sources are not shown.
+Elements that rest only on retracted sources or contradicted quotes are not shown.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,9 +11,9 @@ from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.domains import covering_domain, host_of
+from shared.graph.context.standing import STANDING_PROPERTIES_SQL, STANDS_SQL
 from shared.graph.scope import (
     IS_OWNED_SQL,
-    IS_SUPPORTED_SQL,
     JOINS_TWO_NODES_SQL,
     OWNED_AGENT_ID_SQL,
     GraphScope,
@@ -47,13 +47,13 @@ class EdgeFacts:
 
 
 _RESERVED_SQL: Final = ", ".join(f"'{type_name}'" for type_name in sorted(RESERVED_TYPES))
-_NODE_COLUMNS: Final = "id, type, name, properties, updated_at"
+_NODE_COLUMNS: Final = f"id, type, name, {STANDING_PROPERTIES_SQL} as properties, updated_at"
 # The inner queries are ordered by time alone, like the index: another sort key would sort all rows of the same timestamp
 # first.
 _NEWEST_FACTS: Final = CompiledStatement(f"""
     select * from (
         select {_NODE_COLUMNS} from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL}
+        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL}
         order by updated_at desc limit {_MAX_NODES_SCANNED}
     ) as newest
     where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
@@ -61,14 +61,14 @@ _NEWEST_FACTS: Final = CompiledStatement(f"""
 _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
     select * from (
         select {_NODE_COLUMNS} from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type = :type_name
+        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type = :type_name
         order by updated_at desc limit :most
     ) as newest
     order by updated_at desc, name, id
     """)
 _STALEST_FACTS: Final = CompiledStatement(f"""
     select {_NODE_COLUMNS} from graph_nodes
-    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+    where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type not in ({_RESERVED_SQL})
     order by updated_at limit :most
     """)
 # Of a large graph, the names that were updated last, or first: the index has that order.
@@ -76,7 +76,7 @@ _NAMES, _SETTLED_NAMES = (
     CompiledStatement(f"""
     select type, name from (
         select id, type, name, created_at from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type not in ({_RESERVED_SQL})
         order by updated_at {order} limit :most
     ) as chosen
     order by created_at, name, id
@@ -88,20 +88,20 @@ _GROUPS: Final = CompiledStatement(f"""
     select type, upper(left(name, 1)) as initial, count(*) as nodes, min(name) as first_name
     from (
         select type, name from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type not in ({_RESERVED_SQL})
         order by updated_at desc limit :most
     ) as newest
     group by 1, 2 order by 1, 2
     """)
 _LOOK_UP: Final = CompiledStatement(f"""
     select {_NODE_COLUMNS} from graph_nodes
-    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
+    where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type not in ({_RESERVED_SQL})
       and strpos(lower(name), lower(cast(:words as text))) > 0
     order by length(name), name, id limit :most
     """)
 _IN_GROUP: Final = CompiledStatement(f"""
     select name from graph_nodes
-    where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and lower(type) = lower(cast(:type_name as text))
+    where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and lower(type) = lower(cast(:type_name as text))
       and upper(left(name, 1)) = upper(cast(:initial as text))
     order by name, id limit :most
     """)
@@ -112,7 +112,7 @@ _PAGES: Final = CompiledStatement(f"""
     """)
 _NODES_BY_IDS: Final = CompiledStatement(
     f"select {_NODE_COLUMNS} from graph_nodes"
-    f" where {IS_OWNED_SQL} and {IS_SUPPORTED_SQL} and id = any(cast(:ids as uuid[]))"
+    f" where {IS_OWNED_SQL} and {STANDS_SQL} and id = any(cast(:ids as uuid[]))"
 )
 
 
@@ -201,11 +201,11 @@ def _edges_statement(where: str) -> CompiledStatement:
 
 
 _NEWEST_EDGES: Final = _edges_statement(
-    f"agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and {JOINS_TWO_NODES_SQL}"
+    f"agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and {JOINS_TWO_NODES_SQL}"
     " order by updated_at desc limit :most"
 )
 _EDGES_BY_IDS: Final = _edges_statement(
-    f"{IS_OWNED_SQL} and {IS_SUPPORTED_SQL} and id = any(cast(:ids as uuid[]))"
+    f"{IS_OWNED_SQL} and {STANDS_SQL} and id = any(cast(:ids as uuid[]))"
 )
 
 

@@ -25,10 +25,11 @@ from shared.database.statements import (
     PendingResult,
     Row,
 )
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, Phase, StepKind
 from shared.graph.conclusions import position_store
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
+from shared.graph.context.standing import STANDS_SQL
 from shared.graph.prompt_format import (
     SHORT_TEXT_CHARS,
     Section,
@@ -48,7 +49,6 @@ from shared.graph.prompt_format import (
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
 from shared.graph.scope import (
-    IS_SUPPORTED_SQL,
     JOINS_TWO_NODES_SQL,
     OWNED_AGENT_ID_SQL,
     GraphScope,
@@ -111,7 +111,7 @@ _NODES_BY_DEGREE: Final = CompiledStatement(f"""
     cross join lateral (
         select count(*) as edges from graph_edges where source_id = node.id and target_id = node.id
     ) as history
-    where {IS_SUPPORTED_SQL}
+    where {STANDS_SQL}
     order by degree desc, node.name, node.id
     """)
 
@@ -595,6 +595,8 @@ with wrote as (
     order by as_of, evidence.id) as evidence
   from steps join evidence on evidence.step_id = steps.id
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
+    and not exists (
+      select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
     and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
   group by 1, 2
 )

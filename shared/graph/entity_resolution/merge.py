@@ -98,7 +98,7 @@ _COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "evidence": [*WRITTEN_COLUMNS["evidence"], "agent_id"],
     "entailment_verdicts": [
         *("evidence_id", "agent_id", "verdict", "reason", "model", "call_id", "step_id"),
-        *("created_at", "due_at"),
+        *("created_at", "due_at", "prompt_version"),
     ],
 }
 """Columns of rows that are deleted and inserted again."""

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.graph.conclusions.readings import ConclusionReadings
 from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.retrieval import EmbeddingSearch
@@ -82,13 +83,16 @@ def analysis_generation(
     validators: Validators | None = None,
     embedding_search: EmbeddingSearch | None = None,
     short_ids: ShortIds | None = None,
+    readings: ConclusionReadings | None = None,
 ) -> GraphTools:
-    """Tools that write analyses, link them to their subjects, and request missing data."""
+    """Tools that write analyses, link them to their subjects, and request missing data. What fails the `readings` is not
+    written.
+    """
     validators = validators or Validators()
     batch = ConclusionLookups(scope, ANALYSIS_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
-        replace(add_agent_analysis_node(scope, short_ids), prepare=batch),
+        replace(add_agent_analysis_node(scope, short_ids, readings), prepare=batch),
         replace(link_analysis(scope, validators), prepare=batch),
         request_investigation(scope),
         finish(),
@@ -100,12 +104,16 @@ def advice_generation(
     actions: Mapping[str, str],
     embedding_search: EmbeddingSearch | None = None,
     short_ids: ShortIds | None = None,
+    readings: ConclusionReadings | None = None,
 ) -> GraphTools:
-    """Tools that write and review advice. `actions` are the agent's words for what the owner should do."""
+    """Tools that write and review advice. `actions` are the agent's words for what the owner should do.
+
+    What fails the `readings` is not written.
+    """
     batch = ConclusionLookups(scope, ADVICE_TYPE, short_ids)
     return [
         query_graph(scope, embedding_search),
-        replace(add_agent_advice_node(scope, actions, short_ids), prepare=batch),
+        replace(add_agent_advice_node(scope, actions, short_ids, readings), prepare=batch),
         replace(review_advice(scope, short_ids), prepare=batch),
         finish(),
     ]

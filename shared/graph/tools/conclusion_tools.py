@@ -8,9 +8,11 @@ from uuid import UUID
 from pydantic import Field, create_model
 
 from shared.database.transaction import Transaction
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import conclusions, reviews
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
 from shared.graph.conclusions.conclusions import AnalysisKind
+from shared.graph.conclusions.readings import NOT_READ_KEY, ConclusionReadings, draft_of
 from shared.graph.conclusions.reviews import Review
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
@@ -85,44 +87,63 @@ class ReviewAdvice(Arguments):
 
 
 def add_agent_analysis_node(
-    scope: GraphScope, short_ids: ShortIds | None = None
+    scope: GraphScope,
+    short_ids: ShortIds | None = None,
+    readings: ConclusionReadings | None = None,
 ) -> StateTool[AddAgentAnalysisNode]:
-    """Its texts may cite elements by `short_ids`."""
+    """Its texts may cite elements by `short_ids`. What fails the `readings` is refused."""
+    readings = readings or ConclusionReadings(scope)
 
     async def run(transaction: Transaction, arguments: AddAgentAnalysisNode) -> Json:
+        summary = _resolved("summary", arguments.summary, short_ids)
+        content = _resolved("content", arguments.content, short_ids)
+        draft = draft_of(scope, ANALYSIS_TYPE, arguments.name, summary, content)
+        why_unread = readings.check(draft)
         analysis_id = await conclusions.add_analysis(
             transaction,
             scope,
             name=arguments.name,
             kind=arguments.type,
-            summary=_resolved("summary", arguments.summary, short_ids),
-            content=_resolved("content", arguments.content, short_ids),
+            summary=summary,
+            content=content,
             confidence=arguments.confidence,
             horizon=arguments.horizon,
         )
-        return {"nodeId": str(analysis_id)}
+        readings.add(draft)
+        return {"nodeId": str(analysis_id), **_unread(why_unread)}
 
     return StateTool(
         "addAgentAnalysisNode",
         "Records an analysis. Refused unless what it cites states, or shown arithmetic yields, each number, date and name.",
         AddAgentAnalysisNode,
         run,
+        is_previewed=True,
     )
 
 
 def add_agent_advice_node(
-    scope: GraphScope, actions: Mapping[str, str], short_ids: ShortIds | None = None
+    scope: GraphScope,
+    actions: Mapping[str, str],
+    short_ids: ShortIds | None = None,
+    readings: ConclusionReadings | None = None,
 ) -> StateTool[AddAgentAdviceNode]:
-    """`actions` are the agent's words, with what each means. For `short_ids` see `add_agent_analysis_node`."""
+    """`actions` are the agent's words, with what each means. For the rest see `add_agent_analysis_node`."""
+    readings = readings or ConclusionReadings(scope)
 
     async def run(transaction: Transaction, arguments: AddAgentAdviceNode) -> Json:
+        summary = _resolved("summary", arguments.summary, short_ids)
+        content = _resolved("content", arguments.content, short_ids)
+        draft = draft_of(
+            scope, ADVICE_TYPE, arguments.name, summary, content, arguments.invalidation
+        )
+        why_unread = readings.check(draft)
         advice_id = await conclusions.add_advice(
             transaction,
             scope,
             name=arguments.name,
             action=arguments.action,
-            summary=_resolved("summary", arguments.summary, short_ids),
-            content=_resolved("content", arguments.content, short_ids),
+            summary=summary,
+            content=content,
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
@@ -131,8 +152,14 @@ def add_agent_advice_node(
             change=None
             if arguments.change is None
             else _resolved("change", arguments.change, short_ids),
+            is_read=why_unread is None,
         )
-        return {"nodeId": str(advice_id), "action": arguments.action}
+        readings.add(draft)
+        return {
+            "nodeId": str(advice_id),
+            "action": arguments.action,
+            **_unread(why_unread),
+        }
 
     return StateTool(
         "addAgentAdviceNode",
@@ -163,7 +190,12 @@ def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> State
         "Confirms or withdraws standing advice. Tells the owner nothing new.",
         ReviewAdvice,
         run,
+        is_previewed=True,
     )
+
+
+def _unread(why: str | None) -> Json:
+    return {NOT_READ_KEY: why} if why else {}
 
 
 def with_ids(text: str, short_ids: ShortIds | None) -> str:

@@ -110,6 +110,15 @@ TABLES: Final = (
         depends_on="evidence_id",
     ),
     CoveredTable(
+        18,
+        "conclusion_verdicts",
+        Link.VERDICT,
+        "verdict",
+        "conclusion_id",
+        "sentence",
+        depends_on="conclusion_id",
+    ),
+    CoveredTable(
         15,
         "pruned_iterations",
         Link.LEDGER,

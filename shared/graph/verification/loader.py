@@ -59,8 +59,9 @@ select id, title, case jsonb_typeof(reading) when 'object' then
 from sources where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
 """)
 _VERDICTS: Final = CompiledStatement(f"""
+-- What the sandbox finds by rules is no reading.
 select evidence_id, verdict, reason, model, call_id, created_at from entailment_verdicts
-where evidence_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+where evidence_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL} and not starts_with(model, 'sandbox-')
 """)
 _POSITIONS: Final = CompiledStatement(f"""
 select advice_id, subject, confidence, horizon, confirmations, ended_at, replaced_by, reason,
@@ -239,7 +240,7 @@ def _parse_reading(value: Any) -> PageReading | None:
 async def load_verdicts(
     transaction: Transaction, scope: GraphScope, evidence_ids: Iterable[UUID]
 ) -> dict[UUID, VerdictResponse]:
-    """What a model found, by evidence; without evidence that was not checked."""
+    """What a model found, by evidence; without evidence that was not read."""
     verdicts: dict[UUID, VerdictResponse] = {}
     for batch in _batches(evidence_ids):
         rows = await _VERDICTS.tuples(transaction, {**scope.sql_params, "ids": uuid_array(batch)})

@@ -20,6 +20,8 @@ from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
+from shared.graph.conclusions.readings import load_verdicts as load_sentence_verdicts
+from shared.graph.conclusions.readings import sentences_of, summarize
 from shared.graph.provenance.claims import current_claims, known_date
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
 from shared.graph.retraction import doubts
@@ -38,6 +40,7 @@ from shared.graph.verification.checks import (
     link_of,
 )
 from shared.graph.verification.loader import RowLoader, StoredSource
+from shared.schemas.base import ReadingResponse
 from shared.schemas.provenance import (
     CheckedCounts,
     ConclusionLink,
@@ -47,6 +50,7 @@ from shared.schemas.provenance import (
     ElementLink,
     EvidenceLink,
     LinkFault,
+    SentenceReading,
     SourceLink,
     VerdictResponse,
     VerificationPage,
@@ -267,6 +271,8 @@ class CheckedRows:
     """By node or edge id."""
     verdicts: dict[UUID, VerdictResponse] = field(default_factory=dict)
     """By evidence, what a model found in it."""
+    sentences: dict[UUID, list[SentenceReading]] = field(default_factory=dict)
+    """By conclusion, what a model found in its sentences."""
     sources: dict[UUID, StoredSource] = field(default_factory=dict)
     names: Mapping[UUID, Sequence[str]] = field(default_factory=dict)
     """The names by which pages may call each node, and each end of an edge."""
@@ -288,11 +294,14 @@ class CheckedRows:
     @property
     def counts(self) -> CheckedCounts:
         found = Counter[str](each.verdict for each in self.verdicts.values())
+        readings = [self.reading_of(row) for row in self.conclusions]
+        read = [each for each in readings if each is not None]
         return CheckedCounts(
             sources=len(self.sources),
             evidence=sum(map(len, self.evidence.values())),
             nodes=len(self.nodes),
             edges=len(self.edges),
+            quotes_found=self._quotes_found,
             claims_supported=self.claims.supported,
             claims_unverified=self.claims.unverified,
             claims_unchecked=self.claims.unchecked,
@@ -305,7 +314,29 @@ class CheckedRows:
             values_supported=self.values.supported,
             values_unverified=self.values.unverified,
             conclusions_unchecked=self.values.unchecked,
+            sentences=sum(len(sentences_of(row.name, row.properties)) for row in self.conclusions),
+            sentences_supported=sum(each.supported for each in read),
+            sentences_plausible=sum(each.plausible for each in read),
+            conclusions_unread=readings.count(None),
         )
+
+    @property
+    def _quotes_found(self) -> int:
+        """Quotes that stand in their pages, whose texts are what was fetched."""
+        changed = {
+            fault.id
+            for fault in self.faults
+            if fault.broken in (FaultKind.SPAN, FaultKind.QUOTE, FaultKind.SOURCE, FaultKind.TEXT)
+        }
+        return sum(
+            not {quoted.row.id, quoted.row.source_id} & changed
+            for quotes in self.evidence.values()
+            for quoted in quotes
+        )
+
+    def reading_of(self, row: NodeRow) -> ReadingResponse | None:
+        """How much of a conclusion was read."""
+        return summarize(row.name, row.properties, self.sentences.get(row.id, ()))
 
     @property
     def conclusions(self) -> list[NodeRow]:
@@ -404,6 +435,9 @@ async def _check(transaction: Transaction, scope: GraphScope, rows: CheckedRows)
     facts = [row.id for row in rows.nodes.values() if rows.evidence.get(row.id)]
     rows.names = await loader.load_names(transaction, scope, {*facts, *ends})
     if conclusions:
+        rows.sentences = await load_sentence_verdicts(
+            transaction, scope, [(row.id, row.name, row.properties) for row in conclusions]
+        )
         rows.doubts = await doubts.list_doubts(transaction, [row.id for row in conclusions])
     rows.faults += _faults(scope.agent_id, rows, existing, types)
     if conclusions:
@@ -568,6 +602,8 @@ class _ReportBuilder:
             link=link_of(row.type),
             summary=str(row.properties.get("summary", "")),
             doubts=self._chain.doubts.get(row.id, []),
+            sentences=self._chain.sentences.get(row.id, []),
+            reading=self._chain.reading_of(row),
         )
 
     def _element_link(self, row: ThingRow) -> ElementLink:

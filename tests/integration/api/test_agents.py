@@ -122,24 +122,29 @@ async def test_feedback_rounds_range_from_zero_to_two(api: httpx.AsyncClient) ->
     assert response.json()["feedback_rounds"] == 1
 
 
-async def test_checks_of_evidence_have_a_budget_and_a_share(api: httpx.AsyncClient) -> None:
+async def test_reading_has_a_budget_and_a_share(api: httpx.AsyncClient) -> None:
     agent = await create_agent(api, name="Lithium")
-    assert (agent["entailment_usd_per_day"], agent["entailment_share"]) == (0, 0.05)
+    assert (agent["verification_usd_per_day"], agent["entailment_share"]) == (None, 0.05)
     path = f"/agents/{agent['id']}"
-    settings = {"entailment_usd_per_day": 0.5, "entailment_share": 0.2}
-    changed = await api.patch(path, json={**settings, "models": {"entailment_check": "a-model"}})
+    settings = {"verification_usd_per_day": 0.5, "entailment_share": 0.2}
+    changed = await api.patch(path, json={**settings, "models": {"verification": "a-model"}})
     assert changed.json() | settings == changed.json()
-    assert changed.json()["models"] == {"entailment_check": "a-model"}
+    assert changed.json()["models"] == {"verification": "a-model"}
     for wrong in (
-        {"entailment_usd_per_day": -1},
-        {"entailment_usd_per_day": None},
-        {"entailment_usd_per_day": 10_001},
+        {"verification_usd_per_day": -1},
+        {"verification_usd_per_day": 10_001},
         {"entailment_share": 1.5},
         {"entailment_share": -0.1},
     ):
         assert_problem(await api.patch(path, json=wrong), 422)
     created = await api.post("/agents", json={"mission": "Watch lithium mines", **settings})
     assert created.json() | settings == created.json()
+    cleared = await api.patch(path, json={"verification_usd_per_day": None})
+    assert cleared.json()["verification_usd_per_day"] is None
+    earlier = {"entailment_usd_per_day": 0, "models": {"entailment_check": "a-model"}}
+    renamed = (await api.patch(path, json=earlier)).json()
+    assert renamed["verification_usd_per_day"] == 0
+    assert renamed["models"] == {"verification": "a-model"}
 
 
 async def test_the_owner_prefers_and_bars_domains(api: httpx.AsyncClient) -> None:

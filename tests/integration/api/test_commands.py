@@ -205,7 +205,7 @@ def test_an_agent_is_changed(own_vigil: Vigil) -> None:
     edited = own_vigil.json(
         "agent", "edit", "other", "--entailment-usd", "0.5", "--entailment-share", "0.2"
     )
-    assert (edited["entailment_usd_per_day"], edited["entailment_share"]) == (0.5, 0.2)
+    assert (edited["verification_usd_per_day"], edited["entailment_share"]) == (0.5, 0.2)
     assert "0.2 of new evidence" in own_vigil("agent", "show", "other")
     domains = ("--preferred-domains", "Reuters.com, ft.com", "--barred-domains", "press.example")
     edited = own_vigil.json("agent", "edit", "other", *domains)

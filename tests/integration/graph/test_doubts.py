@@ -17,6 +17,7 @@ from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.enums import ANALYSIS_TYPE, Entailment
 from shared.graph import entity_resolution
+from shared.graph.context import recent
 from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
 from shared.graph.retraction.propagation import resolve_doubts
@@ -718,3 +719,26 @@ async def test_verification_says_what_was_read_and_finds_what_was_changed(
         fault for link in changed.evidence for fault in link.breaks if "verdict" in fault.message
     ]
     assert len(found) == 1
+
+
+async def test_contexts_leave_out_what_only_a_contradicted_quote_supports(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA, OTHER: {"population": 3}})
+    border = await graph.edge(ghana, await graph.node("Togo", {OTHER: {"population": 4}}), PAGE)
+    await graph.contradict(ghana, PAGE)
+    assert await _shown_properties(graph, ghana) == {"population": 3}
+    await graph.contradict(border, PAGE)
+    edges = recent.edges_by_ids(graph.agent_graph.scope, [border])
+    assert await graph.agent_graph.database.run(edges) == []
+    await graph.contradict(ghana, OTHER)
+    assert await _shown_properties(graph, ghana) is None
+    await graph.says(OLD, {"population": 3}, node_id=ghana, day=A_YEAR_LATER)
+    assert await _shown_properties(graph, ghana) == {"population": 3}
+    assert (await graph.get_node(ghana)).properties == {**ACCRA, "population": 3}, "it is not lost"
+
+
+async def _shown_properties(graph: RetractionGraph, node_id: UUID) -> dict[str, object] | None:
+    nodes = recent.nodes_by_ids(graph.agent_graph.scope, [node_id])
+    shown = (await graph.agent_graph.database.run(nodes)).get(node_id)
+    return None if shown is None else shown.properties

@@ -107,8 +107,11 @@ async def test_the_full_check_covers_everything_with_any_page_size(
             evidence=7,
             nodes=5,
             edges=2,
+            quotes_found=7,
             claims_unchecked=9,
             values_supported=4,
+            sentences=10,
+            conclusions_unread=3,
             entries=22,
             rows=32,
         ),
@@ -322,20 +325,19 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     result = await vigil(api, "verify", evidence_graph.nodes["Wait"])
     assert result.exit_code == 0, result.output
     lines = [line.lstrip("│├└─ ") for line in result.stdout.splitlines()]
-    assert lines[0].startswith("✓ advice “Wait”")
-    assert lines[1].startswith("✓ analysis “Growth”")
+    assert lines[0].startswith("○ advice “Wait”")
+    assert lines[1].startswith("○ analysis “Growth”")
+    assert lines[1].endswith("not read by a model")
     assert any(line.startswith("✓ Country Ghana (") and "capital = Accra" in line for line in lines)
     index = lines.index("✓ capital: “Its capital is Accra.”")
     page = "✓ About https://a.example/ghana, https://a.example/ghana, fetched 2026-03-01"
     assert lines[index + 1] == page
-    verdict = (
-        "✓ nothing was changed, and each quote is in its page. 3 pages, 7 quotes, 5 nodes, 2 edges"
-    )
+    verdict = "✓ nothing was changed, and each sentence was found in its page. 3 pages, 7 quotes, 5 nodes, 2 edges"
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
-        "Claims: 0 supported by rules, 0 left for you to check, 9 quoted but not checked by rules."
-        " Numbers and names of conclusions: 4 supported by rules, 0 left for you to check."
-        " Reasoning is not checked."
+        "7 of 7 sentences found, 4 of 4 figures and names of conclusions match, 9 written before there were rules,"
+        " 0 of 7 claims read: supported, 0 of 10 sentences of conclusions read: supported,"
+        " 3 conclusions not read by a model."
     )
     full_check = await vigil(api, "verify", "--all", "--json")
     (agent,) = json.loads(full_check.stdout)
@@ -345,6 +347,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "evidence": 7,
         "nodes": 5,
         "edges": 2,
+        "quotes_found": 7,
         "claims_supported": 0,
         "claims_unverified": 0,
         "claims_unchecked": 9,
@@ -354,6 +357,10 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "values_supported": 4,
         "values_unverified": 0,
         "conclusions_unchecked": 0,
+        "sentences": 10,
+        "sentences_supported": 0,
+        "sentences_plausible": 0,
+        "conclusions_unread": 3,
         "evidence_found_supported": 0,
         "evidence_found_contradicted": 0,
         "evidence_found_not_stated": 0,
@@ -432,7 +439,7 @@ async def test_doubts_are_printed_and_are_not_faults(
     assert doubt_line.endswith(f": {page} was retracted ({reason})")
     assert lines.index(doubt_line) == 1
     assert lines[0].startswith("! This analysis is in doubt.")
-    assert lines[-1].startswith("✓ nothing was changed, and each quote is in its page.")
+    assert lines[-1].startswith("✓ nothing was changed, and each sentence was found in its page.")
     report = json.loads((await vigil(api, "verify", evidence_graph.nodes["Wait"], "--json")).stdout)
     assert report["holds"]
     for conclusion in report["conclusions"]:

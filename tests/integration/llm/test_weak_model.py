@@ -112,7 +112,7 @@ class ModelCase:
 
     async def construct(self, situation: QueryContext, acquired: Acquired = ACQUIRED) -> Any:
         tools = graph_construction(situation.scope, pages=acquired.pages)
-        _, written = await construct(self.model, situation, acquired, tools)
+        *_, written = await construct(self.model, situation, acquired, tools)
         return written
 
     async def final_text(self) -> str:

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 from uuid import UUID, uuid4
 
+from pydantic import SecretStr
 from sqlalchemy import delete, func, select
 from structlog.testing import capture_logs
 
@@ -17,12 +18,20 @@ from shared.database.tables import (
     InboxItem,
     NodeEmbedding,
 )
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, IterationStatus
+from shared.enums import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    Entailment,
+    IterationStatus,
+    SentenceKind,
+    SentenceVerdict,
+)
 from shared.graph.conclusions import conclusions
-from shared.graph.provenance import entailment
+from shared.graph.conclusions.readings import ConclusionReadings, draft_of
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.runtime.connections import create_bus, create_database
+from shared.tools.readings import ClaimFinding, Findings, SentenceFinding
 from shared.workflow import iterations
 from tests.support.configuring import order_agent, wait_until_configured
 from tests.support.embeddings.embedding_case import EMBEDDER
@@ -38,9 +47,10 @@ CONSUMER_SERVICES = sorted(BUILDERS)
 async def test_the_whole_loop_runs_under_each_services_user_and_role(
     installation: SecuredInstallation, owner_database: Database, sandbox: str
 ) -> None:
-    embeds = {"embedding_model": EMBEDDER}
+    # With the key of the sandbox, nothing would be read.
+    changes = {"embedding_model": EMBEDDER, "openai_api_key": SecretStr("a-key")}
     service_settings = {
-        name: installation.settings(name, sandbox_url=sandbox).model_copy(update=embeds)
+        name: installation.settings(name, sandbox_url=sandbox).model_copy(update=changes)
         for name in CONSUMER_SERVICES
     }
     api = create_database(installation.settings("api"), "api")
@@ -80,7 +90,7 @@ async def _request_run(api: Database, agent: Agent) -> None:
     async with api.transaction() as session:
         row = await session.get_one(Agent, agent.id)
         row = await change(session, row, run_requested_at=await iterations.database_time(session))
-        row = await change(session, row, entailment_usd_per_day=Decimal(1), entailment_share=0.5)
+        row = await change(session, row, verification_usd_per_day=Decimal(1), entailment_share=0.5)
 
 
 async def _embedded_types(owner_database: Database, agent_id: Any) -> set[str]:
@@ -136,6 +146,9 @@ async def _add_advice(installation: SecuredInstallation, scope: GraphScope, cont
         await database.close()
 
 
+_TEXTS: Final = ("summary", "content", "invalidation")
+
+
 async def _count_verdicts(owner_database: Database, agent_id: UUID) -> int:
     async with owner_database.transaction() as session:
         of_agent = select(func.count()).where(EntailmentVerdict.agent_id == agent_id)
@@ -155,25 +168,34 @@ async def _make_unchecked(owner_database: Database, scope: GraphScope) -> UUID:
 async def _check_advice(
     installation: SecuredInstallation, scope: GraphScope, owner_database: Database
 ) -> None:
-    """Check what the advice rests on, as the Adviser does."""
+    """Reads what the advice cites, and stores verdicts, as the Adviser does."""
     async with owner_database.transaction() as session:
         of_agent = GraphNode.agent_id == scope.agent_id, GraphNode.type == ADVICE_TYPE
-        advice = (await session.scalars(select(GraphNode.id).where(*of_agent))).all()
+        advice = (await session.scalars(select(GraphNode).where(*of_agent))).all()[0]
+    draft = draft_of(scope, ADVICE_TYPE, advice.name, *(advice.properties[key] for key in _TEXTS))
     evidence_id = await _make_unchecked(owner_database, scope)
     before = await _count_verdicts(owner_database, scope.agent_id)
     database = create_database(installation.settings("adviser"), "adviser")
     try:
-        await database.run(entailment.evidence_below(scope, advice))
-        await database.run(
-            entailment.store_verdict(
-                replace(scope, step_id=uuid4()),
-                evidence_id,
-                Entailment.NOT_STATED,
-                "It says something else.",
-                model="a-model",
-                call_id=uuid4(),
+        conclusion_readings = ConclusionReadings(replace(scope, step_id=uuid4()))
+        async with database.transaction() as session:
+            conclusion_readings.collect()
+            conclusion_readings.add(draft)
+            material = await conclusion_readings.load_material(session)
+            assert material is not None
+            conclusion_readings.use(
+                Findings(
+                    material,
+                    "a-model",
+                    uuid4(),
+                    1,
+                    {evidence_id: ClaimFinding(Entailment.NOT_STATED, "It says something else.")},
+                    {0: SentenceFinding(SentenceKind.STATES, SentenceVerdict.SUPPORTED)},
+                )
             )
-        )
+            conclusion_readings.add(draft)
+            for query in conclusion_readings.storing():
+                await query.execute(session)
     finally:
         await database.close()
     assert await _count_verdicts(owner_database, scope.agent_id) == before + 1

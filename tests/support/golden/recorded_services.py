@@ -26,6 +26,7 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.llm.messages import ChatAnswer, ChatRequest
 from shared.llm.provider import Model, OnDelta, Provider
+from shared.llm.verification import SYSTEM_PROMPT
 from shared.runtime.providers import create_model, create_search_client
 from shared.runtime.router import EventHandler
 from shared.runtime.settings import Settings
@@ -36,7 +37,10 @@ from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support.factories import PROMPTS, make_iteration
 
-_PHASES: Final = {prompt: phase for phase, prompt in PROMPTS.items()}
+_PHASES: Final = {
+    **{prompt: phase for phase, prompt in PROMPTS.items()},
+    SYSTEM_PROMPT: Phase.VERIFICATION,
+}
 
 
 def fixed_clock(now: datetime) -> Callable[[UUID], BoundQuery[AgentClock]]:
@@ -203,10 +207,11 @@ class _Recorder:
     async def complete(
         self, request: ChatRequest, in_flight: ResumableCall, on_delta: OnDelta | None = None
     ) -> ChatAnswer:
+        system = request.messages[0]["content"]
         [phase] = [
             phase
             for prompt, phase in _PHASES.items()
-            if request.messages[0]["content"].endswith(f"\n\n{prompt}")
+            if system == prompt or system.endswith(f"\n\n{prompt}")
         ]
         self.recording.requests.append(RecordedRequest(self.recording.steps[-1], phase, request))
         return await self._provider.complete(request, in_flight, on_delta)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from random import Random
 from typing import Any, Final
 from uuid import UUID, uuid4
 
@@ -10,11 +11,13 @@ from sqlalchemy.dialects.postgresql import insert
 
 from shared.database import ids
 from shared.database.locks import shared_write_lock
-from shared.database.tables import Evidence, Source
+from shared.database.tables import Evidence, GraphNode, Source
 from shared.database.transaction import Transaction
-from shared.enums import Entailment
-from shared.graph.provenance import entailment, integrity
+from shared.enums import Entailment, SentenceKind, SentenceVerdict
+from shared.graph.conclusions.readings import ConclusionReadings, draft_of
+from shared.graph.provenance import integrity, readings
 from shared.graph.scope import GraphScope
+from shared.tools.readings import ClaimFinding, Findings, Material, SentenceFinding
 from tests.support.graph.agent_graph import AgentGraph
 
 EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,9 +96,33 @@ async def store_verdict(
 ) -> None:
     """Store what a model found in the evidence, as a worker does; nothing if it has a verdict."""
     scope = replace(agent_graph.scope, step_id=uuid4())
-    storing = entailment.store_verdict(
-        scope, evidence_id, verdict, reason, model="a-model", call_id=uuid4()
+    found = Findings(
+        Material(), "a-model", uuid4(), 1, claims={evidence_id: ClaimFinding(verdict, reason)}
     )
+    storing = readings.store_verdicts(scope, found)
     async with agent_graph.database.transaction() as session:
         await shared_write_lock(session, scope.agent_id)
         await storing.execute(session)
+
+
+async def store_readings(
+    session: Transaction, scope: GraphScope, node: GraphNode, chance: Random | None = None
+) -> None:
+    """Store verdicts on each sentence of a conclusion, as a worker does; by `chance` some are plausible."""
+    texts = [str(node.properties.get(key, "")) for key in ("summary", "content", "invalidation")]
+    draft = draft_of(scope, node.type, node.name, *texts)
+    conclusions = ConclusionReadings(scope)
+    conclusions.collect()
+    conclusions.add(draft)
+    material = await conclusions.load_material(session)
+    assert material is not None
+    passing = SentenceFinding(SentenceKind.STATES, SentenceVerdict.SUPPORTED)
+    plausible = SentenceFinding(SentenceKind.INFERS, SentenceVerdict.PLAUSIBLE, "It may be.")
+    sentences = {
+        place: plausible if chance is not None and chance.random() < 0.2 else passing
+        for place in range(len(material.sentences))
+    }
+    conclusions.use(Findings(material, "a-model", uuid4(), 1, sentences=sentences))
+    conclusions.add(draft)
+    for query in conclusions.storing():
+        await query.execute(session)

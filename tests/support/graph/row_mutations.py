@@ -26,6 +26,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INT4MULTIRANGE, JSONB, Range
 from shared.database.tables import (
     CallDay,
     Citation,
+    ConclusionVerdict,
     Doubt,
     EntailmentVerdict,
     Evidence,
@@ -45,7 +46,7 @@ from shared.database.tables import (
     Source,
 )
 from shared.database.transaction import Transaction
-from shared.enums import CallKind, Entailment
+from shared.enums import CallKind, Entailment, SentenceKind, SentenceVerdict
 from tests.support.graph.random_rows import Chance
 
 COVERED: Final[Sequence[type[Any]]] = (
@@ -62,6 +63,7 @@ COVERED: Final[Sequence[type[Any]]] = (
     RetractedSource,
     Citation,
     Doubt,
+    ConclusionVerdict,
     EntailmentVerdict,
     Position,
     PrunedIterations,
@@ -76,6 +78,8 @@ OWNERS: Final = ("agent_id", "conclusion_id", "retraction_id")
 """Columns that say to which graph a row belongs."""
 PERMITTED: Final = {
     "entailment_verdicts.verdict": [each.value for each in Entailment],
+    "conclusion_verdicts.kind": [each.value for each in SentenceKind],
+    "conclusion_verdicts.verdict": [each.value for each in SentenceVerdict],
     "call_days.kind": [each.value for each in CallKind],
 }
 """The values of columns that permit few."""

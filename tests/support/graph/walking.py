@@ -1,12 +1,12 @@
 """Random operations on a graph: writes, merges, retractions, conclusions, and their reversal."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from random import Random
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from sqlalchemy import select
 
@@ -21,7 +21,7 @@ from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
-from tests.support.graph.evidence_rows import store_verdict
+from tests.support.graph.evidence_rows import store_readings, store_verdict
 
 NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
 PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
@@ -87,6 +87,7 @@ class Walk:
             (self.advise, 1),
             (self.resolve_doubts, 1),
             (self.check_evidence, 2),
+            (self.read_conclusion, 2),
         ]
 
     async def add_node(self) -> None:
@@ -152,6 +153,12 @@ class Walk:
         )
         if self.chance.random() < 0.5:
             await propagation.propagate_contradictions(self.agent_graph.database)
+
+    async def read_conclusion(self) -> None:
+        [node] = await self._some(GraphNode, 1, GraphNode.type.in_(RESERVED_TYPES))
+        scope = replace(self.agent_graph.scope, step_id=uuid4())
+        async with self.agent_graph.database.transaction() as session:
+            await store_readings(session, scope, node, self.chance)
 
     async def analyse(self) -> None:
         [node] = await self._some(GraphNode, 1)

@@ -22,7 +22,7 @@ from shared.graph.conclusions.reviews import Review
 from shared.graph.entity_resolution import distinct, merge
 from shared.graph.entity_resolution.merge import Merge
 from shared.graph.projection import EDGES, NODES
-from shared.graph.provenance import entailment, sources
+from shared.graph.provenance import readings, sources
 from shared.graph.retraction import doubts, propagation, retractions
 from shared.graph.retrieval import embedding_backlog
 from shared.graph.retrieval.embedding_backlog import EmbeddingBatch, Sweep
@@ -34,6 +34,7 @@ from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
 from shared.graph.upsert import Element, ElementBuffer
 from shared.graph.validation import Validators
 from shared.tools import Json, ToolRefusalError
+from shared.tools.readings import ClaimFinding, Findings, Material
 from shared.workflow import leases
 from tests.support.forecast_terms import ADVICE_TERMS
 from tests.support.graph.agent_graph import (
@@ -368,14 +369,16 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
     sources.store_pages: Operation(
         lambda w, t: sources.store_pages(t, w.scope, {"results": [OTHER_PAGE]})
     ),
-    entailment.store_verdict: Operation(
-        query=lambda w: entailment.store_verdict(
+    readings.store_verdicts: Operation(
+        query=lambda w: readings.store_verdicts(
             w.scope,
-            w.evidence,
-            Entailment.CONTRADICTED,
-            "no",
-            model="m",
-            call_id=w.attempt.call_id,
+            Findings(
+                Material(),
+                "m",
+                w.attempt.call_id,
+                1,
+                claims={w.evidence: ClaimFinding(Entailment.CONTRADICTED, "no")},
+            ),
         )
     ),
     # retractions
@@ -450,8 +453,6 @@ _READS: Final = {
     elements.existing_ids,
     embedding_backlog.plan_step_batches,
     embedding_backlog.plan_sweep,
-    entailment.evidence_below,
-    entailment.new_evidence,
     importer.load_quotes,
     position_store.ended_query,
     position_store.has_missing,
@@ -460,6 +461,7 @@ _READS: Final = {
     position_store.prepare_lines,
     projection.load_claims,
     projection.lock_elements,
+    readings.new_evidence,
     short_ids.elements_query,
     ShortIds.load,
     sources.find_pages,
@@ -523,7 +525,7 @@ _STORES: Final = (
     position_store,
     reviews,
     sources,
-    entailment,
+    readings,
     retractions,
     propagation,
     doubts,

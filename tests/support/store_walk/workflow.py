@@ -56,7 +56,7 @@ async def _write_run(world: World, transaction: Transaction) -> None:
     run = NewRun(
         world.database,
         world.lease,
-        Phase.ENTAILMENT_CHECK,
+        Phase.VERIFICATION,
         model="m",
         system_prompt="",
         request={},
@@ -70,7 +70,7 @@ async def _write_run_with(world: World) -> None:
     run = NewRun(
         world.database,
         world.lease,
-        Phase.ENTAILMENT_CHECK,
+        Phase.VERIFICATION,
         model="m",
         system_prompt="",
         request={"messages": [{"role": "user", "content": f"{_CONTEXT}and more"}]},
@@ -94,7 +94,7 @@ async def _open_run(world: World, transaction: Transaction) -> None:
     run = NewRun(
         world.database,
         world.lease,
-        Phase.ENTAILMENT_CHECK,
+        Phase.VERIFICATION,
         model="m",
         system_prompt="",
         request={"messages": [{"role": "user", "content": f"{_CONTEXT}and more"}]},

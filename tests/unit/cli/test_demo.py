@@ -128,7 +128,18 @@ def verification(**values: Any) -> VerificationResponse:
         "agent_id": ID,
         "holds": True,
         "checked": CheckedCounts(
-            sources=3, evidence=8, nodes=5, edges=2, claims_supported=7, values_supported=26
+            sources=3,
+            evidence=8,
+            nodes=5,
+            edges=2,
+            claims_supported=7,
+            values_supported=26,
+            quotes_found=7,
+            evidence_found_supported=5,
+            evidence_found_contradicted=1,
+            sentences=14,
+            sentences_supported=12,
+            sentences_plausible=2,
         ),
         "conclusions": [],
         "elements": [],
@@ -148,15 +159,21 @@ def summary(*iterations: IterationDetails, verified: VerificationResponse | None
 def test_a_verification_says_what_was_checked_and_what_was_not() -> None:
     text = printed(show_results, summary(advising(1, "x"), verified=verification()))
     assert f"vigil verify {ID}" in text
-    assert "✓ nothing was changed, and each quote is in its page. 3 pages, 8 quotes" in text
-    assert "Reasoning is not checked" in text
+    assert (
+        "✓ nothing was changed, and each sentence was found in its page. 3 pages, 8 quotes" in text
+    )
+    assert (
+        "7 of 8 sentences found, figures and names match in 7 of 7 values, 26 of 26 figures and names of conclusions match,"
+        " 5 of 8 claims read: supported, 1 read: contradicted, 12 of 14 sentences of conclusions read: supported,"
+        " 2 plausible."
+    ) in " ".join(text.split())
     assert "one site" not in text
 
 
 def test_without_advice_the_reason_of_the_adviser_is_shown() -> None:
     text = printed(show_results, summary(advising(1), verified=None))
     assert "no advice: not yet." in text
-    assert "Verified" not in text
+    assert "Checked" not in text
 
 
 @pytest.mark.parametrize(
@@ -179,7 +196,7 @@ def test_the_exit_code_tells_how_it_went(
 def test_the_json_says_whether_the_advice_was_verified() -> None:
     for verified, expected in ((verification(), True), (None, None)):
         made = summary(advising(1), verified=verified)
-        assert made.as_json(corpus=None, model="m")["advice_verified"] is expected
+        assert made.as_json(corpus=None, model="m")["advice_intact"] is expected
 
 
 PROSE = "The plant was opened in the spring, and its output rose by 12% to 4 GWh."

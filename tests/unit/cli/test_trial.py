@@ -684,7 +684,7 @@ OUT_OF_TIME = {"ended": "time_limit", "iterations_completed": 0}
         ({"evidence": 0}, "not usable: it wrote nothing with evidence"),
         ({"right": 2, "wrong": 9}, "not usable: most checkable facts"),
         ({"right": 0, "wrong": 1}, "usable: "),
-        ({"verification": BROKEN}, "not usable: what it wrote cannot be verified"),
+        ({"verification": BROKEN}, "not usable: what it wrote is broken"),
         ({"query": "failed", "error": "no"}, "usable in part: failures in graph_construction"),
         ({"run": OUT_OF_TIME}, "not finished: the time limit was reached"),
         ({"run": {"ended": "interrupted", "iterations_completed": 0}}, "not finished: it was"),

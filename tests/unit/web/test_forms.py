@@ -27,7 +27,6 @@ SETTINGS = {
     "version": "1",
     "name": "Zinc desk",
     "interval_seconds": "5 min",
-    "entailment_usd_per_day": "0",
     "entailment_share": "0.05",
 }
 TOKEN = {"name": "Backup", "scopes": ["read"], "expires_in_days": "90"}
@@ -59,7 +58,6 @@ def test_every_wrong_field_is_named_at_once() -> None:
         "version",
         "name",
         "interval_seconds",
-        "entailment_usd_per_day",
         "entailment_share",
     }
 
@@ -121,5 +119,5 @@ def test_values_in_messages_get_the_quotation_marks_of_forms_and_apostrophes_sta
 def test_a_field_is_titled_as_in_its_sentences() -> None:
     form = FormState()
     assert form.title("max_interval_seconds") == "Longest interval"
-    assert form.title("entailment_usd_per_day") == "Budget for evidence checks"
+    assert form.title("verification_usd_per_day") == "Budget for reading"
     assert form.title("name") == "Name"

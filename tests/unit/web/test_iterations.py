@@ -222,12 +222,12 @@ def test_a_stage_with_one_failed_step_is_still_successful() -> None:
     assert stage.step_cards[1].notes == ("2 nodes, 1 edge",)
 
 
-def test_a_step_shows_what_checks_of_its_evidence_found() -> None:
+def test_a_step_shows_what_was_read_of_its_evidence() -> None:
     checks = {"supported": 3, "contradicted": 1, "unchecked": 2, "stopped": "the budget is reached"}
     query = step("query", "completed", result={"nodes": 1, "edges": 0, "checks": checks})
     assert flow(OBSERVED, query).stages[1].step_cards[0].notes == (
         "1 node, 0 edges",
-        "Quotes checked: 3 supported, 1 contradicted, 2 unchecked (the budget is reached)",
+        "Claims read: 3 supported, 1 contradicted, 2 unchecked (the budget is reached)",
     )
 
 

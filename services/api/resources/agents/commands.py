@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
-from decimal import Decimal
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Body
 from psycopg.errors import IntegrityError
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from sqlalchemy import func, select, update
 
 from services.api.auth.dependencies import Access, AgentAccess, OwnedAgent
@@ -101,6 +100,11 @@ Interval = fields.Interval
 FeedbackRounds = fields.FeedbackRounds
 Models = fields.Models
 DEFAULT_ENTAILMENT_SHARE = 0.05
+_CAP_OF_READING: Any = Field(
+    None,
+    validation_alias=AliasChoices("verification_usd_per_day", "entailment_usd_per_day"),
+)
+"""The second name is that of releases before 0.4."""
 Domains = fields.Domains
 
 
@@ -120,10 +124,10 @@ class NewAgent(BaseModel):
     """Whether advice may cite a single analysis; else it must cite two."""
     actions: fields.Actions | None = None
     """The words for what advice tells the owner to do, with what each means; null: BUY, HOLD and SELL."""
-    entailment_usd_per_day: fields.EntailmentUsd = Decimal(0)
-    """Daily cap (UTC) in USD of what checks of evidence by a model may cost; 0: no checks."""
+    verification_usd_per_day: fields.VerificationUsd | None = _CAP_OF_READING
+    """Daily cap (UTC) in USD of reading conclusions and evidence; 0: nothing is read, null: no cap of its own."""
     entailment_share: fields.EntailmentShare = DEFAULT_ENTAILMENT_SHARE
-    """Share of new evidence that is checked. Of what advice rests on, all is."""
+    """Share of new evidence that is read. Of what conclusions cite, all is."""
     preferred_domains: Domains = []
     """Their pages are the first in search results. A domain covers its subdomains."""
     barred_domains: Domains = []
@@ -153,7 +157,8 @@ class ChangedAgent(BaseModel):
     advice_from_one_analysis: bool = Field(default_factory=bool)
     actions: fields.Actions = Field(default_factory=dict)
     """The complete mapping. Advice keeps the word that it was given with."""
-    entailment_usd_per_day: fields.EntailmentUsd = Field(default_factory=Decimal)
+    verification_usd_per_day: fields.VerificationUsd | None = _CAP_OF_READING
+    """Null: no cap of its own."""
     entailment_share: fields.EntailmentShare = Field(default_factory=float)
     preferred_domains: Domains = Field(default_factory=list)
     """The complete list, as are the barred ones."""

@@ -147,7 +147,6 @@ async def show_new_agent_form(page: PageResponse, interval_seconds: str = "") ->
         interval_seconds=format_duration(DEFAULT_INTERVAL_SECONDS),
         budget_usd_per_day=_suggested_budget(page.settings),
         feedback_rounds=0,
-        entailment_usd_per_day=0,
         entailment_share=DEFAULT_ENTAILMENT_SHARE,
     )
     return await _new_agent_page(page, form, None)

@@ -35,6 +35,7 @@ from services.api.web.forms import (
 from services.api.web.rendering import Page, PageResponse
 from services.api.web.text import DiffRun, word_diff
 from shared.agents import agents as agent_store
+from shared.agents.model_choice import renamed_phases
 from shared.billing import budgets as billing_budgets
 from shared.durations import format_duration
 from shared.enums import PROMPTED_PHASES, Phase
@@ -235,13 +236,16 @@ def _stored(agent: AgentDetails, usage: BudgetUsage) -> FormState:
     written = {
         "interval_seconds": format_duration(agent.interval_seconds),
         "max_interval_seconds": None if longest is None else format_duration(longest),
-        "entailment_usd_per_day": f"{float(agent.entailment_usd_per_day):g}",
+        "verification_usd_per_day": None
+        if agent.verification_usd_per_day is None
+        else f"{agent.verification_usd_per_day:g}",
         "entailment_share": f"{agent.entailment_share:g}",
         "actions": [f"{word}: {meaning}" for word, meaning in agent.actions.items()],
         "usd_per_day": None if usage.usd_per_day is None else f"{usage.usd_per_day:.10g}",
         "calls_per_day": usage.calls_per_day,
     }
-    models = {phase.value: agent.models.get(phase) for phase in Phase}
+    stored_models = renamed_phases(agent.models)
+    models = {phase.value: stored_models.get(phase) for phase in Phase}
     return FormState.filled(**(agent.model_dump(include=of_agent) | models | written))
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from services.api.resources.sources.model import HashesResponse
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.grounding.sentences import find_sentences
-from shared.schemas.base import CitationResponse
+from shared.schemas.base import CitationResponse, ReadingResponse
 from shared.schemas.provenance import (
     ChainLink,
     CheckedCounts,
@@ -38,7 +38,7 @@ _MAX_CONTEXT_CHARS: Final = 280
 _ELLIPSIS: Final = "…"
 _NUMBER: Final = re.compile(r"(?<![\d.,])(?!(?:19|20)\d\d(?!\d|[.,]\d))\d[\d.,]*\d")
 _NOT_IN_PAGE: Final = frozenset({"span", "quote", "source", "text"})
-"""Faults after which a quote is not proved to be in its page."""
+"""Faults after which it is open whether a quote is in its page."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Branch:
     is_left: bool = False
     """The part below is loaded when it is expanded."""
     superseded: int = 0
-    """Quotes whose values newer ones supersede: verified, but not shown."""
+    """Quotes whose values newer ones supersede: checked, but not shown."""
     left_out: int = 0
     """Further quotes that are not shown."""
 
@@ -89,6 +89,8 @@ class Chain:
     """Of the pages that it rests on."""
     barred_sites: Sequence[str]
     """Of pages that it rests on and that the owner has barred since."""
+    reading: ReadingResponse | None
+    """What a model has found in the conclusion; None if none has read it."""
     is_small: bool
     citations: Sequence[CitationResponse]
     """The elements of the chain, for texts that cite them by id."""
@@ -96,6 +98,11 @@ class Chain:
     @property
     def is_doubted(self) -> bool:
         return bool(self.doubts or self.pages_retracted)
+
+    @property
+    def is_supported(self) -> bool:
+        """Whether each sentence of the conclusion was read as supported, and nothing is wrong with what it rests on."""
+        return self.holds and self.reading is not None and self.reading.is_supported
 
 
 @dataclass(frozen=True)
@@ -136,6 +143,7 @@ def build_chain(
         checked=verification.checked,
         sites=verification.sites,
         barred_sites=verification.barred_sites,
+        reading=verification.conclusions[0].reading,
         is_small=len(links) <= SMALL_LINKS,
         citations=[
             *map(_citation, verification.conclusions),

@@ -179,7 +179,7 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     result = step.result or {}
     if step.status != StepStatus.COMPLETED:
         return ()
-    notes = (*_checks_in_words(result.get("checks") or {}), *run_notes(result))
+    notes = (*_readings_in_words(result), *run_notes(result))
     if kind == StepKind.QUERY:
         nodes, edges = result.get("nodes", 0), result.get("edges", 0)
         counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
@@ -195,17 +195,23 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
     return notes
 
 
-def _checks_in_words(checks: Json) -> tuple[str, ...]:
-    """What a model found in the evidence of the step."""
-    if not checks:
-        return ()
-    found = [
-        f"{checks[verdict]} {verdict.replace('_', ' ')}"
-        for verdict in (*Entailment, "unchecked")
-        if checks.get(verdict)
-    ]
-    reason = f" ({checks['stopped']})" if checks.get("stopped") else ""
-    return (f"Quotes checked: {', '.join(found)}{reason}",)
+def _readings_in_words(result: Json) -> tuple[str, ...]:
+    """What a model found in a sample of new evidence, and in conclusions before they were stored."""
+    notes: list[str] = []
+    if checks := result.get("checks"):
+        found = [
+            f"{checks[verdict]} {verdict.replace('_', ' ')}"
+            for verdict in (*Entailment, "unread", "unchecked")
+            if checks.get(verdict)
+        ]
+        reason = f" ({checks['stopped']})" if checks.get("stopped") else ""
+        notes.append(f"Claims read: {', '.join(found) or 'none'}{reason}")
+    if titles := result.get("left_out"):
+        listed = ", ".join(f"“{title}”" for title in titles)
+        notes.append(f"{plural(len(titles), 'conclusion')} left out after reading: {listed}")
+    if unread := result.get("not_read"):
+        notes.append(f"{plural(unread['count'], 'conclusion')} not read: {unread['why']}")
+    return tuple(notes)
 
 
 MIN_SECONDS: Final = 0.001

@@ -173,8 +173,12 @@ def failures_of(calls: Iterable[_Row]) -> list[FailedSending]:
     return sorted(failures, key=lambda item: item.at)
 
 
+_HIDDEN: Final = frozenset({"shown", "reading"})
+"""Types of events that only a resumed run needs."""
+
+
 def _visible(events: Sequence[Json]) -> list[Json]:
-    return [event for event in events if event["type"] != "shown"]
+    return [event for event in events if event["type"] not in _HIDDEN]
 
 
 def _events(events: Sequence[Json], calls: Mapping[UUID, _Row]) -> list[InteractionEvent]:
@@ -304,7 +308,7 @@ def _tools_by_answer(rows: Sequence[RowMapping]) -> Mapping[str, Mapping[str, Se
         for event in row["light_events"] or ():
             if event["type"] == "answer":
                 newest[run_id] = event["call_id"]
-            elif event["type"] != "shown" and event["call_id"] is None and run_id in newest:
+            elif event["type"] not in _HIDDEN and event["call_id"] is None and run_id in newest:
                 found[newest[run_id]][event["name"] or _REPAIR].append(bool(event["is_refused"]))
     return found
 

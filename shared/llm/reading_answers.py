@@ -1,0 +1,106 @@
+"""Parses the verdicts of a model that has read claims and sentences. Pure.
+
+The answer is foreign text: a line that is not exactly of the expected form gives no verdict, and what has none, or two
+different ones, counts as unread.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from shared.enums import Entailment, SentenceKind, SentenceVerdict
+from shared.tools.readings import (
+    MAX_REASON_CHARS,
+    ClaimFinding,
+    Material,
+    SentenceFinding,
+)
+
+_LINE: Final = re.compile(
+    r"\s*([0-9]{1,4})[\s.:)]*([a-z]{1,2})(?![A-Za-z])[\s.:,–-]*(.*)", re.DOTALL
+)
+_CLAIM_CODES: Final[Mapping[str, Entailment]] = {
+    "s": Entailment.SUPPORTED,
+    "c": Entailment.CONTRADICTED,
+    "n": Entailment.NOT_STATED,
+}
+_STATED_CODES: Final[Mapping[str, SentenceVerdict]] = {
+    "s": SentenceVerdict.SUPPORTED,
+    "c": SentenceVerdict.CONTRADICTED,
+    "n": SentenceVerdict.NOT_STATED,
+}
+_INFERRED_CODES: Final[Mapping[str, SentenceVerdict]] = {
+    "f": SentenceVerdict.FOLLOWS,
+    "p": SentenceVerdict.PLAUSIBLE,
+    "d": SentenceVerdict.DOES_NOT_FOLLOW,
+}
+_KINDS: Final[Mapping[str, tuple[SentenceKind, Mapping[str, SentenceVerdict]]]] = {
+    "s": (SentenceKind.STATES, _STATED_CODES),
+    "c": (SentenceKind.COMPARES, _STATED_CODES),
+    "i": (SentenceKind.INFERS, _INFERRED_CODES),
+    "e": (SentenceKind.EXPECTS, _INFERRED_CODES),
+}
+NOT_IN_PAGE: Final = "What it cites is not in its page."
+
+
+class ReadingAnswer(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    verdicts: list[str]
+    """One for each number."""
+
+
+def read_verdicts(
+    lines: Sequence[str], material: Material
+) -> tuple[dict[UUID, ClaimFinding], dict[int, SentenceFinding]]:
+    """The findings on claims, by evidence, and on sentences, by their place.
+
+    A sentence that would pass, and that cites claims alone that their pages do not support, is not stated.
+    """
+    by_number = _by_number(lines)
+    claims: dict[UUID, ClaimFinding] = {}
+    failing = {number for number, claim in enumerate(material.claims, 1) if claim.has_failed}
+    for number, claim in enumerate(material.claims, 1):
+        if claim.evidence_id is None or number not in by_number:
+            continue
+        code, reason = by_number[number]
+        if (verdict := _CLAIM_CODES.get(code)) is not None:
+            claims[claim.evidence_id] = ClaimFinding(verdict, reason)
+            if verdict is not Entailment.SUPPORTED:
+                failing.add(number)
+    sentences: dict[int, SentenceFinding] = {}
+    for place, sentence in enumerate(material.sentences):
+        line = by_number.get(len(material.claims) + 1 + place)
+        found = None if line is None else _sentence_finding(*line)
+        if found is None:
+            continue
+        numbers = sentence.claims or range(1, len(material.claims) + 1)
+        if not found.is_failing and numbers and failing.issuperset(numbers):
+            found = SentenceFinding(SentenceKind.STATES, SentenceVerdict.NOT_STATED, NOT_IN_PAGE)
+        sentences[place] = found
+    return claims, sentences
+
+
+def _by_number(lines: Iterable[str]) -> dict[int, tuple[str, str]]:
+    """Code and reason by number, without numbers that have different codes."""
+    found: dict[int, tuple[str, str]] = {}
+    ambiguous: set[int] = set()
+    for line in lines:
+        if (match := _LINE.fullmatch(line)) is None:
+            continue
+        number, code = int(match[1]), match[2]
+        if number in found and found[number][0] != code:
+            ambiguous.add(number)
+        found.setdefault(number, (code, " ".join(match[3].split())[:MAX_REASON_CHARS]))
+    return {number: each for number, each in found.items() if number not in ambiguous}
+
+
+def _sentence_finding(code: str, reason: str) -> SentenceFinding | None:
+    if len(code) != 2 or code[0] not in _KINDS:
+        return None
+    kind, verdicts = _KINDS[code[0]]
+    verdict = verdicts.get(code[1])
+    return None if verdict is None else SentenceFinding(kind, verdict, reason)

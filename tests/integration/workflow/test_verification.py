@@ -1,0 +1,576 @@
+"""The phase `verification`: what it reads, pays and stores before a conclusion is stored, and of new evidence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+from uuid import UUID, uuid4
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import select, text, update
+
+from services.adviser.handler import Advise
+from services.analyzer.handler import Analyze
+from shared.database.engine import Database
+from shared.database.tables import (
+    Agent,
+    Call,
+    ConclusionVerdict,
+    EntailmentVerdict,
+    Evidence,
+    GraphNode,
+    InboxItem,
+    Interaction,
+    Message,
+    Step,
+)
+from shared.database.unit_of_work import UnitOfWork
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, Phase, StepKind, StepStatus
+from shared.errors import PermanentError, UnavailableError
+from shared.failpoints import Failpoint
+from shared.graph.conclusions.readings import NOT_READ
+from shared.graph.provenance import readings
+from shared.graph.scope import GraphScope
+from shared.graph.verification.verifier import check_page
+from shared.llm import paid_calls, toolset
+from shared.llm.answer_errors import AnswerError, FailureKind
+from shared.llm.ledgered_model import read_last_answer
+from shared.llm.model_server import REFUSED_CONTENT
+from shared.llm.phase_run import PhaseRun
+from shared.llm.provider import Model
+from shared.llm.verification import MAX_OUTPUT_TOKENS, Reader, read_sample, reader_model
+from shared.runtime.providers import create_model
+from shared.runtime.settings import Settings
+from shared.runtime.step_runner import StepResult
+from shared.tools import Json
+from shared.workflow import leases
+from shared.workflow.iterations import StepRow
+from shared.workflow.leases import Lease
+from tests.support import claims
+from tests.support.factories import make_iteration
+from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
+from tests.support.reading_model import ReadingModel, Verdicts, all_supported, failing
+from tests.support.table_rows import add
+
+INSIGHT: Final = {
+    "observation": "They grow.",
+    "relevant_node_ids": [],
+    "synthesis_direction": "On.",
+}
+END: Final[tuple[str, Json]] = ("finish", {})
+SPARE_USD: Final = "1"
+
+
+class KilledError(Exception):
+    """The process ends here."""
+
+
+@dataclass
+class ReadingCase:
+    """An agent with two countries, and an iteration whose steps conclude something of them."""
+
+    agent_graph: AgentGraph
+    settings: Settings
+    iteration_id: UUID
+    ghana: UUID
+    togo: UUID
+    steps: int = 0
+
+    @property
+    def database(self) -> Database:
+        return self.agent_graph.database
+
+    @property
+    def agent_id(self) -> UUID:
+        return self.agent_graph.scope.agent_id
+
+    async def change_agent(self, **values: Any) -> None:
+        async with self.database.transaction() as session:
+            await session.execute(update(Agent).where(Agent.id == self.agent_id).values(**values))
+
+    async def step(self, kind: StepKind, step_input: Json) -> UUID:
+        self.steps += 1
+        async with self.database.transaction() as session:
+            step = Step(
+                id=uuid4(),
+                iteration_id=self.iteration_id,
+                agent_id=self.agent_id,
+                kind=kind,
+                index=self.steps,
+                input=step_input,
+                status=StepStatus.PENDING,
+            )
+            await add(session, step)
+        return step.id
+
+    async def claim(self, step_id: UUID) -> tuple[Lease, StepRow]:
+        async with self.database.transaction() as session:
+            await session.execute(
+                text(
+                    "update steps set lease_until = clock_timestamp() - interval '1 s' where id = :id"
+                ),
+                {"id": step_id},
+            )
+        async with self.database.transaction() as session:
+            claimed = await claims.claimed(session, step_id, "test", seconds=600)
+        unit = UnitOfWork(self.database, leases.fence(claimed.lease))
+        return replace(claimed.lease, unit=unit), claimed.step
+
+    async def analyze(self, model: ReadingModel, step_id: UUID | None = None) -> Json:
+        step_id = step_id or await self.step(StepKind.INSIGHT, INSIGHT)
+        lease, step = await self.claim(step_id)
+        handler = Analyze(create_model(self.settings, self.database, model), 6_000)
+        return await self._ended(lease, await handler(lease, step))
+
+    async def advise(self, model: ReadingModel, analyses: Sequence[UUID]) -> Json:
+        step_input = {"analysis_ids": [str(each) for each in analyses]}
+        lease, step = await self.claim(await self.step(StepKind.ADVISE, step_input))
+        handler = Advise(create_model(self.settings, self.database, model), 6_000)
+        return await self._ended(lease, await handler(lease, step))
+
+    async def _ended(self, lease: Lease, outcome: StepResult) -> Json:
+        assert lease.unit is not None
+        for query in outcome.queries:
+            lease.unit.defer_query(query)
+        await lease.unit.commit()
+        return dict(outcome.result)
+
+    def analysis(self, name: str = "Growth", content: str = "", **changes: Any) -> tuple[str, Json]:
+        cited = f"[node:{self.ghana}]"
+        arguments = {
+            "name": name,
+            "type": "pattern",
+            "summary": "Ghana has a capital.",
+            "content": content or f"Its capital is Accra {cited}.",
+            "confidence": 0.5,
+            "horizon": None,
+        }
+        return "addAgentAnalysisNode", arguments | changes
+
+    async def conclusions(self, type_name: str = ANALYSIS_TYPE) -> dict[str, GraphNode]:
+        async with self.database.transaction() as session:
+            of_type = GraphNode.agent_id == self.agent_id, GraphNode.type == type_name
+            nodes = await session.scalars(select(GraphNode).where(*of_type))
+            return {node.name: node for node in nodes}
+
+    async def sentences(self, name: str, type_name: str = ANALYSIS_TYPE) -> list[ConclusionVerdict]:
+        node = (await self.conclusions(type_name))[name]
+        async with self.database.transaction() as session:
+            rows = await session.scalars(
+                select(ConclusionVerdict)
+                .where(ConclusionVerdict.conclusion_id == node.id)
+                .order_by(ConclusionVerdict.number)
+            )
+            return list(rows)
+
+    async def verdicts(self) -> list[EntailmentVerdict]:
+        async with self.database.transaction() as session:
+            return list(await session.scalars(select(EntailmentVerdict)))
+
+    async def calls(self, phase: Phase = Phase.VERIFICATION) -> list[Call]:
+        async with self.database.transaction() as session:
+            of_phase = Call.phase == phase, Call.agent_id == self.agent_id
+            return list(await session.scalars(select(Call).where(*of_phase)))
+
+    async def breaks(self) -> list[Any]:
+        """What `vigil verify` finds broken."""
+        found: list[Any] = []
+        cursor: str | None = None
+        while True:
+            async with self.database.transaction() as session:
+                page = await check_page(session, self.agent_graph.scope, cursor=cursor)
+            found += page.breaks
+            if (cursor := page.next) is None:
+                return found
+
+
+@pytest.fixture
+async def case(database: Database, sandbox_settings: Settings) -> ReadingCase:
+    agent_graph = await make_agent_graph(database)
+    async with database.transaction() as session:
+        agent = await session.get_one(Agent, agent_graph.scope.agent_id)
+    started = await make_iteration(database, agent)
+    ghana = await agent_graph.node("Ghana", capital="Accra")
+    togo = await agent_graph.node("Togo", capital="Niamey")
+    # The sandbox's key would say that no model reads. Here a script of the test answers.
+    reading_case = ReadingCase(agent_graph, sandbox_settings, started.iteration.id, ghana, togo)
+    await reading_case.change_agent(advice_from_one_analysis=True, budget_usd_per_day=None)
+    return reading_case
+
+
+async def test_a_supported_conclusion_is_stored_with_its_verdicts(case: ReadingCase) -> None:
+    model = ReadingModel([[case.analysis(), END]])
+    result = await case.analyze(model)
+    assert len(result["analyses"]) == 1
+    assert "left_out" not in result
+    assert "not_read" not in result
+    [call] = await case.calls()
+    assert (call.answered_at is not None, call.reserved_on) == (True, None)
+    rows = await case.sentences("Growth")
+    assert [(row.number, row.sentence, row.kind, row.verdict) for row in rows] == [
+        (1, "Growth", "states", "supported"),
+        (2, "Ghana has a capital.", "states", "supported"),
+        (3, "Its capital is Accra.", "states", "supported"),
+    ]
+    assert {(row.model, row.prompt_version, row.call_id) for row in rows} == {
+        ("sandbox-reader", 1, call.id)
+    }
+    [verdict] = await case.verdicts()
+    assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == ("supported", call.id, 1)
+    [message] = model.read
+    assert 'Country "Ghana": ' in message
+    assert "»All that is written here of states" in message
+    assert "2024-05-01" in message
+    assert "4 [1] Its capital is Accra." in message
+    assert await case.breaks() == []
+    async with case.database.transaction() as session:
+        runs = await session.scalars(
+            select(Interaction).where(Interaction.phase == Phase.VERIFICATION)
+        )
+        [run] = list(runs)
+    assert run.completed_at is not None
+
+
+async def test_what_was_read_is_not_read_again(case: ReadingCase) -> None:
+    await case.analyze(ReadingModel([[case.analysis(), END]]))
+    model = ReadingModel([[case.analysis("Further"), END]])
+    await case.analyze(model)
+    assert "»" not in model.read[0], "the claim has a verdict"
+    assert len(await case.verdicts()) == 1
+
+
+async def test_all_conclusions_of_an_answer_are_read_in_one_call(case: ReadingCase) -> None:
+    other = case.analysis(
+        "Other", f"Niamey is a capital [node:{case.togo}].", summary="Togo has one."
+    )
+    model = ReadingModel([[case.analysis(), other, END]])
+    result = await case.analyze(model)
+    assert len(result["analyses"]) == 2
+    assert len(model.read) == len(await case.calls()) == 1
+    assert [row.verdict for row in await case.sentences("Other")] == ["supported"] * 3
+
+
+async def test_what_fails_is_told_once_and_stored_when_it_is_rewritten(case: ReadingCase) -> None:
+    wrong = case.analysis(content=f"Its capital grows fast [node:{case.ghana}].")
+    model = ReadingModel(
+        [[wrong, END], [case.analysis(), END]], failing("grows fast", "sc it is not said")
+    )
+    result = await case.analyze(model)
+    assert "“Its capital grows fast.”: contradicted (it is not said)" in model.results[0]
+    assert len(result["analyses"]) == 1
+    assert "left_out" not in result
+    assert (await case.conclusions())["Growth"].properties["content"].startswith("Its capital is")
+    assert len(model.read) == 2
+
+
+async def test_what_fails_twice_is_left_out_and_the_result_says_so(case: ReadingCase) -> None:
+    wrong = case.analysis(content=f"Its capital grows fast [node:{case.ghana}].")
+    still = case.analysis(content=f"Its capital grows fast, it seems [node:{case.ghana}].")
+    rounds = [[wrong, END], [still, END], [still, END]]
+    model = ReadingModel(rounds, failing("grows fast", "if"))
+    model.verdicts = failing("grows fast", "id nothing says so")
+    result = await case.analyze(model)
+    assert result["analyses"] == []
+    assert result["left_out"] == ["Growth"]
+    assert await case.conclusions() == {}
+    assert len(model.read) == 2, "a third attempt is not paid for"
+    assert len(await case.verdicts()) == 1, "what was read of the claim is kept"
+
+
+async def test_a_plausible_inference_is_stored_and_no_success(case: ReadingCase) -> None:
+    model = ReadingModel([[case.analysis(), END]], failing("Its capital", "ip"))
+    await case.analyze(model)
+    assert [row.verdict for row in await case.sentences("Growth")][-1] == "plausible"
+
+
+async def test_a_conclusion_on_a_contradicted_claim_is_left_out(case: ReadingCase) -> None:
+    def contradicts(message: str) -> list[str]:
+        return [
+            line.replace(" s", " c the page says otherwise") if line.endswith(" s") else line
+            for line in all_supported(message)
+        ]
+
+    model = ReadingModel([[case.analysis(), END], [case.analysis(), END]], contradicts)
+    result = await case.analyze(model)
+    assert result["left_out"] == ["Growth"]
+    [verdict] = await case.verdicts()
+    assert verdict.verdict == Entailment.CONTRADICTED
+    assert verdict.due_at is not None, "what rests on it is to be doubted"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["I do not know.", "", '{"verdicts": []}', '{"verdicts": ["all ss"]}', '{"claims": 1}'],
+)
+async def test_an_answer_without_verdicts_leaves_the_conclusion_unread(
+    case: ReadingCase, answer: str
+) -> None:
+    result = await case.analyze(ReadingModel([[case.analysis(), END]], lambda _: answer))
+    assert len(result["analyses"]) == 1
+    assert result["not_read"]["count"] == 1
+    assert await case.sentences("Growth") == []
+    assert len(await case.calls()) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        PermanentError(REFUSED_CONTENT, "a filter refuses the request", is_unbilled=True),
+        AnswerError("it has no time for this", kind=FailureKind.NO_ANSWER),
+        AnswerError("it broke off", kind=FailureKind.CUT_OFF),
+        UnavailableError("it is away", is_unbilled=True),
+        PermanentError("llm_key", "the key is refused", is_unbilled=True),
+    ],
+    ids=["filtered", "no answer", "cut off", "unavailable", "key"],
+)
+async def test_a_provider_that_does_not_read_loses_no_conclusion(
+    case: ReadingCase, error: Exception
+) -> None:
+    result = await case.analyze(ReadingModel([[case.analysis(), END]], error=error))
+    assert len(result["analyses"]) == 1
+    assert result["not_read"] == {"count": 1, "why": str(error)} | (
+        {"why": result["not_read"]["why"]} if isinstance(error, AnswerError) else {}
+    )
+    assert await case.sentences("Growth") == []
+
+
+async def test_a_used_up_budget_leaves_it_unread_and_suspends_nobody(case: ReadingCase) -> None:
+    spending = ReadingModel([[case.analysis(), END]])
+    lease, step = await case.claim(await case.step(StepKind.INSIGHT, INSIGHT))
+    model = create_model(case.settings, case.database, spending)
+    # Enough for the phase that concludes, and not for a reading besides.
+    model = replace(
+        model, max_output_tokens={**model.max_output_tokens, Phase.VERIFICATION: 10_000_000}
+    )
+    await case.change_agent(budget_usd_per_day=Decimal("5"))
+    result = await case._ended(lease, await Analyze(model, 6_000)(lease, step))
+    assert len(result["analyses"]) == 1
+    assert "budget" in result["not_read"]["why"]
+    assert spending.read == []
+    async with case.database.transaction() as session:
+        assert (await session.get_one(Agent, case.agent_id)).suspended_until is None
+
+
+async def test_the_cap_of_the_phase_stops_it(case: ReadingCase) -> None:
+    await case.change_agent(verification_usd_per_day=Decimal("0.000001"))
+    model = ReadingModel([[case.analysis(), END], [case.analysis("More"), END]])
+    result = await case.analyze(model)
+    assert result["not_read"] == {"count": 1, "why": "the daily limit of readings is reached"}
+    assert (model.read, await case.calls()) == ([], [])
+    await case.change_agent(verification_usd_per_day=Decimal(SPARE_USD))
+    assert "not_read" not in await case.analyze(ReadingModel([[case.analysis("Further"), END]]))
+
+
+async def test_a_cap_of_0_turns_it_off(case: ReadingCase) -> None:
+    await case.change_agent(verification_usd_per_day=Decimal(0))
+    model = ReadingModel([[case.analysis(), END]])
+    result = await case.analyze(model)
+    assert (model.read, "not_read" in result) == ([], False)
+    assert await case.sentences("Growth") == []
+
+
+async def test_advice_is_read_against_analyses_and_what_they_cite(case: ReadingCase) -> None:
+    await case.analyze(ReadingModel([[case.analysis(), END]]))
+    [analysis] = (await case.conclusions()).values()
+    advice = _advice(f"Wait, as its capital is Accra [node:{analysis.id}].")
+    model = ReadingModel([[advice, END]])
+    result = await case.advise(model, [analysis.id])
+    assert len(result["advice"]) == 1
+    assert 'Analysis "Growth": Ghana has a capital. Its capital is Accra.' in model.read[0]
+    assert 'Country "Ghana": ' in model.read[0]
+    assert len(await case.sentences("Wait", ADVICE_TYPE)) == 4
+    async with case.database.transaction() as session:
+        [item] = await session.scalars(select(InboxItem).where(InboxItem.kind == "advice"))
+        [message] = await session.scalars(select(Message))
+    assert NOT_READ not in f"{item.summary}{message.content}"
+
+
+async def test_unread_advice_says_so_first(case: ReadingCase) -> None:
+    analysis = await case.agent_graph.analysis(f"Accra [node:{case.ghana}].", "Growth")
+    model = ReadingModel([[_advice(f"Wait [node:{analysis}]."), END]], lambda _: "")
+    await case.advise(model, [analysis])
+    async with case.database.transaction() as session:
+        [item] = await session.scalars(select(InboxItem).where(InboxItem.kind == "advice"))
+        [message] = await session.scalars(select(Message))
+    assert item.summary.startswith(NOT_READ)
+    assert message.content.split("\n\n")[1].startswith(NOT_READ)
+
+
+def _advice(content: str) -> tuple[str, Json]:
+    return "addAgentAdviceNode", {
+        "name": "Wait",
+        "action": "HOLD",
+        "summary": "Wait.",
+        "content": content,
+        "confidence": 0.5,
+        "horizon": "3 months",
+        "invalidation": "Another state takes the place of its capital.",
+        "replaces": None,
+        "subject": None,
+    }
+
+
+async def test_the_sandbox_reads_nothing(case: ReadingCase) -> None:
+    """With its key, its answers are no reading."""
+    model = create_model(case.settings, case.database)
+    lease, _ = await case.claim(await case.step(StepKind.INSIGHT, INSIGHT))
+    assert reader_model(lease.agent, model) is None
+    assert not Reader(model, _main_run(model, lease)).is_on
+    await model.provider.close()
+
+
+def _main_run(model: Model, lease: Lease) -> PhaseRun:
+    return PhaseRun(model, lease, lease.agent, Phase.ANALYSIS_GENERATION, "Begin.")
+
+
+async def test_the_cheapest_configured_model_reads(case: ReadingCase) -> None:
+    lease, _ = await case.claim(await case.step(StepKind.INSIGHT, INSIGHT))
+    settings = case.settings.model_copy(
+        update={
+            "model": "gpt-5.4",
+            "openai_api_key": SecretStr("a-key"),
+            "prices_file": None,
+        }
+    )
+    model = create_model(settings, case.database, ReadingModel([]))
+
+    def chosen(**models: str) -> str | None:
+        return reader_model(lease.agent._replace(models=models), model)
+
+    assert chosen() == "gpt-5.4"
+    assert chosen(observer="gpt-5.4-nano", conversation="gpt-5.4-mini") == "gpt-5.4-nano"
+    assert chosen(observer="gpt-5.4-nano, then gpt-5.5") == "gpt-5.4-nano, then gpt-5.5"
+    assert chosen(observer="gpt-5.5") == "gpt-5.4"
+    assert chosen(observer="unknown") == "gpt-5.4"
+    assert chosen(verification="gpt-5.5", observer="gpt-5.4-nano") == "gpt-5.5"
+    assert chosen(entailment_check="gpt-5.5") == "gpt-5.5", "the name of earlier releases"
+    assert model.max_output_tokens[Phase.VERIFICATION] == MAX_OUTPUT_TOKENS
+
+
+async def test_kills_pay_for_no_answer_twice_and_part_no_verdict_from_its_conclusion(
+    case: ReadingCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each failpoint, and at each of its passes: what a killed process had not committed is lost."""
+    passes = _Passes()
+    for module in (paid_calls, toolset):
+        monkeypatch.setattr(module, "failpoint", passes)
+
+    async def lose(*_: Any) -> None:
+        return
+
+    monkeypatch.setattr(UnitOfWork, "_commit_kept", lose)
+    await case.analyze(_rewriting(case, "Undisturbed"))
+    undisturbed = passes.count
+    assert {*passes.seen} >= {
+        Failpoint.CALL_UNSENT,
+        Failpoint.CALL_ANSWERED,
+        Failpoint.TOOL_APPLIED,
+    }
+    for place in range(1, undisturbed + 1):
+        name = f"Growth {place}"
+        step_id = await case.step(StepKind.INSIGHT, INSIGHT)
+        passes.arm(place)
+        with pytest.raises(KilledError):
+            await case.analyze(_rewriting(case, name), step_id)
+        passes.disarm()
+        is_stored = name in await case.conclusions()
+        assert not is_stored or len(await case.sentences(name)) == 3, place
+        again = _rewriting(case, name)
+        result = await case.analyze(again, step_id)
+        assert len(result["analyses"]) == 1, place
+        assert "left_out" not in result, place
+        assert len(await case.sentences(name)) == 3, place
+        of_step = [call for call in await case.calls() if call.step_id == step_id]
+        assert len(of_step) == 2, (place, "the wrong one and the right one")
+        assert all(call.answered_at for call in of_step), place
+        unpaid = {call.id for call in of_step if call.attempts > 1}
+        assert len(unpaid) <= (passes.killed_at in _LOSES_ANSWER), (place, passes.killed_at)
+        async with case.database.transaction() as session:
+            orphans = await session.scalars(
+                select(ConclusionVerdict).where(
+                    ConclusionVerdict.call_id.not_in([call.id for call in await case.calls()])
+                )
+            )
+            assert list(orphans) == []
+    assert await case.breaks() == []
+
+
+_LOSES_ANSWER: Final = frozenset(
+    {
+        Failpoint.CALL_UNSENT,
+        Failpoint.CALL_ANSWERED,
+        Failpoint.CALL_RECORDED,
+        Failpoint.TOOL_APPLIED,
+    }
+)
+"""Where the newest answer is not committed: that one is requested again."""
+
+
+def _rewriting(case: ReadingCase, name: str) -> ReadingModel:
+    wrong = case.analysis(name, f"Its capital grows fast [node:{case.ghana}].")
+    return ReadingModel([[wrong, END], [case.analysis(name), END]], failing("grows fast"))
+
+
+class _Passes:
+    """In place of failpoints: counts passes, and ends the process at one of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: list[Failpoint] = []
+        self.killed_at: Failpoint | None = None
+        self._place: int | None = None
+
+    def arm(self, place: int) -> None:
+        self.count, self._place = 0, place
+
+    def disarm(self) -> None:
+        self._place = None
+
+    def __call__(self, point: Failpoint) -> None:
+        self.count += 1
+        self.seen.append(point)
+        if self.count == self._place:
+            self.killed_at = point
+            raise KilledError(point)
+
+
+async def test_a_sample_of_new_evidence_is_read_in_one_call(case: ReadingCase) -> None:
+    found = await _read_sample(case, all_supported)
+    assert found == {"supported": 2}
+    [call] = await case.calls()
+    assert {row.call_id for row in await case.verdicts()} == {call.id}
+    assert await _read_sample(case, all_supported) == {}, "all have a verdict"
+
+
+async def test_a_sample_says_what_stays_unread(case: ReadingCase) -> None:
+    assert await _read_sample(case, lambda _: ["1 s"]) == {"supported": 1, "unread": 1}
+    assert await _read_sample(case, lambda _: "no") == {"stopped": "the model gave no verdict"}
+
+
+async def test_a_stranger_reads_none_of_it(case: ReadingCase, database: Database) -> None:
+    stranger = await make_agent_graph(database, "stranger")
+    scope = case.agent_graph.scope
+    foreign = GraphScope(stranger.scope.owner_id, scope.agent_id, step_id=uuid4())
+    assert await database.run(readings.new_evidence(foreign, 1.0)) is None
+
+
+async def _read_sample(case: ReadingCase, verdicts: Verdicts) -> Json:
+    """Has all evidence read, as that of one step."""
+    lease, _ = await case.claim(await case.step(StepKind.INSIGHT, INSIGHT))
+    async with case.database.transaction() as session:
+        of_agent = Evidence.agent_id == case.agent_id
+        await session.execute(update(Evidence).where(of_agent).values(step_id=lease.step_id))
+    model = create_model(case.settings, case.database, ReadingModel([], verdicts))
+    run = _main_run(model, lease)
+    await run.model.answer(await run.begin([]), read_last_answer)
+    scope = GraphScope.of(lease)
+    found = await read_sample(
+        Reader(model, run),
+        readings.new_evidence(scope, 1.0),
+        partial(readings.store_verdicts, scope),
+    )
+    assert lease.unit is not None
+    await lease.unit.commit()
+    return found

@@ -1,0 +1,133 @@
+"""The sentences of conclusions that a model reads, each with what it cites."""
+
+from typing import Final
+from uuid import UUID, uuid4
+
+import pytest
+
+from shared.enums import ADVICE_TYPE, SentenceKind, SentenceVerdict
+from shared.graph.conclusions.readings import (
+    ConclusionReadings,
+    Draft,
+    draft_of,
+    outcome,
+    split_sentences,
+)
+from shared.graph.scope import GraphScope
+from shared.tools import ToolRefusalError
+from shared.tools.readings import Findings, Material, NotRead, ReadableSentence, SentenceFinding
+
+SCOPE: Final = GraphScope(uuid4(), uuid4())
+ONE, TWO = (UUID(int=number) for number in (1, 2))
+GOOD: Final = SentenceFinding(SentenceKind.STATES, SentenceVerdict.SUPPORTED)
+BAD: Final = SentenceFinding(SentenceKind.INFERS, SentenceVerdict.DOES_NOT_FOLLOW, "the opposite")
+
+
+def _draft(content: str = f"It grows [node:{ONE}].") -> Draft:
+    return draft_of(SCOPE, ADVICE_TYPE, "Wait", "It is early.", content, "Sales fall by 10 %.")
+
+
+def _found(draft: Draft, *findings: SentenceFinding | None) -> Findings:
+    sentences = [
+        ReadableSentence(draft.id, number, sentence.text, ())
+        for number, sentence in enumerate(draft.sentences, 1)
+    ]
+    by_place = {place: each for place, each in enumerate(findings) if each is not None}
+    return Findings(Material([], sentences), "m", uuid4(), 1, {}, by_place)
+
+
+def test_citations_belong_to_their_sentence() -> None:
+    text = f"## Growth\n\n- It has 5 [node:{ONE}]. Then 6 [edge:{TWO}], later.\nIt grows. [node:{ONE}][node:{TWO}]"
+    assert [(each.text, each.cited) for each in split_sentences(text)] == [
+        ("Growth", ()),
+        ("It has 5.", (ONE,)),
+        ("Then 6, later.", (TWO,)),
+        ("It grows.", (ONE, TWO)),
+    ]
+
+
+def test_lines_without_words_are_no_sentences() -> None:
+    assert split_sentences("---\n\n***\n> \n|---|---|\n") == []
+
+
+def test_name_summary_content_and_invalidation_are_read() -> None:
+    assert [each.text for each in _draft().sentences] == [
+        "Wait",
+        "It is early.",
+        "It grows.",
+        "Sales fall by 10 %.",
+    ]
+
+
+def test_without_a_reading_nothing_counts_as_read() -> None:
+    assert ConclusionReadings(SCOPE).check(_draft()) == ""
+    readings = ConclusionReadings(SCOPE)
+    readings.use(NotRead("the budget is used up"))
+    assert readings.check(_draft()) == "the budget is used up"
+
+
+def test_a_conclusion_passes_if_each_of_its_sentences_does() -> None:
+    draft, readings = _draft(), ConclusionReadings(SCOPE)
+    readings.begin([])
+    readings.use(_found(draft, GOOD, GOOD, GOOD, GOOD))
+    assert readings.check(draft) is None
+
+
+def test_a_sentence_without_a_verdict_leaves_the_conclusion_unread() -> None:
+    draft, readings = _draft(), ConclusionReadings(SCOPE)
+    readings.begin([])
+    readings.use(_found(draft, GOOD, GOOD, None, GOOD))
+    assert readings.check(draft) == "the model gave no verdict on a sentence"
+
+
+def test_a_failing_sentence_refuses_and_its_reason_is_told_once() -> None:
+    draft, readings = _draft(), ConclusionReadings(SCOPE)
+    readings.begin([])
+    readings.use(_found(draft, GOOD, GOOD, BAD, GOOD))
+    with pytest.raises(
+        ToolRefusalError, match=r"“It grows\.”: does not follow \(the opposite\)"
+    ) as first:
+        readings.check(draft)
+    assert "once, or leave it out" in str(first.value)
+    readings.begin([{"error": "", **first.value.details}])
+    readings.use(_found(draft, GOOD, GOOD, BAD, GOOD))
+    with pytest.raises(ToolRefusalError, match="stays unwritten: go on without it") as second:
+        readings.check(draft)
+    readings.begin([first.value.details, second.value.details])
+    readings.collect()
+    with pytest.raises(ToolRefusalError, match="before, and stays unwritten"):
+        readings.check(draft)
+
+
+def test_other_words_than_were_read_are_refused() -> None:
+    readings = ConclusionReadings(SCOPE)
+    readings.begin([])
+    readings.use(_found(_draft(), GOOD, GOOD, GOOD, GOOD))
+    with pytest.raises(ToolRefusalError, match="not read together"):
+        readings.check(_draft(f"It falls [node:{ONE}]."))
+    readings.use(None)
+    with pytest.raises(ToolRefusalError, match="not read together"):
+        readings.check(_draft())
+
+
+def test_after_many_failures_nothing_is_read_any_more() -> None:
+    readings = ConclusionReadings(SCOPE)
+    readings.begin([{"notWritten": f"Title {number}"} for number in range(6)])
+    readings.collect()
+    with pytest.raises(ToolRefusalError, match="stays unwritten"):
+        readings.check(_draft())
+
+
+def test_the_result_names_what_was_left_out_and_counts_what_is_not_read() -> None:
+    stored = _draft()
+    results = [
+        {"error": "no", "notWritten": "Wait"},
+        {"error": "no", "notWritten": "Buy"},
+        {"nodeId": str(stored.id), "notRead": "the budget is used up"},
+        {"error": "no", "notWritten": "Buy"},
+    ]
+    assert outcome(SCOPE, ADVICE_TYPE, results) == {
+        "left_out": ["Buy"],
+        "not_read": {"count": 1, "why": "the budget is used up"},
+    }
+    assert outcome(SCOPE, ADVICE_TYPE, [{"nodeId": str(stored.id)}]) == {}
