@@ -102,7 +102,7 @@ test-walks: $(VENV)/.installed-dev  ## do 200 random walks of 200 operations on 
 	@VIGIL_TEST_SEEDS=200 $(BIN)/python -m pytest -n 2 -m slow -k every_step tests/integration/graph/test_verify.py $(ARGS)
 
 test-simulation: $(VENV)/.installed-dev  ## simulate 5,000 iterations of the services with faults, broken builds, and a million joins
-	@nice $(BIN)/python -m pytest -s -n 2 --dist loadfile -m "slow or not slow" tests/simulation tests/unit/aggregator $(ARGS)
+	@nice $(BIN)/python -m pytest -s -n 0 -m "slow or not slow" tests/simulation tests/unit/aggregator $(ARGS)
 
 test-cluster-short: $(VENV)/.installed-dev
 	@if docker compose version >/dev/null 2>&1 && docker info >/dev/null 2>&1; then \

@@ -21,7 +21,7 @@ from shared.llm.provider import Model
 from shared.runtime.middlewares.dead_letter import DeadLetters
 from tests.support.chaos.breakages import BREAKAGES
 from tests.support.seeds import SEED, SEEDS
-from tests.support.simulation.play import Outcome, simulate
+from tests.support.simulation.play import MESSAGE_LINES, Outcome, simulate
 from tests.support.simulation.postgres import SimulatedPostgres
 
 _DISABLE_JOURNAL: Final = "alter table graph_nodes disable trigger user"
@@ -123,8 +123,6 @@ ITERATIONS: Final = 5_000
 AGENTS: Final = 25
 ROUNDS: Final = 2
 BROKEN_AGENTS: Final = 4
-TRACE_LINES: Final = 100
-"""Of a failure's message."""
 
 
 def test_no_promise_is_broken(simulated_postgres: SimulatedPostgres) -> None:
@@ -155,6 +153,7 @@ def test_thousands_of_iterations(
         iterations += outcome.iterations
         happened.update(outcome.happened)
         tried += 1
+        print(f"seed {outcome.seed}: {outcome.iterations} iterations, {iterations} in all")
     print(f"{iterations} iterations in {tried} seeds: {dict(happened)}")
 
 
@@ -167,6 +166,7 @@ def test_a_broken_build_is_found(simulated_postgres: SimulatedPostgres, build: B
             outcome = simulate(simulated_postgres, seed, agents=BROKEN_AGENTS, rounds=1)
             found += outcome.faults
             if any(build.found_by in fault for fault in outcome.faults):
+                print(f"{build.name}: found by seed {seed}")
                 return
     pytest.fail(f"not found in {build.seeds} seeds, which found {found}")
 
@@ -187,7 +187,7 @@ def assert_holds(outcome: Outcome, repeat: str) -> None:
             f"repeat it with {repeat}",
             "the end of its trace:",
         ]
-        pytest.fail("\n".join([*lines, *outcome.lines[-TRACE_LINES:]]))
+        pytest.fail("\n".join([*lines, *outcome.lines[-MESSAGE_LINES:]]))
 
 
 def first_difference(first: Outcome, second: Outcome) -> str:

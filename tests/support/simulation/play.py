@@ -46,6 +46,8 @@ union all select from inbox_items where dispatched_at is null
 union all select from iterations where end_published_at is null
 """
 REFUSED_SHARE: Final = 0.05
+MESSAGE_LINES: Final = 100
+"""Of the trace, in the message of a failure."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,10 @@ def simulate(
         faults = world.run(play.run)
     except AssertionError as error:
         faults = [f"the simulation broke off: {error}"]
+    except Exception as error:
+        lines = list(world.trace.lines)[-MESSAGE_LINES:]
+        error.add_note("\n".join([f"seed {seed}, the end of its trace:", *lines]))
+        raise
     if expected is not None and not play.fingerprints <= expected:
         faults.append("the graph of an agent differs from that of an undisturbed one")
     return Outcome(

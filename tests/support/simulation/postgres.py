@@ -5,8 +5,8 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -15,6 +15,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 from psycopg import AsyncConnection, waiting
+from psycopg.errors import QueryCanceled
 from psycopg.pq import TransactionStatus
 from psycopg.waiting import Ready, Wait
 
@@ -67,22 +68,24 @@ _TABLES_IN_USE: Final = """
 select relname from pg_class
 where relnamespace = 'public'::regnamespace and relkind = 'r' and pg_relation_size(oid) > 0
 """
+_TERMINATE_OTHERS: Final = """
+select pg_terminate_backend(pid) from pg_stat_activity
+where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+"""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Blocked:
     """A request that waits for a lock."""
 
     connection: AsyncConnection[Any]
+    pid: int
+    """Of the server process. A closed connection no longer has it."""
     generator: Any
     wait: Wait
     result: asyncio.Future[Any]
     is_abandoned: bool = False
     """Whether its process was killed meanwhile. PostgreSQL executes it all the same."""
-
-    @property
-    def pid(self) -> int:
-        return self.connection.info.backend_pid
 
 
 class SimulatedPostgres:
@@ -141,13 +144,21 @@ class SimulatedPostgres:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(AsyncConnection, "wait", wait)
             patch.setattr(waiting, "wait_conn_async", self._connect)
-            try:
-                yield
-            finally:
-                for blocked in self._blocked:
-                    os.kill(blocked.pid, signal.SIGCONT)
-                    self._ask("select pg_terminate_backend(%s, 10000)", blocked.pid)
-                self._blocked.clear()
+            yield
+
+    def end_all(self, processes: Iterable[Process]) -> None:
+        """Ends the connections of all processes, and every server process, so that the next simulation finds no locks."""
+        for blocked in self._blocked:
+            os.kill(blocked.pid, signal.SIGCONT)
+            blocked.connection.pgconn.finish()
+        self._blocked.clear()
+        for process in processes:
+            for connection in process.connections:
+                connection.pgconn.finish()
+        self._wait_until(
+            lambda: not self.monitor.execute(_TERMINATE_OTHERS).fetchall(),
+            "the server processes to end",
+        )
 
     def end_connections(self, process: Process) -> None:
         """Ends the connections of a process that was killed, or waits until their requests have their locks."""
@@ -207,7 +218,12 @@ class SimulatedPostgres:
         self.trace(f"request in {connection.info.transaction_status.name}")
         result = self._execute(connection, generator)
         if isinstance(result, _Blocked):
-            result = await result.result
+            blocked = result
+            try:
+                result = await blocked.result
+            except asyncio.CancelledError:
+                self._cancel(blocked)
+                raise
         if lost == "after":
             self._end(connection)
             self._resume_blocked()
@@ -268,10 +284,12 @@ class SimulatedPostgres:
     def _block(self, connection: AsyncConnection[Any], generator: Any, wait: Wait) -> _Blocked:
         assert self._loop is not None
         known = [each for each in self._blocked if each.connection is connection]
-        blocked = (
-            known[0] if known else _Blocked(connection, generator, wait, self._loop.create_future())
-        )
-        if not known:
+        if known:
+            [blocked] = known
+            blocked.wait = wait
+        else:
+            pid, result = connection.info.backend_pid, self._loop.create_future()
+            blocked = _Blocked(connection, pid, generator, wait, result)
             self._blocked.append(blocked)
         os.kill(blocked.pid, signal.SIGSTOP)
         self.trace("waits for a lock")
@@ -294,6 +312,21 @@ class SimulatedPostgres:
             self.trace("has its lock")
             if blocked.is_abandoned:
                 self._end(blocked.connection)
+
+    def _cancel(self, blocked: _Blocked) -> None:
+        """Cancels the request of a cancelled task, and receives its answer, as psycopg does."""
+        if blocked not in self._blocked:
+            return
+        self._blocked.remove(blocked)
+        self._ask("select pg_cancel_backend(%s)", blocked.pid)
+        os.kill(blocked.pid, signal.SIGCONT)
+        self._wait_until(
+            lambda: not self._is_waiting(blocked.pid), "a cancelled request to leave its queue"
+        )
+        with suppress(QueryCanceled):
+            self._drive(blocked.connection, blocked.generator, blocked.wait)
+        self.trace("was cancelled while it waited for a lock")
+        self._resume_blocked()
 
     def _is_waiting(self, pid: int) -> bool:
         return self._ask("select pg_blocking_pids(%s) <> '{}'", pid)

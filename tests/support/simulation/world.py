@@ -303,7 +303,7 @@ class World:
         self._is_over = True
         for process in self.processes.values():
             process.state = ProcessState.DEAD
-            self.postgres.end_connections(process)
+        self.postgres.end_all(self.processes.values())
         with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "unraisablehook", _ignore)
             warnings.simplefilter("ignore")
