@@ -245,6 +245,15 @@ async def test_from_node_to_analysis_to_advice(agent_graph: AgentGraph) -> None:
         **ADVICE_TERMS,
     )
     assert advice.keys() == {"nodeId", "action"}
+    reviewed = await call(
+        agent_graph,
+        find_tool(tools.advice_generation(agent_graph.scope, ACTIONS), "reviewAdvice"),
+        advice=f"[node:{advice['nodeId']}]",
+        review="confirms",
+        because=f"It still is so [node:{second}].",
+        horizon="6 months",
+    )
+    assert reviewed == {"advice": advice["nodeId"], "review": "confirms"}
 
 
 async def test_graph_construction_cannot_write_conclusions(agent_graph: AgentGraph) -> None:

@@ -26,7 +26,7 @@ from shared.enums import (
     SentenceKind,
     SentenceVerdict,
 )
-from shared.graph.conclusions import conclusions
+from shared.graph.conclusions import conclusions, position_store
 from shared.graph.conclusions.readings import ConclusionReadings, draft_of
 from shared.graph.scope import GraphScope
 from shared.graph.types import RESERVED_TYPES
@@ -133,6 +133,7 @@ async def _add_advice(installation: SecuredInstallation, scope: GraphScope, cont
     database = create_database(installation.settings("adviser"), "adviser")
     try:
         async with database.transaction() as session:
+            stands = await position_store.load_open(session, scope)
             await conclusions.add_advice(
                 session,
                 scope,
@@ -140,6 +141,8 @@ async def _add_advice(installation: SecuredInstallation, scope: GraphScope, cont
                 action="HOLD",
                 summary="Hold.",
                 content=content,
+                replaces=[each.id for each in stands],
+                change="The facts are weighed anew since.",
                 **ADVICE_TERMS,
             )
     finally:

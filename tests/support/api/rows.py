@@ -103,7 +103,7 @@ async def add_advice(database: Database, agent: Agent) -> None:
             scope,
             name="Wait for Halden",
             action="HOLD",
-            summary="Nothing to do.",
+            summary="Nothing to do about Lithium.",
             content=f"As it stands [node:{analysis}] [node:{second}].",
             **ADVICE_TERMS,
         )

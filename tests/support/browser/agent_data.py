@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TypeVar
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
 from shared.agents import agents
 from shared.database.engine import Database
-from shared.database.tables import Agent, GraphEdgeType, GraphNodeType
+from shared.database.tables import Agent, GraphEdgeType, GraphNode, GraphNodeType
 from shared.database.transaction import Transaction
 from shared.graph import elements, system_types
 from shared.graph.conclusions import conclusions
@@ -181,13 +181,21 @@ async def _create_agent(session: Transaction, other_agent_id: UUID, name: str) -
 
 
 async def add_advice(url: str, agent: AgentWithAdvice, name: str) -> UUID:
+    """Adds advice `Wait for NAME`, on a subject of its own."""
+    scope = GraphScope(agent.owner_id, agent.agent_id)
+    subject, node_id = name.removeprefix("Wait for "), uuid4()
     async with open_database(url) as database, database.transaction() as session:
+        columns = {"agent_id": agent.agent_id, "type": "Thing", "properties": {}}
+        await session.insert(GraphNode, id=node_id, name=subject, **columns)
+        other_id = await _add_analysis(
+            session, scope, f"On {subject}", "observation", f"It stands [node:{node_id}]."
+        )
         return await _add_advice(
             session,
-            GraphScope(agent.owner_id, agent.agent_id),
+            scope,
             name,
             agent.analysis_id,
-            agent.hostile_id,  # not the doubted one: advice cannot rest on it any more
+            other_id,  # not the doubted one: advice cannot rest on it any more
             "and nothing speaks against it",
         )
 
