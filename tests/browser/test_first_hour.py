@@ -164,7 +164,7 @@ def read_advice_down_to_its_sentence(user: Newcomer) -> str:
     user.click(page.locator("#learned").get_by_role("link", name=re.compile("^Advice: ")).first)
     quote = page.locator("#chain li[data-kind=evidence]").filter(visible=True).first
     sentence = quote.locator("blockquote mark").inner_text()
-    expect(page.locator("#seal")).to_contain_text("quotes found word for word")
+    expect(page.locator("#seal")).to_contain_text("sentences found")
     user.check_page()
     user.click(quote.locator(".to-page"))
     marked = page.locator(".page-text mark[data-chosen]").first
