@@ -14,7 +14,7 @@ from shared.database.engine import Database
 from shared.database.transaction import Transaction
 from shared.enums import StepKind
 from shared.graph import context, elements
-from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.provenance.sources import store_pages
 from shared.graph.retrieval import query
@@ -117,15 +117,21 @@ async def measure(url: str, filled: FilledGraph, times: int) -> list[Timing]:
         async with database.transaction() as session:
             companies = [_company(filled, number) for number in range(WARM_UP_RUNS + times)]
             quotes = [quote_about(*company) for company in companies]
+            quotes += [quote_about(_known(filled, number)) for number in range(len(companies))]
             await store_page(session, filled.scope, quotes)
         return [await _time(database, timed, times) for timed in _measures(filled)]
     finally:
         await database.close()
 
 
+def _known(filled: FilledGraph, number: int) -> str:
+    """The name of a node of the graph."""
+    return filled.names[number % len(filled.names)]
+
+
 def _company(filled: FilledGraph, number: int) -> tuple[str, int]:
     """Its name and how many employees it has."""
-    return f"{filled.names[number % len(filled.names)]} {_RUN} {number}", number
+    return f"{filled.names[number % len(filled.names)].split()[0]} {_RUN} {number}", number
 
 
 async def _time(database: Database, measure: _Measure, times: int) -> Timing:
@@ -199,7 +205,7 @@ def _writes(filled: FilledGraph) -> Iterator[_Measure]:
             type_name=f"type_{number % 5}",
             source_id=filled.hub,
             target_id=filled.ids[number % len(filled.ids)],
-            quote=quote_about(*_company(filled, number)),
+            quote=quote_about(_known(filled, number)),
         )
 
     yield _Measure("add a node", 0.005, add_node)

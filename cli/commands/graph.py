@@ -1,4 +1,4 @@
-"""`vigil graph` and `vigil node …`: what an agent knows, and duplicate nodes."""
+"""`vigil graph` and `vigil node …`: what an agent knows, duplicate nodes, and nodes that are two things."""
 
 from enum import StrEnum
 from functools import partial
@@ -24,6 +24,7 @@ from cli.render.graph import (
     show_merges,
     show_node,
     show_nodes,
+    show_split,
     show_types,
     show_unmerge,
 )
@@ -40,7 +41,8 @@ MAX_OVERVIEW_NODES: Final = 1000
 MAX_NEIGHBOURS: Final = 200
 
 node_commands = command_group(
-    "node", "Find, merge and unmerge duplicate nodes, or declare nodes distinct."
+    "node",
+    "Find, merge and unmerge duplicate nodes, declare nodes distinct, or split a node that is two things.",
 )
 
 
@@ -191,6 +193,42 @@ def merge_nodes(
     return Result(merge, lambda console, _: show_merge(console, agent, merge))
 
 
+@node_commands.command("split")
+@api_command
+def split_node(
+    client: Client,
+    agent: AgentName,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="Node to split.")],
+    evidence: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="EVIDENCE",
+            help="Ids of the evidence, of the node and its edges, that is of the other thing. "
+            "`vigil graph AGENT node NODE --json` lists them.",
+        ),
+    ],
+    qualifier: Annotated[
+        str,
+        typer.Option(
+            metavar="WORDS", help='What tells the other thing apart: "footballer", "Illinois".'
+        ),
+    ],
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why they are two things, in a sentence.")
+    ],
+) -> Result:
+    """Split a node: move evidence that is of another thing of the same name to a new node. Merging the two undoes it."""
+    evidence_ids = [_evidence_id(each) for each in evidence]
+    body = {
+        "node": str(find_node(client, agent, node)),
+        "evidence": evidence_ids,
+        "qualifier": qualifier,
+        "reason": reason,
+    }
+    split = client.post(MergeResponse, client.agent_path(agent, "splits"), body)
+    return Result(split, show_split)
+
+
 @node_commands.command("merges")
 @api_command
 def list_merges(client: Client, agent: AgentName, limit: Limit = 20) -> Result:
@@ -236,6 +274,16 @@ def find_merge(client: Client, agent: str, reference: str) -> UUID:
         lambda each: Named(each.id, [each.merged_name]),
         see="vigil node merges AGENT",
     )
+
+
+def _evidence_id(text: str) -> str:
+    """Raises BadInputError."""
+    try:
+        return str(UUID(text))
+    except ValueError as error:
+        raise BadInputError(
+            f"{text[:40]!r} is not the id of evidence; `vigil graph AGENT node NODE --json` lists the ids"
+        ) from error
 
 
 def _check_arguments(view: GraphView, node: str | None, search: str | None) -> None:

@@ -185,9 +185,19 @@ def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:
     console.print(
         f"{escape(merge.merged_name)} is merged into [agent]{escape(merge.kept_name or '')}[/]: {_moved(merge)}."
     )
+    if merge.left_out:
+        names = escape(", ".join(merge.left_out))
+        console.print(f"[warn]Left out, because the type does not allow it:[/] {names}")
     console.print(
         f"[quiet]To undo this: vigil node unmerge {escape(quoted(agent))} {short_id(merge.id)}[/]"
     )
+
+
+def show_split(console: Console, merge: MergeResponse) -> None:
+    console.print(
+        f"[agent]{escape(merge.merged_name)}[/] is split off {escape(merge.kept_name or '')}, with {_moved(merge)}."
+    )
+    console.print("[quiet]To undo this, merge the two nodes: vigil node merge[/]")
 
 
 def show_unmerge(console: Console, merge: MergeResponse) -> None:
@@ -201,8 +211,11 @@ def show_merges(console: Console, merges: Sequence[MergeResponse]) -> None:
     for merge in merges:
         kept_name = merge.kept_name or "a node that has since been merged"
         undone = "" if merge.undone_at is None else f", undone {ago(merge.undone_at)}"
+        arrow = "→"
+        if merge.is_split:
+            undone, arrow = ", split off", "←"
         console.print(
-            f"{escape(merge.merged_name)} [quiet]→[/] [agent]{escape(kept_name)}[/]  {escape(merge.reason)}  "
+            f"{escape(merge.merged_name)} [quiet]{arrow}[/] [agent]{escape(kept_name)}[/]  {escape(merge.reason)}  "
             f"[quiet]{escape(merge.type)}, {_moved(merge)}, {ago(merge.made_at)}{undone}  {ids[merge.id]}[/]"
         )
 

@@ -354,8 +354,11 @@ def _page(link: SourceLink) -> str:
 
 
 def describe_doubt(doubt: DoubtResponse) -> str:
-    is_contradicted = doubt.cause == "contradicted"
-    what = "contradicts the claims it was cited for" if is_contradicted else "was retracted"
+    what = {
+        "retracted": "was retracted",
+        "contradicted": "contradicts the claims it was cited for",
+        "split": "is about another thing of this name",
+    }[doubt.cause]
     page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 

@@ -93,7 +93,7 @@ def construct(request: ChatRequest) -> Answer:
         if exchange.name == "addGraphNode" and "distinctFrom" in exchange.error
     ]
     decisions = {fold(str(each.arguments.get("name"))): _decision(each) for each in questions}
-    renamed = {key: str(each["name"]) for key, each in decisions.items() if "name" in each}
+    renamed = {key: str(each["sameAs"]) for key, each in decisions.items() if "sameAs" in each}
     calls = [
         *_type_calls(request, plan),
         *(node.call() for node in plan.nodes.values()),
@@ -246,13 +246,13 @@ CANDIDATE = re.compile(r'\[(?:node:)?([0-9a-f-]{36}|n\d+)\] ("(?:[^"\\]|\\.)*")'
 
 
 def _decision(question: Exchange) -> dict[str, Any]:
-    """A candidate is the same if its name has the same words, in any order. The page's spelling becomes an alias."""
+    """A candidate is the same if its name has the same words, in any order."""
     candidates = CANDIDATE.findall(question.error)
     spelling = str(question.arguments.get("name"))
-    for _, quoted in candidates:
+    for node_id, quoted in candidates:
         name = str(json.loads(quoted))
         if set(map(stem, words(name))) == set(map(stem, words(spelling))):
-            return {"name": name, "aliases": [spelling]}
+            return {"sameAs": node_id}
     return {"distinctFrom": [node_id for node_id, _ in candidates]}
 
 

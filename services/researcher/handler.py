@@ -15,7 +15,7 @@ from services.researcher.not_found import Statement, by_request, stems, wanted_s
 from shared.database.statements import Batch, BoundQuery, CompiledStatement, Row, uuid_array
 from shared.events.models import Query
 from shared.graph import context
-from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD
 from shared.graph.provenance import readings
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope

@@ -15,10 +15,11 @@ from shared.graph.entity_resolution import normalization, redirects
 from shared.graph.entity_resolution.aliases import (
     NameRequest,
     ground,
+    refuse_other_identity,
     refuse_unquoted_aliases,
     resolve_name,
 )
-from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD, similarity
+from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD, similarity
 from shared.graph.projection import EDGES, NODES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
@@ -52,14 +53,16 @@ async def add_node(
     aliases: Sequence[str] = (),
     distinct_from: Collection[UUID] = (),
     duplicate_threshold: float | None = None,
+    same_as: UUID | None = None,
+    qualifier: str = "",
 ) -> UpsertResult:
     """Create or update the node, and write the evidence that supports it.
 
     What is new is inserted later; see `upsert.Element.insert`. A node of this type that is known by this
     name, in whatever spelling, is updated and keeps its name. For each property the value with the latest `as_of` wins,
-    whatever the order of writing. Raises ToolRefusalError, and writes nothing, if a quote cannot be verified or the
-    resulting properties violate the type's schema. For `aliases`, `distinct_from` and `duplicate_threshold`, see
-    `entity_resolution.aliases`.
+    whatever the order of writing. Raises ToolRefusalError, and writes nothing, if a quote cannot be verified, the
+    resulting properties violate the type's schema, or it is uncertain which node this is: if a name is similar, or a fact
+    contradicts what identifies the node. For `aliases` and what follows, see `entity_resolution.aliases.NameRequest`.
     """
     if type_name in RESERVED_TYPES:
         raise ToolRefusalError(
@@ -68,27 +71,53 @@ async def add_node(
     name = normalize_name(name)
     refuse_unstorable(properties, "properties")
     quotes, schema = await _verify_evidence(transaction, scope, type_name, properties, evidence)
-    request = NameRequest(type_name, name, aliases, distinct_from, duplicate_threshold)
+    request = NameRequest(
+        type_name,
+        name,
+        aliases,
+        distinct_from,
+        duplicate_threshold,
+        same_as,
+        normalize_name(qualifier, "qualifier") if qualifier else "",
+        properties,
+        schema,
+    )
     resolution = await resolve_name(transaction, scope, request)
     resolved = resolution.node
+    if resolved.type_name != type_name:
+        schema = await types.get_node_schema(transaction, scope, resolved.type_name)
     spellings = _spellings(aliases, resolved.name, type_name)
-    known = [name, resolved.name, *spellings]
+    names = [name, *with_base(resolved.name)]
     grounded = await ground(
         transaction,
         scope,
         quotes,
-        [(resolved.node_id, known, resolved.is_there)],
-        labels=[types.has_labels(type_name, schema)],
+        [(resolved.node_id, [*names, *spellings], resolved.is_there)],
+        labels=[types.has_labels(resolved.type_name, schema)],
     )
     quotes = grounded.quotes
     new_names = {row["name"] for row in resolution.missing_rows}
     new_aliases = [alias for alias in aliases if alias in new_names and alias not in spellings]
-    refuse_unquoted_aliases(quotes, new_aliases, [name, resolved.name])
-    identity = {"type": type_name, "name": resolved.name}
+    refuse_unquoted_aliases(quotes, new_aliases, names)
+    identity = {"type": resolved.type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
-    check = partial(validators.check, schema, type_name=type_name)
-    result = await upsert_element(transaction, node, quotes, check, is_there=resolved.is_there)
+    check = partial(validators.check, schema, type_name=resolved.type_name)
+    is_asked = duplicate_threshold is not None and same_as is None
+    result = await upsert_element(
+        transaction,
+        node,
+        quotes,
+        check,
+        is_there=resolved.is_there,
+        review=partial(refuse_other_identity, request, resolved, quotes) if is_asked else None,
+    )
     return replace(result, left_out=grounded.left_out, completed=grounded.completed)
+
+
+def with_base(name: str) -> list[str]:
+    """A node's name, and the name without what tells it apart from others, which pages do not have."""
+    base, qualifier = normalization.split_qualifier(name)
+    return [name, base] if qualifier else [name]
 
 
 def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
@@ -97,7 +126,15 @@ def _spellings(aliases: Sequence[str], name: str, type_name: str) -> list[str]:
     return [
         alias
         for alias in aliases
-        if similarity(normalization.normalize(normalize_name(alias, "aliases"), type_name).key, key)
+        if similarity(
+            *(
+                normalization.fold_key(each)
+                for each in (
+                    normalization.normalize(normalize_name(alias, "aliases"), type_name).key,
+                    key,
+                )
+            )
+        )
         >= DUPLICATE_THRESHOLD
     ]
 
@@ -182,7 +219,7 @@ async def add_edge(
         transaction,
         scope,
         quotes,
-        [(node_id, [name], True) for node_id, name in nodes],
+        [(node_id, with_base(name), True) for node_id, name in nodes],
         labels=[types.has_labels(each) for each in ends.types],
     )
     edge = _element(scope, type_name, ends)

@@ -139,8 +139,8 @@ class ElementBuffer:
 
     scope: GraphScope
     lookups: dict[Any, Any] = field(default_factory=dict)
-    written_names: dict[tuple[str, str], tuple[UUID, str]] = field(default_factory=dict)
-    """By type and key, the node and its name."""
+    written_names: dict[tuple[str, str], tuple[UUID, str, str]] = field(default_factory=dict)
+    """By type and key, the node, its name, and the name as it was written."""
     written_nodes: dict[UUID, Mapping[str, Any]] = field(default_factory=dict)
     written_edges: set[EdgeKey] = field(default_factory=set)
     known_nodes: dict[UUID, tuple[str, str]] = field(default_factory=dict)
@@ -176,7 +176,7 @@ class ElementBuffer:
         """Reserves names for the node of that name."""
         self._names += names
         self.written_names |= {
-            (row["type"], row["key"]): (row["node_id"], node_name) for row in names
+            (row["type"], row["key"]): (row["node_id"], node_name, row["name"]) for row in names
         }
 
     def add_to(self, batch: Batch) -> None:
@@ -404,8 +404,10 @@ async def upsert_element(
     check: Callable[[Json], None],
     *,
     is_there: bool,
+    review: Callable[[Json, Sequence[Claim]], None] | None = None,
 ) -> UpsertResult:
-    """Insert the element if it does not exist, and write its evidence. Writes nothing if `check` raises.
+    """Insert the element if it does not exist, and write its evidence. Writes nothing if `check` raises, or `review`, which
+    gets the properties and claims of an element that exists.
 
     What is new is written later; see `Element.insert`. Existing evidence is not changed. `is_there` is
     the result of an earlier lookup; if another transaction has inserted the element since, or reserved one of its names,
@@ -420,6 +422,8 @@ async def upsert_element(
         claims_before, properties = claims_by_id[locked.element.id].claims, locked.properties
         evidence_before = tuple(claim.evidence_id for claim in claims_before)
         element = locked.as_sealed(PropertyChange(properties, evidence_before))
+        if review is not None:
+            review(properties, claims_before)
     claims = [quote.claim(element.id) for quote in quotes]
     retracted = {claim.evidence_id for claim in claims_before if claim.is_retracted}
     _refuse_retracted(any(claim.evidence_id in retracted for claim in claims))

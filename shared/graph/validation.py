@@ -162,6 +162,12 @@ class Validators:
             )
 
 
+def fitting_properties(schema: Json, properties: Json) -> Json:
+    """The properties that a schema allows, each by itself."""
+    validator = _Draft({**schema, "required": []})
+    return {name: value for name, value in properties.items() if validator.is_valid({name: value})}
+
+
 def refuse_bad_schema(schema: Json) -> None:
     """Raises ToolRefusalError unless `schema` can describe the properties of a type."""
     refuse_unstorable(schema, "propertiesSchema")

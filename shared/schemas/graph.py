@@ -103,7 +103,10 @@ class NodeRef(ResponseModel):
 
 
 class MergeResponse(ResponseModel):
-    """A node that was merged into another, and how much was moved."""
+    """A node that was merged into another, and how much was moved; or a node that was split off (`is_split`).
+
+    A split is a merge that was undone when it was made: two things had been one node by mistake.
+    """
 
     id: UUID
     type: str
@@ -118,8 +121,11 @@ class MergeResponse(ResponseModel):
     edges: int
     dropped_edges: int
     """Edges between the two that were removed, by a merge of an earlier version. Now they are kept as history."""
+    left_out: Json
+    """Properties of the merged node that the type of the kept one does not allow. They come back if the merge is undone."""
     made_at: datetime
     undone_at: datetime | None
+    is_split: bool
 
 
 class DuplicatePair(ResponseModel):

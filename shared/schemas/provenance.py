@@ -158,14 +158,16 @@ class CitingConclusion(ResponseModel):
 
 
 class DoubtResponse(ResponseModel):
-    """A conclusion depends on an element that changed because a source was retracted, or that its own quote contradicts."""
+    """A conclusion depends on an element that changed because a source was retracted or its node was split, or that its own
+    quote contradicts.
+    """
 
     since: datetime
-    cause: Literal["retracted", "contradicted"] = "retracted"
+    cause: Literal["retracted", "contradicted", "split"] = "retracted"
     source_id: UUID
     url: str
     reason: str
-    """Why the source was retracted, or what the model says that found the contradiction."""
+    """Why the source was retracted or the node split, or what the model says that found the contradiction."""
     elements: list[UUID] = Field(default_factory=list)
     """The nodes and edges that it rests on, directly or not, and that this concerns."""
 

@@ -292,6 +292,14 @@ _BY_BYTES = Text(collation="C")
 """Neighbouring names are compared in an order that is the same on every machine."""
 
 
+JOINING_WORDS: Final = "of|the|and|for|de|der|des|du|di|la|und|et"
+INITIALS_SQL: Final = (
+    f"regexp_replace(regexp_replace(' ' || key, ' ({JOINING_WORDS})(?= )', '', 'g'),"
+    r" '\s*(\S)\S*', '\1', 'g')"
+)
+"""The initials of a key, without words that join others. Must be written exactly as in the index."""
+
+
 class GraphName(Base):
     """A name of a node, by its normalized key: each name of a type belongs to exactly one node."""
 
@@ -299,6 +307,13 @@ class GraphName(Base):
     __table_args__ = (
         Index("graph_names_reversed_key_idx", "agent_id", "type", "reversed_key"),
         Index("graph_names_sorted_words_key_idx", "agent_id", "type", "sorted_words_key"),
+        Index(
+            "graph_names_initials_idx",
+            "agent_id",
+            "type",
+            literal_column(INITIALS_SQL).label("initials"),
+            postgresql_where=text("key like '% % %'"),
+        ),
     )
 
     agent_id: Mapped[UUID] = mapped_column(primary_key=True)

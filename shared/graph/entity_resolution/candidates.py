@@ -2,81 +2,104 @@
 
 A trigram search over a million names takes hundreds of milliseconds. So a new name is only compared with its
 neighbours in three sort orders: by key (names that begin alike), by reversed key (names that end alike) and by its
-words, longest first (the same words in another order). The cost does not depend on the number of names.
+words, longest first (the same words in another order); and with the names that it is the initials of, or that are its
+initials. The cost does not depend on the number of names.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from shared.database.statements import expand_values
+from shared.database.tables.graph import INITIALS_SQL
 from shared.database.transaction import Transaction
-from shared.graph.entity_resolution.normalization import discriminators
-from shared.graph.prompt_format import quote_name
+from shared.graph.entity_resolution.comparison import Comparison, Described, Verdict, compare
+from shared.graph.entity_resolution.facts import SUMMARY, Contradiction, identifying_facts, is_of
+from shared.graph.entity_resolution.normalization import fold_key, transliterate
+from shared.graph.entity_resolution.relations import (
+    UMLAUTS,
+    Related,
+    Relation,
+    initial_letters,
+    initials_of,
+    person_of,
+    relate,
+    word_list_of,
+)
+from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
-from shared.tools import ToolRefusalError
+from shared.tools import Json, ToolRefusalError
 
-Id = TypeVar("Id", str, UUID)
-
-
-def key_columns(key: str) -> dict[str, str]:
-    """The columns of `graph_names` by which the key and its neighbours are found."""
-    # The longest word first, so that names of the same words are neighbours whatever their order.
-    words = sorted(key.split(), key=lambda word: (-len(word), word))
-    return {"key": key, "reversed_key": key[::-1], "sorted_words_key": " ".join(words)}
-
-
-def similarity(key: str, other_key: str) -> float:
-    """Jaccard similarity of the trigrams of two keys, 0 to 1."""
-    return _jaccard(_trigrams(key), _trigrams(other_key))
-
-
-@dataclass(frozen=True)
-class SimilarKey:
-    key: str
-    similarity: float
-
-
-def similar_keys(key: str, other_keys: Iterable[str], threshold: float) -> Iterator[SimilarKey]:
-    """The `other_keys` with at least this similarity to `key` and the same discriminators (numbers, dates)."""
-    trigrams, own_discriminators = _trigrams(key), discriminators(key)
-    size = len(trigrams)
-    for other_key in dict.fromkeys(other_keys):
-        other_trigrams = _trigrams(other_key)
-        other_size = len(other_trigrams)
-        # The similarity is at most the ratio of the sizes, which takes less time to compute.
-        if (size / other_size if size < other_size else other_size / size) < threshold:
-            continue
-        value = _jaccard(trigrams, other_trigrams)
-        if value >= threshold and discriminators(other_key) == own_discriminators:
-            yield SimilarKey(other_key, value)
-
-
-_CACHED_KEYS: Final = 4096
-"""Every new name of a small graph is compared with nearly all others."""
-
-
-@lru_cache(maxsize=_CACHED_KEYS)
-def _trigrams(key: str) -> frozenset[str]:
-    padded = [f"  {word} " for word in key.split()]
-    return frozenset(word[index : index + 3] for word in padded for index in range(len(word) - 2))
-
-
-def _jaccard(trigrams: frozenset[str], other_trigrams: frozenset[str]) -> float:
-    shared = len(trigrams & other_trigrams)
-    return shared / (len(trigrams) + len(other_trigrams) - shared)
-
-
-DUPLICATE_THRESHOLD: Final = 0.55
-"""Default similarity from which two names are reported as possible duplicates."""
-MAX_CANDIDATES: Final = 5
+MAX_CANDIDATES: Final = 3
+"""Candidates in one question."""
+_MAX_LOADED: Final = 8
+"""Candidates whose facts are compared."""
+_MAX_DESCRIPTION_CHARS: Final = 80
 _NEIGHBOURS_PER_SIDE: Final = 12
 """Names compared before and after the new one, in each sort order."""
-_NODE_NAMES_SQL: Final = (
-    f"select id, name from graph_nodes where {IS_OWNED_SQL} and id in ({{values}})"
+_MAX_OF_INITIALS: Final = 6
+"""Names that are compared because of their initials."""
+MAX_INITIALS: Final = 8
+_MAX_SHORT_INITIALS: Final = 3
+_UMLAUT_OF: Final = {"ae": "ä", "oe": "ö", "ue": "ü"}
+_AS_UMLAUT: Final = re.compile("ae|oe|ue")
+_LETTER_AND_DIGIT: Final = re.compile(r"(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])")
+_NODES_SQL: Final = (
+    f"select id, name, properties from graph_nodes where {IS_OWNED_SQL} and id in ({{values}})"
 )
+
+
+def key_columns(key: str, type_name: str) -> dict[str, str]:
+    """The columns of `graph_names` by which the key and its neighbours are found.
+
+    The two orders that find similar names are those of the folded key, so that names that differ in accents are neighbours;
+    of persons without titles and generations.
+    """
+    folded, latin = fold_key(key), transliterate(key)
+    if is_of(type_name, "person"):
+        folded, latin = (" ".join(person_of(each).names) for each in (key, latin))
+    # The longest word first, so that names of the same words are neighbours whatever their order.
+    ordered = sorted(latin.split(), key=lambda word: (-len(word), word))
+    return {"key": key, "reversed_key": folded[::-1], "sorted_words_key": " ".join(ordered)}
+
+
+def hint_keys(base: str, type_name: str) -> set[str]:
+    """Keys that may be those of the same name in another spelling, or of a part of it, which may be no neighbours of it."""
+    words = base.split()
+    joined, of_type = "".join(words), type_name.lower()
+    hints = {
+        f"{base} {of_type}",
+        f"{of_type} {base}",
+        fold_key(base),
+        base.translate(UMLAUTS),
+        _AS_UMLAUT.sub(lambda match: _UMLAUT_OF[match[0]], base),
+        _LETTER_AND_DIGIT.sub(" ", base),
+        joined,
+        " ".join(word_list_of(base)),
+    }
+    if len(words) > 1:
+        hints |= {" ".join(words[1:]), " ".join(words[:-1]), *initials_of(words)}
+    return {each for each in hints if each and each != base}
+
+
+def letters_of(base: str) -> list[str]:
+    """What the name can be the initials of: also without "o" for "of", and without a letter for a legal form."""
+    letters = initial_letters(base)
+    if not 1 < len(letters) <= MAX_INITIALS:
+        return []
+    forms = {letters, letters.replace("o", "")}
+    if len(letters) > _MAX_SHORT_INITIALS:
+        forms.add(letters[:-1])
+    return sorted(forms)
+
+
+class KnownName(NamedTuple):
+    """A name that is reserved, as it was written, and its node."""
+
+    node_id: UUID
+    name: str
 
 
 @dataclass(frozen=True)
@@ -85,79 +108,139 @@ class DuplicateCandidate:
 
     node_id: UUID
     name: str
-    similarity: float
+    comparison: Comparison
+    summary: str = ""
+
+    @property
+    def description(self) -> str:
+        """What the model is shown of it."""
+        given = contradiction_text(self.comparison.contradictions)
+        summary = truncate_text(self.summary, _MAX_DESCRIPTION_CHARS)
+        shown = "; ".join(part for part in (summary.rstrip("."), given) if part)
+        return f"[node:{self.node_id}] {quote_name(self.name)}" + (f" ({shown})" if shown else "")
 
 
-async def rank_candidates(
+def contradiction_text(contradictions: Iterable[Contradiction]) -> str:
+    """What the known node has in place of the given values."""
+    return "; ".join(
+        f"its {each.name} is {quote_name(truncate_text(each.other_value, _MAX_DESCRIPTION_CHARS))}"
+        for each in contradictions
+        if each.name != SUMMARY
+    )
+
+
+def most_similar(
+    type_name: str,
+    name: str,
+    names: Iterable[KnownName],
+    threshold: float,
+    limit: int,
+    *,
+    is_supported: bool = False,
+) -> dict[UUID, float]:
+    """The scores of the nodes whose names are related to `name`, the most closely related first.
+
+    `is_supported`: with the names that are related only if a fact agrees.
+    """
+    scores: dict[UUID, Related] = {}
+    for known in names:
+        related = relate(type_name, name, known.name, threshold, is_supported=is_supported)
+        if related.relation is not Relation.NONE:
+            scores[known.node_id] = max(related, scores.get(known.node_id, related))
+    order = sorted(scores, key=lambda node_id: (scores[node_id], node_id.int), reverse=True)
+    return {node_id: scores[node_id].score for node_id in order[:limit]}
+
+
+async def judge_names(
     transaction: Transaction,
     scope: GraphScope,
-    key: str,
-    owners: Mapping[str, str],
+    described: Described,
+    names: Collection[KnownName],
     threshold: float,
+    schema: Json,
 ) -> list[DuplicateCandidate]:
-    """At most MAX_CANDIDATES nodes with names similar to `key`, the most similar first, from neighbouring keys and the nodes
-    that own them.
-    """
-    similarities = {UUID(id_): value for id_, value in most_similar(key, owners, threshold).items()}
-    names = await _load_names(transaction, scope, list(similarities))
-    return [
-        DuplicateCandidate(node_id, names[node_id], similarities[node_id])
-        for node_id in similarities
-        if node_id in names
-    ]
+    """The nodes of related names that may be the thing described, the most likely first, without those that are not it."""
+    similar = most_similar(
+        described.type_name,
+        described.name,
+        names,
+        threshold,
+        _MAX_LOADED,
+        is_supported=bool(described.facts),
+    )
+    nodes = await _load_nodes(transaction, scope, list(similar))
+    candidates = []
+    for node_id in similar:
+        if node_id not in nodes:
+            continue
+        name, properties = nodes[node_id]
+        facts = identifying_facts(described.type_name, properties, schema)
+        comparisons = [
+            compare(described, Described(described.type_name, each.name, facts), threshold)
+            for each in names
+            if each.node_id == node_id
+        ]
+        best = max(comparisons, key=_likelihood)
+        if best.verdict is not Verdict.DIFFERENT:
+            summary = str(properties.get(SUMMARY) or "")
+            candidates.append(DuplicateCandidate(node_id, name, best, summary))
+    return sorted(candidates, key=lambda each: _likelihood(each.comparison), reverse=True)
 
 
-def most_similar(key: str, owners: Mapping[str, Id], threshold: float) -> dict[Id, float]:
-    """The similarity of the MAX_CANDIDATES most similar nodes, the most similar first."""
-    similarities: dict[Id, float] = {}
-    for candidate in similar_keys(key, owners, threshold):
-        owner = owners[candidate.key]
-        similarities[owner] = max(candidate.similarity, similarities.get(owner, 0.0))
-    order = sorted(similarities, key=lambda node_id: (-similarities[node_id], node_id))[
-        :MAX_CANDIDATES
-    ]
-    return {node_id: similarities[node_id] for node_id in order}
+_ORDER: Final = (Verdict.DIFFERENT, Verdict.ASK, Verdict.SAME)
 
 
-def refuse_undecided_duplicates(
-    candidates: Sequence[DuplicateCandidate], distinct_from: Collection[UUID]
-) -> None:
-    """Raises ToolRefusalError unless `distinct_from` lists every candidate."""
-    if all(candidate.node_id in distinct_from for candidate in candidates):
+def _likelihood(comparison: Comparison) -> tuple[int, int, float]:
+    return _ORDER.index(comparison.verdict), comparison.relation, comparison.score
+
+
+def refuse_undecided(name: str, candidates: Sequence[DuplicateCandidate]) -> None:
+    """Raises ToolRefusalError, which is a question to the model, if there are candidates."""
+    if not candidates:
         return
-    listing = ", ".join(
-        f"[node:{candidate.node_id}] {quote_name(candidate.name)} ({candidate.similarity:.2f})"
-        for candidate in candidates
-    )
-    ids = ", ".join(f'"{candidate.node_id}"' for candidate in candidates)
+    listing = ", ".join(each.description for each in candidates)
+    ids = ", ".join(f'"{each.node_id}"' for each in candidates)
+    is_namesake = any(each.comparison.relation is Relation.EQUAL for each in candidates)
     raise ToolRefusalError(
-        f"There is {listing}, which may be the same thing. If one of them is, add it under that name, with the page's "
-        "spelling in aliases; "
-        f"if none is, call again with distinctFrom: [{ids}]."
+        f"There is {listing}. Is {quote_name(name)} the same? If so, call again with sameAs: its id; if not, with "
+        f"distinctFrom: [{ids}]" + (" and a qualifier." if is_namesake else ".")
     )
 
 
-async def _load_names(
+async def _load_nodes(
     transaction: Transaction, scope: GraphScope, ids: Sequence[UUID]
-) -> dict[UUID, str]:
+) -> dict[UUID, tuple[str, Json]]:
     if not ids:
         return {}
-    statement, params = expand_values(_NODE_NAMES_SQL, "id", ids)
+    statement, params = expand_values(_NODES_SQL, "id", ids)
     return {
-        row.id: row.name
+        row.id: (row.name, row.properties)
         for row in await statement.rows(transaction, {**scope.sql_params, **params})
     }
 
 
-def neighbour_keys_sql(value: str) -> str:
-    """SQL for the neighbouring keys of a name and their nodes, some more than once.
+def read_names(rows: Iterable[Sequence[Any]] | None) -> list[KnownName]:
+    """The names in a JSON array of node ids and names."""
+    return [KnownName(UUID(node_id), name) for node_id, name in rows or ()]
+
+
+def neighbour_names_sql(value: str) -> str:
+    """SQL for the neighbouring names of a name and their nodes, some more than once.
 
     `value` formats a column name of the name to look around; it contains `{}`.
     """
-    return " union all ".join(
-        f"(select key, node_id from graph_names where agent_id = {OWNED_AGENT_ID_SQL}"
-        f" and type = {value.format('type')} and {column} {operator} {value.format(column)}"
+    of_type = f"agent_id = {OWNED_AGENT_ID_SQL} and type = {value.format('type')}"
+    neighbours = [
+        f"(select node_id, name from graph_names where {of_type} and {column} {operator} {value.format(column)}"
         f" order by {column} {order} limit {_NEIGHBOURS_PER_SIDE})"
         for column in ("key", "reversed_key", "sorted_words_key")
         for operator, order in ((">=", "asc"), ("<", "desc"))
+    ]
+    letters = f"jsonb_array_elements_text({value.format('letters')}) as wanted (initials)"
+    initials = (
+        f"(select found.node_id, found.name from {letters} cross join lateral ("
+        f"select node_id, name from graph_names where {of_type} and key like '% % %'"
+        f" and {INITIALS_SQL} >= wanted.initials and {INITIALS_SQL} <= wanted.initials"
+        f" order by {INITIALS_SQL} limit {_MAX_OF_INITIALS}) as found)"
     )
+    return " union ".join([*neighbours, initials])

@@ -1,10 +1,16 @@
-"""Name normalization: removes the differences in spelling that do not distinguish entities."""
+"""Name normalization: keys, of which equal ones are one name, and folded keys, of which equal ones are spellings of one.
+
+A key keeps accents, signs, superscripts and subscripts, because they distinguish: 10³ is not 103, and -5 is not 5. A folded
+key has lost them; it finds the spellings that `comparison` then judges.
+"""
 
 import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from anyascii import anyascii
 
 
 def _word_set(words: str) -> frozenset[str]:
@@ -20,6 +26,17 @@ _LEGAL_FORMS: Final = _word_set(
 )
 """At the end of an organisation's name. Words that are part of names (Group, Bank) are not included."""
 _MAX_LEGAL_FORM_WORDS: Final = 3
+_SAME_FORMS: Final = (
+    frozenset(_word_set("inc, incorporated, corp, corporation, co, and co, company")),
+    frozenset(_word_set("ltd, limited, pte, pty")),
+    frozenset(_word_set("ag, se, kgaa")),
+    frozenset(_word_set("as, asa, a s")),
+    frozenset(_word_set("sa, spa, s p a")),
+    frozenset(_word_set("kg, co kg, and co kg")),
+    frozenset(_word_set("oy, oyj")),
+)
+"""Forms of one kind, or of which one often becomes the other."""
+_NO_FORMS: Final = _word_set("holding, holdings")
 _NON_ORGANISATION_WORDS: Final = _word_set(
     """
     product, model, device, vehicle, drug, place, city, town, country, region, state, province, river, mountain,
@@ -31,12 +48,19 @@ _NON_ORGANISATION_WORDS: Final = _word_set(
 _MIN_CHARS_WITHOUT_ARTICLE: Final = 4
 """Letters that must remain without "the": The Who is not the WHO."""
 
-_TRANSLITERATION: Final = str.maketrans(
-    {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "&": " and ", "'": "", "’": ""}
-)
-"""Latin letters that Unicode does not decompose, and signs that are read as words or dropped."""
+_SIGNS_AS_WORDS: Final = str.maketrans({"&": " and ", "'": "", "’": "", "−": "-", "–": "-"})
+"""Signs that are read as words, dropped, or written in several ways."""
+_MARKS: Final = str.maketrans({"™": "", "®": ""})
 _SIGNIFICANT_SIGNS: Final = "#%@"
 """C# is not C; all other punctuation only separates words."""
+_RAISED_OR_LOWERED: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻₀₁₂₃₄₅₆₇₈₉₊₋"
+"""Digits and signs that stay as they are: 10³ is not 103."""
+_PLAIN_RUN: Final = re.compile(f"[^{_RAISED_OR_LOWERED}]+")
+_SIGN_OF_NUMBER: Final = re.compile(r"(?<![^\s(])-(?=\d)")
+_MINUS: Final = "\ue000"
+"""Stands for the minus of a number while other hyphens are replaced."""
+_QUALIFIED: Final = re.compile(r"(.*[^\s(])\s*\(([^()]*[^\s()][^()]*)\)\s*")
+"""`Springfield (Illinois)`: a name, and what distinguishes it from others of the same name."""
 _DOTTED_ABBREVIATION: Final = re.compile(r"\b(?:[^\W\d_]\.){2,}|\b[^\W\d_](?:\.[^\W\d_])+\b")
 _MAX_ROUNDS: Final = 8
 
@@ -57,19 +81,32 @@ _DIGITS_OR_LETTERS: Final = re.compile(r"\d+|[^\W\d_]+")
 _DISCRIMINATOR_WORDS: Final = _word_set(
     """
     ii, iii, iv, vi, vii, viii, ix, xi, xii, jan, january, feb, february, mar, march, apr, april, may, jun, june,
-    jul, july, aug, august, sep, september, sept, oct, october, nov, november, dec, december
+    jul, july, aug, august, sep, september, sept, oct, october, nov, november, dec, december,
+    first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth
     """
 )
 """Numerals and months."""
+_ROMAN: Final = re.compile(r"(?=[ivxl]{2})(?:xl|l?x{0,3})(?:ix|iv|v?i{0,3})")
 
 
 @dataclass(frozen=True)
 class NormalizedName:
-    """Two entities of one type with equal keys are the same entity."""
+    """A name as it is reserved: each key of a type belongs to one node."""
 
     key: str
     also: tuple[str, ...] = ()
     """Keys of other names contained in the name: its ticker, its initials."""
+
+    @property
+    def base(self) -> str:
+        """The key without what distinguishes it: nodes with equal bases have one name."""
+        return split_qualifier(self.key)[0]
+
+
+def split_qualifier(name: str) -> tuple[str, str]:
+    """The name, and what distinguishes it from others of the same name; empty if it has nothing of the kind."""
+    match = _QUALIFIED.fullmatch(name)
+    return (match[1].strip(), " ".join(match[2].split())) if match else (name, "")
 
 
 @lru_cache(maxsize=1024)
@@ -83,15 +120,32 @@ def normalize(name: str, type_name: str) -> NormalizedName:
 
 def normalize_key(name: str, type_name: str = "") -> str:
     """The normalized form of a name; never empty unless the name is. Normalizing twice changes nothing."""
-    normalized = name
-    type_words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", type_name)
-    is_founded = not type_words or type_words[-1].lower() not in _NON_ORGANISATION_WORDS
+    normalized, is_founded = name, _can_be_founded(type_name)
     for _ in range(_MAX_ROUNDS):
         next_form = _normalize_once(normalized, is_founded=is_founded)
         if next_form == normalized:
             break
         normalized = next_form
     return normalized
+
+
+def _can_be_founded(type_name: str) -> bool:
+    type_words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", type_name)
+    return not type_words or type_words[-1].lower() not in _NON_ORGANISATION_WORDS
+
+
+def legal_forms(name: str, type_name: str) -> frozenset[str]:
+    """The kinds of legal forms at the end of a name, each by one of its forms."""
+    if not _can_be_founded(type_name):
+        return frozenset()
+    base, _ = split_qualifier(_split_short_name(name)[0])
+    name_words, found = _join_words(_compose(base), is_founded=False).split(), set[str]()
+    while (count := _count_legal_form_words(name_words)) and len(name_words) > count:
+        form = " ".join(name_words[-count:])
+        kind = next((min(forms) for forms in _SAME_FORMS if form in forms), form)
+        found |= {kind} - _NO_FORMS
+        name_words = name_words[:-count]
+    return frozenset(found)
 
 
 def discriminators(name_key: str) -> tuple[str, ...]:
@@ -103,7 +157,7 @@ def discriminators(name_key: str) -> tuple[str, ...]:
     for word in name_key.split():
         if not word.isalpha():
             parts += filter(_is_discriminator, _DIGITS_OR_LETTERS.findall(word))
-        elif len(word) == 1 or word in _DISCRIMINATOR_WORDS:
+        elif len(word) == 1 or word in _DISCRIMINATOR_WORDS or _ROMAN.fullmatch(word):
             parts.append(word)
     parts.sort()
     return tuple(parts)
@@ -136,15 +190,55 @@ def _abbreviates(short: str, name: str) -> bool:
 
 
 def _normalize_once(name: str, *, is_founded: bool) -> str:
-    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    plain = _DOTTED_ABBREVIATION.sub(lambda match: match[0].replace(".", ""), plain)
-    words = "".join(
-        map(_replace_punctuation, _strip_accents(plain.translate(_TRANSLITERATION)))
-    ).split()
+    plain = _compose(name)
+    base, qualifier = split_qualifier(plain)
+    key = _join_words(base, is_founded=is_founded)
+    return f"{key} ({_join_words(qualifier, is_founded=False)})" if qualifier else key
+
+
+def _compose(name: str) -> str:
+    """Fold case and compatible characters, but for raised and lowered digits, and write signs in one way."""
+    return _PLAIN_RUN.sub(_fold_case, name.translate(_MARKS)).translate(_SIGNS_AS_WORDS)
+
+
+def _fold_case(run: re.Match[str]) -> str:
+    folded = unicodedata.normalize("NFKC", run[0]).casefold()
+    return unicodedata.normalize("NFKC", folded)
+
+
+def _join_words(text: str, *, is_founded: bool) -> str:
+    plain = _DOTTED_ABBREVIATION.sub(lambda match: match[0].replace(".", ""), text)
+    plain = _SIGN_OF_NUMBER.sub(_MINUS, plain)
+    words = "".join(map(_replace_punctuation, plain)).replace(_MINUS, "-").split()
     remaining = _strip_legal_forms(words) if is_founded else words
     if remaining[:1] == ["the"] and len("".join(remaining[1:])) >= _MIN_CHARS_WITHOUT_ARTICLE:
         remaining = remaining[1:]
-    return " ".join(remaining) or " ".join(plain.split())
+    return " ".join(remaining) or " ".join(text.split())
+
+
+@lru_cache(maxsize=4096)
+def fold_key(key: str) -> str:
+    """A key without accents, signs, raised and lowered digits and brackets: equal for the spellings of one name.
+
+    Earlier versions stored keys in this form.
+    """
+    if key.isascii() and key.replace(" ", "").isalnum():
+        return key
+    text = unicodedata.normalize("NFKC", _strip_accents(key)).translate(_LETTERS)
+    return " ".join("".join(map(_replace_punctuation, text)).split()) or key
+
+
+_LETTERS: Final = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "æ": "ae", "œ": "oe", "ı": "i", "−": " ", "⁻": " ", "₋": " "}
+)
+"""Latin letters that Unicode does not decompose."""
+
+
+@lru_cache(maxsize=4096)
+def transliterate(key: str) -> str:
+    """The folded key in Latin letters, to compare names of different scripts."""
+    folded = fold_key(key)
+    return folded if folded.isascii() else " ".join(anyascii(folded).lower().split()) or folded
 
 
 def _strip_accents(text: str) -> str:
@@ -166,12 +260,19 @@ def _replace_punctuation(character: str) -> str:
     category = unicodedata.category(character)
     if category == "Cf":
         return ""
-    is_word = category[0] in "LNMS" or character in _SIGNIFICANT_SIGNS
+    is_word = category[0] in "LNMS" or character in _SIGNIFICANT_SIGNS or character == _MINUS
     return character if is_word else " "
 
 
 def _strip_legal_forms(words: list[str]) -> list[str]:
+    while count := _count_legal_form_words(words):
+        words = words[:-count]
+    return words
+
+
+def _count_legal_form_words(words: list[str]) -> int:
+    """How many words at the end are a legal form, if others remain; 0 if none are."""
     for count in range(_MAX_LEGAL_FORM_WORDS, 0, -1):
         if len(words) > count and " ".join(words[-count:]) in _LEGAL_FORMS:
-            return _strip_legal_forms(words[:-count])
-    return words
+            return count
+    return 0

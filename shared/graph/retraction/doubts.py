@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from shared.database import ids
@@ -21,6 +21,8 @@ from shared.workflow.iterations import database_time
 
 _BATCH_SIZE: Final = 1000
 """Elements per statement."""
+IS_SPLIT_SQL: Final = "undone_at = made_at"
+"""SQL condition on a row of `graph_merges`: it is a split."""
 _IS_CONTRADICTED_SQL: Final = f"verdict = '{Entailment.CONTRADICTED}'"
 
 
@@ -80,8 +82,10 @@ def contradicted_sources(
     }
 
 
-Invalidations = Mapping[UUID, Collection[UUID]]
-"""By node or edge, the retracted or contradicted sources that invalidate conclusions about it."""
+Invalidations = Mapping[UUID, Mapping[UUID, datetime | None]]
+"""By node or edge, the sources that invalidate conclusions about it: those that are retracted or contradicted, and those
+whose quotes a split of the node has moved to another one, with its time: conclusions made later do not rest on them.
+"""
 
 
 IS_DOUBTED_SQL: Final = (
@@ -106,23 +110,40 @@ async def list_doubts(
     contradictions = await _contradictions(
         transaction, {row.source_id for row in rows if row.retracted_at is None}
     )
+    splits = await _split_reasons(transaction, {each for row in rows for each in row.elements})
     by_conclusion: defaultdict[UUID, list[DoubtResponse]] = defaultdict(list)
     for row in rows:
         reasons = contradictions.get(row.source_id, {})
         contradiction = next(
             (reason for element_id, reason in reasons.items() if element_id in row.elements), None
         )
+        split = next(
+            (reason for each in row.elements if (reason := splits.get((each, row.source_id)))), None
+        )
+        cause: Literal["retracted", "contradicted", "split"] = "retracted"
+        if row.retracted_at is None:
+            cause = "split" if contradiction is None and split is not None else "contradicted"
         by_conclusion[row.conclusion_id].append(
             DoubtResponse(
                 since=row.since,
-                cause="retracted" if contradiction is None else "contradicted",
+                cause=cause,
                 source_id=row.source_id,
                 url=row.url,
-                reason=contradiction or row.retraction_reason or "",
+                reason=contradiction or row.retraction_reason or split or "",
                 elements=sorted(set(row.elements)),
             )
         )
     return by_conclusion
+
+
+async def _split_reasons(
+    transaction: Transaction, elements: Collection[UUID]
+) -> Mapping[tuple[UUID, UUID], str]:
+    """By element and source, why a split has moved the source's quotes to another node."""
+    if not elements:
+        return {}
+    rows = await _SPLITS.rows(transaction, {"ids": uuid_array(elements)})
+    return {(row.element_id, row.source_id): row.reason for row in rows}
 
 
 async def _contradictions(
@@ -152,9 +173,9 @@ async def reevaluate_doubts(
     invalidations = await _invalidations(transaction, claims_by_element)
     await _close_unfounded(transaction, claims_by_element, invalidations)
     rows = [
-        _doubt_row(conclusion, element_id, source)
+        {**_doubt_row(conclusion, element_id, source), "made_before": made_before}
         for element_id, conclusion in await _citing_conclusions(transaction, invalidations)
-        for source in invalidations[element_id]
+        for source, made_before in invalidations[element_id].items()
     ]
     if not rows:
         return ()
@@ -322,6 +343,27 @@ _CONTRADICTED: Final = CompiledStatement(f"""
     where (node_id = any(cast(:ids as uuid[])) or edge_id = any(cast(:ids as uuid[])))
       and {_IS_CONTRADICTED_SQL}
 """)
+# A split is stored as a merge that was undone when it was made. Its doubts end if the two nodes are merged again.
+_SPLITS: Final = CompiledStatement(f"""
+    select element_id, source_id, made_at, reason
+    from graph_merges as split cross join lateral (
+      select kept_id as element_id, cast(moved -> 'row' ->> 'source_id' as uuid) as source_id
+      from jsonb_array_elements(journal -> 'evidence') as moved
+      union
+      select cast(case when cast(edge ->> 'stays' as boolean) then edge -> 'row' ->> 'id' else edge ->> 'to' end as uuid),
+        cast(moved -> 'row' ->> 'source_id' as uuid)
+      from jsonb_array_elements(journal -> 'edges') as edge
+      cross join jsonb_array_elements(edge -> 'evidence') as moved
+    ) as left_behind
+    where agent_id in (
+        select agent_id from graph_nodes where id = any(cast(:ids as uuid[]))
+        union select agent_id from graph_edges where id = any(cast(:ids as uuid[])))
+      and {IS_SPLIT_SQL} and element_id = any(cast(:ids as uuid[]))
+      and not exists (
+        select from graph_redirects as redirect where redirect.agent_id = split.agent_id
+          and redirect.merged_id = split.merged_id and redirect.kept_id = split.kept_id)
+    order by made_at
+""")
 _DUE_SOURCES: Final = CompiledStatement(f"""
     select id, retracted_at from sources
     where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is not null
@@ -368,13 +410,14 @@ _OPEN: Final = CompiledStatement("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
-      id uuid, conclusion_id uuid, element_id uuid, source_id uuid)
+      id uuid, conclusion_id uuid, element_id uuid, source_id uuid, made_before timestamptz)
     join graph_nodes on graph_nodes.id = input.conclusion_id
     join sources on sources.id = input.source_id
-    where graph_nodes.created_at < sources.retracted_at
-      or sources.retracted_at is null
-      or sources.id = cast(:because_of as uuid)
-      or exists (select from doubts earlier where earlier.id = input.id)
+    where case when made_before is not null then graph_nodes.created_at < made_before
+      else graph_nodes.created_at < sources.retracted_at
+        or sources.retracted_at is null
+        or sources.id = cast(:because_of as uuid)
+        or exists (select from doubts earlier where earlier.id = input.id) end
     order by input.id
     on conflict (id) do update set since = excluded.since, resolved_at = null, evaluated_at = null
     where doubts.resolved_at is not null
@@ -415,23 +458,29 @@ def _retractions(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidatio
         element_id: invalidated_by(claims.claims, claims.source_of, claims.retracted_at)
         for element_id, claims in claims_by_element.items()
     }
-    return {element_id: sources for element_id, sources in by_element.items() if sources}
+    return {
+        element_id: dict.fromkeys(sources) for element_id, sources in by_element.items() if sources
+    }
 
 
 async def _invalidations(
     transaction: Transaction, claims_by_element: Mapping[UUID, ElementClaims]
 ) -> Invalidations:
-    """By retracted and by contradicted sources."""
+    """By retracted and contradicted sources, and by splits."""
     rows = await _CONTRADICTED.rows(transaction, {"ids": uuid_array(claims_by_element)})
     contradicted: defaultdict[UUID, set[UUID]] = defaultdict(set)
     for element_id, evidence_id in rows:
         contradicted[element_id].add(evidence_id)
-    invalidations: dict[UUID, Collection[UUID]] = dict(_retractions(claims_by_element))
+    invalidations: defaultdict[UUID, dict[UUID, datetime | None]] = defaultdict(dict)
+    for split in await _SPLITS.rows(transaction, {"ids": uuid_array(claims_by_element)}):
+        invalidations[split.element_id][split.source_id] = split.made_at
+    for element_id, sources in _retractions(claims_by_element).items():
+        invalidations[element_id] |= sources
     for element_id, evidence_ids in contradicted.items():
         claims = claims_by_element[element_id]
-        if sources := contradicted_sources(claims.claims, claims.source_of, evidence_ids):
-            invalidations[element_id] = {*invalidations.get(element_id, ()), *sources}
-    return invalidations
+        found = contradicted_sources(claims.claims, claims.source_of, evidence_ids)
+        invalidations[element_id] |= dict.fromkeys(found)
+    return {element_id: sources for element_id, sources in invalidations.items() if sources}
 
 
 async def _citing_conclusions(

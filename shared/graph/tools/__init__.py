@@ -6,7 +6,7 @@ from typing import Any
 
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.readings import ConclusionReadings
-from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope

@@ -67,8 +67,14 @@ class FactLookups:
         for node in nodes:
             with suppress(ToolRefusalError):
                 name, distinct = normalize_name(node.name), node.distinct_ids(self.short_ids)
+                qualifier = normalize_name(node.qualifier) if node.qualifier else ""
                 request = NameRequest(
-                    node.type, name, node.aliases, distinct, self.duplicate_threshold
+                    node.type,
+                    name,
+                    node.aliases,
+                    distinct,
+                    self.duplicate_threshold,
+                    qualifier=qualifier,
                 )
                 requests.append(aliases.request_keys(request))
         names = batch.add(aliases.names_query(scope, requests)) if requests else None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Final, TypeVar
@@ -21,7 +21,8 @@ from shared.database.statements import (
 )
 from shared.database.transaction import Transaction
 from shared.graph.entity_resolution import normalization
-from shared.graph.prompt_format import quote_name
+from shared.graph.entity_resolution.candidates import key_columns
+from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import elements_query, number_in
@@ -42,20 +43,35 @@ _ADD_FIRST: Final = (
     "If it is none of the graph's nodes, add it first if you have addGraphNode, or leave this out."
 )
 _MAX_REFERENCE_CHARS: Final = 300
+_MAX_SUMMARY_CHARS: Final = 80
+_KINDS: Final = ("Topic", "Person")
+"""Types of which names are found in different ways."""
 # Joined by type, the first column of the index: an agent has a few dozen types, but may have a million names.
 _NODES_BY_NAME: Final = CompiledStatement(
     f"""
     with called as (
-        select name, keys from jsonb_to_recordset(cast(:called as jsonb)) as given (name text, keys text[])
+        select name, keys, bases, sorted_words
+        from jsonb_to_recordset(cast(:called as jsonb)) as given (name text, keys text[], bases text[], sorted_words text[])
+    ), of_type as (
+        select called.name as called, called.keys, called.bases, called.sorted_words, kind.agent_id, kind.name as type
+        from called join graph_node_types as kind on kind.agent_id = {OWNED_AGENT_ID_SQL}
+    ), known as (
+        select called, node_id, key from of_type
+        join graph_names on graph_names.agent_id = of_type.agent_id and graph_names.type = of_type.type
+          and key = any(keys)
+        union
+        select called, node_id, key from of_type
+        join graph_names on graph_names.agent_id = of_type.agent_id and graph_names.type = of_type.type
+          and sorted_words_key = any(sorted_words)
+        union
+        select called, node_id, key from of_type cross join unnest(bases) as base
+        join graph_names on graph_names.agent_id = of_type.agent_id and graph_names.type = of_type.type
+          and key > base || ' (' and key < base || ' )'
     )
-    select called.name as called, node.id, node.type, node.name, known.key, node.name = called.name as is_exact
-    from called
-    join graph_node_types as kind on kind.agent_id = {OWNED_AGENT_ID_SQL}
-    join graph_names as known
-      on known.agent_id = kind.agent_id and known.type = kind.name and known.key = any(called.keys)
-    join graph_nodes as node on node.agent_id = known.agent_id and node.id = known.node_id
+    select known.called, node.id, node.type, node.name, known.key, node.properties ->> 'summary' as summary
+    from known join graph_nodes as node on node.agent_id = {OWNED_AGENT_ID_SQL} and node.id = known.node_id
     union
-    select called.name, node.id, type, node.name, null, node.name = called.name
+    select called.name, node.id, type, node.name, null, node.properties ->> 'summary'
     from called
     join graph_nodes as node
       on node.agent_id = {OWNED_AGENT_ID_SQL} and lower(node.name) = lower(called.name)
@@ -76,9 +92,9 @@ class NamedNodes(dict[str, list[Row]]):
         if (node_id := self.elements.get(number_in(reference) or 0)) is not None:
             return node_id
         with suppress(ToolRefusalError):
-            rows = self.get(_name_in(reference, ""), [])
-            ids = {row.id for row in rows if row.is_exact} or {row.id for row in rows}
-            return UUID(str(ids.pop())) if len(ids) == 1 else None
+            name = _name_in(reference, "")
+            ids = {match.id for match in _pick(name, map(_match, self.get(name, [])))}
+            return ids.pop() if len(ids) == 1 else None
         return None
 
 
@@ -109,13 +125,24 @@ def prepare_named(
 
 
 def _named_query(scope: GraphScope, names: Sequence[str]) -> BoundQuery[NamedNodes]:
-    called = [{"name": name, "keys": sorted(_keys(name, ("", "Topic")))} for name in names]
+    called = []
+    for name in names:
+        keys = sorted(_keys(name, ("", "Topic")))
+        called.append(
+            {
+                "name": name,
+                "keys": sorted({*keys, *map(normalization.fold_key, keys)}),
+                "bases": [key for key in keys if not normalization.split_qualifier(key)[1]],
+                "sorted_words": sorted(
+                    {key_columns(key, each)["sorted_words_key"] for key in keys for each in _KINDS}
+                ),
+            }
+        )
 
     def read(rows: Sequence[Row]) -> NamedNodes:
         found = NamedNodes({name: [] for name in names})
         for row in rows:
-            if row.key is None or row.key in _keys(row.called, (row.type,)):
-                found[row.called].append(row)
+            found[row.called].append(row)
         return found
 
     return BoundQuery(_NODES_BY_NAME, {**scope.sql_params, "called": json_text(called)}, read)
@@ -199,18 +226,44 @@ class _Match:
     id: UUID
     type: str
     name: str
+    summary: str = ""
+    key: str | None = field(default=None, compare=False)
+    """Under which it was found; None for the name of the node."""
+
+
+def _match(row: Row) -> _Match:
+    return _Match(row.id, row.type, row.name, row.summary or "", row.key)
+
+
+def _pick(name: str, matches: Iterable[_Match]) -> list[_Match]:
+    """The nodes that the name means: those of the name with and without qualifiers; else those of other spellings of it.
+
+    If none has a qualifier, a node of exactly this name comes before one that has it as another name.
+    """
+    of_name: dict[UUID, _Match] = {}
+    spelled: dict[UUID, _Match] = {}
+    is_told_apart = False
+    for match in matches:
+        called = normalization.normalize(name, match.type).key
+        key = match.key or normalization.normalize(match.name, match.type).key
+        if key == called or match.name == name:
+            of_name[match.id] = match
+        elif normalization.split_qualifier(key)[0] == called:
+            of_name[match.id], is_told_apart = match, True
+        elif normalization.fold_key(key) == normalization.fold_key(called):
+            spelled[match.id] = match
+    exact = [match for match in of_name.values() if match.name == name]
+    if exact and not is_told_apart:
+        return exact
+    return list((of_name or spelled).values())
 
 
 async def _find_by_name(transaction: Transaction, scope: GraphScope, name: str) -> list[_Match]:
-    """The nodes with exactly this name; else those known by it in another spelling, or as an alias."""
+    """The nodes that the name means; see `_pick`."""
     looked_up, written = _known_before(transaction, name)
     if looked_up is None and not any(match.name == name for match in written):
         looked_up = (await _named_query(scope, [name]).execute(transaction))[name]
-    rows = looked_up or ()
-    matches = {row.id: _Match(row.id, row.type, row.name) for row in rows}
-    matches |= {match.id: match for match in written}
-    exact = [match for match in matches.values() if match.name == name]
-    return exact or list(matches.values())
+    return _pick(name, [*map(_match, looked_up or ()), *written])
 
 
 def _known_before(
@@ -221,20 +274,22 @@ def _known_before(
     if not isinstance(buffer, ElementBuffer):
         return None, ()
     written = [
-        _Match(node["id"], node["type"], node["name"])
+        _Match(node["id"], node["type"], node["name"], str(node["properties"].get("summary", "")))
         for node in buffer.written_nodes.values()
-        if node["name"] == name
-        or _keys(name, (node["type"],)) == _keys(node["name"], (node["type"],))
     ]
     named = buffer.lookups.get(NamedNodes)
-    return (None if named is None else named.get(name)), written
+    return (None if named is None else named.get(name)), _pick(name, written)
 
 
 async def _describe_candidates(
     transaction: Transaction, scope: GraphScope, name: str, matches: Sequence[_Match]
 ) -> str:
     if matches:
-        listing = [f"[node:{node.id}] {node.type} {quote_name(node.name)}" for node in matches]
+        listing = [
+            f"[node:{node.id}] {node.type} {quote_name(node.name)}"
+            + (f" ({truncate_text(node.summary, _MAX_SUMMARY_CHARS)})" if node.summary else "")
+            for node in matches
+        ]
         joined = ", ".join(sorted(listing)[:_MAX_CANDIDATES])
         return (
             f"{len(matches)} nodes have this name: {joined}. Give the id of the one that you mean."

@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from shared.database.transaction import Transaction
 from shared.enums import Phase
 from shared.graph import elements, types
-from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD
 from shared.graph.prompt_format import quote_name
 from shared.graph.provenance import claims
 from shared.graph.provenance.evidence import (
@@ -291,25 +291,35 @@ class AddGraphNode(Arguments):
     )
     distinct_from: list[str] = Field(
         default_factory=list,
-        description="Ids of other things with similar names. Only after this tool has asked.",
+        description="Ids of other things with similar names. Like sameAs and qualifier, only after this tool has asked.",
+    )
+    same_as: str | None = Field(None, description="Id of the node that it is.")
+    qualifier: str | None = Field(
+        None,
+        description='What tells it apart from another of its name: "footballer", "Illinois".',
     )
 
     def distinct_ids(self, short_ids: ShortIds | None) -> list[UUID]:
         """The ids in `distinct_from`. Raises ToolRefusalError if one is none."""
-        ids = []
-        for reference in self.distinct_from:
-            found = referenced_id(reference) or (short_ids and short_ids.find(reference))
-            if not found:
-                raise ToolRefusalError(
-                    f"distinctFrom: {reference[:40]!r} is not an id that this tool returned"
-                )
-            ids.append(found)
-        return ids
+        return [_find_id(each, "distinctFrom", short_ids) for each in self.distinct_from]
+
+    def same_id(self, short_ids: ShortIds | None) -> UUID | None:
+        """The id in `same_as`. Raises ToolRefusalError if it is none."""
+        return _find_id(self.same_as, "sameAs", short_ids) if self.same_as else None
 
     @property
     def all_evidence(self) -> list[EvidenceArgument]:
         """What `sentences` and `evidence` cite. Raises ToolRefusalError if that is nothing."""
         return _all_evidence(self.sentences, self.evidence)
+
+
+def _find_id(reference: str, argument: str, short_ids: ShortIds | None) -> UUID:
+    found = referenced_id(reference) or (short_ids and short_ids.find(reference))
+    if not found:
+        raise ToolRefusalError(
+            f"{argument}: {reference[:40]!r} is not an id that this tool returned"
+        )
+    return found
 
 
 class _EdgeArguments(Arguments):
@@ -433,6 +443,8 @@ def add_graph_node(
                 aliases=arguments.aliases,
                 distinct_from=arguments.distinct_ids(short_ids),
                 duplicate_threshold=duplicate_threshold,
+                same_as=arguments.same_id(short_ids),
+                qualifier=arguments.qualifier or "",
             )
 
         return await _add_repaired(add, arguments, "nodeId", [], pages)

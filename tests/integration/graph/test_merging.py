@@ -22,7 +22,7 @@ from shared.database import ids
 from shared.database.statements import Batch
 from shared.database.tables import GraphEdge, GraphMerge, GraphMove, GraphNode, Iteration, Step
 from shared.enums import ANALYSIS_TYPE, StepKind, StepStatus
-from shared.graph import context, entity_resolution
+from shared.graph import context, entity_resolution, types
 from shared.graph.conclusions import citation_index, conclusions
 from shared.graph.conclusions.citations import Citation, Kind
 from shared.graph.context import survey
@@ -37,14 +37,14 @@ from shared.graph.transfer.prov import export_prov
 from shared.graph.verification.verifier import verify_conclusion
 from shared.schemas.base import PageRequest
 from shared.schemas.provenance import ElementFault
-from shared.tools import ToolRefusalError
+from shared.tools import Json, ToolRefusalError
 from shared.workflow import leases
 from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import IterationRow
 from tests.support import claims
 from tests.support.api.access import agent_access
 from tests.support.forecast_terms import ANALYSIS_TERMS
-from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.agent_graph import COUNTRY_SCHEMA, AgentGraph
 from tests.support.graph.concurrent_writes import resolve_and_reserve
 from tests.support.graph.descriptions import describe_nodes, resolve_references
 from tests.support.graph.duplicates import (
@@ -97,8 +97,8 @@ async def test_names_of_the_merged_node_resolve_to_the_kept_node(
     merge = await merge_nodes(agent_graph, duplicates.kept_id, duplicates.merged_id)
     assert await agent_graph.node("CÔTE D'IVOIRE") == duplicates.kept_id
     await undo_merge(agent_graph, merge.id)
-    assert await agent_graph.node("Cote d Ivoire") != duplicates.merged_id
-    assert await agent_graph.node("Cote dIvoire") == duplicates.merged_id
+    assert await agent_graph.node("CÔTE D'IVOIRE") == duplicates.merged_id
+    assert await agent_graph.node("Cote dIvoire") != duplicates.merged_id, "accents distinguish"
 
 
 async def test_citations_of_merged_ids_are_resolved(
@@ -164,13 +164,11 @@ async def test_citations_of_merged_ids_are_resolved(
 
 
 async def test_invalid_merges_are_refused(agent_graph: AgentGraph, stranger: AgentGraph) -> None:
-    await agent_graph.node_type("River")
-    ghana, volta = await agent_graph.node("Ghana"), await agent_graph.node("Volta", "River")
+    ghana = await agent_graph.node("Ghana")
     foreign_node = await stranger.node("Togo")
     analysis = await agent_graph.analysis(f"[node:{ghana}]", "A")
     for kept_id, merged_id, message in (
         (ghana, ghana, "both ids refer to 'Ghana'"),
-        (ghana, volta, "'Ghana' is a Country and 'Volta' a River"),
         (ghana, analysis, "cannot be merged"),
         (analysis, ghana, "cannot be merged"),
     ):
@@ -187,6 +185,45 @@ async def test_invalid_merges_are_refused(agent_graph: AgentGraph, stranger: Age
                 made_by=agent_graph.scope.owner_id,
             )
             assert merge is None
+
+
+async def test_nodes_of_two_types_are_merged_and_what_does_not_fit_is_told_and_comes_back(
+    agent_graph: AgentGraph,
+) -> None:
+    """Names of the other type lead to the kept node from then on."""
+    properties: Json = dict(COUNTRY_SCHEMA["properties"])  # type: ignore[call-overload]  # a table
+    schema = {**COUNTRY_SCHEMA, "properties": {**properties, "area": {"type": "string"}}}
+    async with agent_graph.database.transaction() as session:
+        await types.create_node_type(
+            session,
+            agent_graph.scope,
+            agent_graph.validators,
+            name="State",
+            description="A state",
+            properties_schema=schema,
+            example_properties={"summary": "One."},
+            created_by="test",
+        )
+    kept = await agent_graph.node("Ghana", capital="Accra")
+    merged = await agent_graph.node("Republic of Ghana", "State")
+    await said(agent_graph, "https://a", "Accra is its capital.", node=merged, area="large")
+    await said(agent_graph, "https://b", "It has 33.", node=merged, population=33, area="small")
+    rows = await load_rows(agent_graph)
+    merge = await merge_nodes(agent_graph, kept, merged)
+    assert set(MergeJournal.model_validate(merge.journal).left_out) == {"area"}
+    async with agent_graph.database.transaction() as session:
+        node = await session.get_one(GraphNode, kept)
+    assert node.properties == {"summary": "A state.", "capital": "Accra", "population": 33}
+    await assert_sealed(agent_graph)
+    again = await agent_graph.add_node("Republic of Ghana", {"population": 32}, type_name="State")
+    assert (again.id, again.created) == (kept, False)
+    await undo_merge(agent_graph, merge.id)
+    await assert_sealed(agent_graph)
+    after = await load_rows(agent_graph)
+    assert [row for row in after[0] if row["id"] == merged] == [
+        row for row in rows[0] if row["id"] == merged
+    ]
+    assert {row["id"] for row in rows[2]} <= {row["id"] for row in after[2]}
 
 
 async def test_a_merge_during_concurrent_writes_loses_nothing(

@@ -1,6 +1,7 @@
 """Nodes and edges are stored once, in any spelling of their names and with concurrent writers."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,8 +15,7 @@ from shared.database.tables import Evidence, GraphEdge, GraphName, GraphNode
 from shared.database.transaction import Transaction
 from shared.graph import elements, tools
 from shared.graph.entity_resolution import aliases, candidates
-from shared.graph.entity_resolution.aliases import NameRequest
-from shared.graph.entity_resolution.candidates import DUPLICATE_THRESHOLD
+from shared.graph.entity_resolution.relations import similarity
 from shared.graph.projection import EDGES, NODES, ElementKind
 from shared.graph.provenance.claims import PropertyChange
 from shared.graph.retraction import retractions
@@ -128,7 +128,7 @@ async def test_a_name_similar_to_an_existing_one_needs_confirmation(
     companies: AgentGraph,
 ) -> None:
     first = await _add(companies, "Taiwan Semiconductor Manufacturing")
-    question = rf"There is \[node:{first}\] \"Taiwan Semiconductor Manufacturing\" \(0\.\d\d\)"
+    question = rf'There is \[node:{first}\] "Taiwan Semiconductor Manufacturing" \(A state\)'
     for spelling in (
         "Taiwan Semiconducter Manufacturing",
         "Taiwan Semiconductor Manufacturers",
@@ -175,19 +175,20 @@ async def test_similar_names_of_other_agents_and_types_are_ignored(
     assert (await _add_by_tool(companies, name="Taiwan Semiconductor Manufacturer"))["created"]
 
 
-async def test_at_most_five_candidates_are_listed_most_similar_first(companies: AgentGraph) -> None:
+async def test_at_most_three_candidates_are_listed_most_similar_first(
+    companies: AgentGraph,
+) -> None:
     for end in ("ing", "er", "e", "es", "ery", "i"):
         await _add(companies, f"Halden Batteri{end}")
-    name, threshold = "Halden Batterien", DUPLICATE_THRESHOLD - 0.1
-    async with companies.database.transaction() as session:
-        request = aliases.request_keys(NameRequest("Company", name, duplicate_threshold=threshold))
-        lookup = await aliases.names_query(companies.scope, [request]).execute(session)
-        matches = await candidates.rank_candidates(
-            session, companies.scope, request.main[1], lookup.neighbours[request.main], threshold
-        )
-    similarities = [candidate.similarity for candidate in matches]
-    assert len(similarities) == candidates.MAX_CANDIDATES
+    name = "Halden Batterien"
+    with pytest.raises(ToolRefusalError) as error:
+        await _add_by_tool(companies, name=name)
+    listed = re.findall(r'\[node:([0-9a-f-]{36})\] "([^"]+)"', str(error.value))
+    assert len(listed) == candidates.MAX_CANDIDATES
+    similarities = [similarity(shown.lower(), name.lower()) for _, shown in listed]
     assert similarities == sorted(similarities, reverse=True)
+    ids = [node_id for node_id, _ in listed]
+    assert (await _add_by_tool(companies, name=name, distinctFrom=ids))["created"], "one question"
 
 
 async def test_concurrent_writers_with_swapped_names_do_not_deadlock(
@@ -288,7 +289,7 @@ async def test_a_duplicate_that_appears_meanwhile_is_refused_and_claims_no_name(
         task,
     ):
         await _add_within(companies, session, "NVDA")
-    with pytest.raises(Exception, match="which may be the same thing"):
+    with pytest.raises(Exception, match="call again with sameAs"):
         await task
     assert await _count(companies, GraphName) == await _count(companies, GraphNode) == 1
 

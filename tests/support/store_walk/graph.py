@@ -19,7 +19,7 @@ from shared.enums import Entailment
 from shared.graph import elements, projection, short_ids, system_types, types, upsert
 from shared.graph.conclusions import citation_index, conclusions, position_store, reviews
 from shared.graph.conclusions.reviews import Review
-from shared.graph.entity_resolution import distinct, merge
+from shared.graph.entity_resolution import MergeRefusedError, distinct, merge, moving, split
 from shared.graph.entity_resolution.merge import Merge
 from shared.graph.projection import EDGES, NODES
 from shared.graph.provenance import readings, sources
@@ -127,6 +127,7 @@ async def _make_world(database: Database) -> GraphWorld:
     ghana, togo, togoland, chad, tchad = [
         await graph.node(name) for name in ("Ghana", "Togo", "Togoland", "Chad", "Tchad")
     ]
+    await graph.add_node("Ghana", {"population": 3})
     border = await graph.edge(ghana, togo)
     await graph.edge(ghana, togoland)
     await graph.edge(togo, tchad)
@@ -252,6 +253,18 @@ async def _create_edge_type(world: GraphWorld, transaction: Transaction) -> None
         source_types=["Country"],
         target_types=["Country"],
         created_by="test",
+    )
+
+
+async def _split(world: GraphWorld, transaction: Transaction) -> None:
+    await split.split_node(
+        transaction,
+        world.scope,
+        node_id=world.ghana,
+        evidence_ids=[world.evidence],
+        qualifier="gold",
+        reason="Another Ghana.",
+        made_by=world.scope.owner_id,
     )
 
 
@@ -412,6 +425,7 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
     ),
     # entity resolution
     merge.merge_nodes: Operation(_merge),
+    split.split_node: Operation(_split, again=MergeRefusedError),
     merge.undo_merge: Operation(lambda w, t: merge.undo_merge(t, w.scope, w.made_merge.id)),
     merge.insert_redirects: Operation(
         lambda w, t: merge.insert_redirects(t, w.made_merge, {uuid4(): w.chad}),
@@ -498,9 +512,15 @@ _FRAMES: Final = {
     importer.store_doubts,
     importer.store_positions,
     importer.store_retractions,
-    merge.move_edge_back,
-    merge.restore_element,
-    merge.restore_kept,
+    merge.reserve_own_name,
+    moving.insert_row,
+    moving.load_rows,
+    moving.move_edge,
+    moving.move_edge_back,
+    moving.move_evidence,
+    moving.restore_element,
+    moving.restore_kept,
+    moving.set_properties,
     position_store.confirm,
     position_store.load_lines,
     position_store.load_open,
@@ -530,6 +550,8 @@ _STORES: Final = (
     propagation,
     doubts,
     merge,
+    moving,
+    split,
     distinct,
     short_ids,
     embedding_backlog,

@@ -11,6 +11,7 @@ from cli.render.graph import (
     show_edge,
     show_merge,
     show_merges,
+    show_split,
     show_unmerge,
 )
 from shared.schemas.base import Page
@@ -42,6 +43,8 @@ def make_merge(**values: Any) -> MergeResponse:
         "evidence": 1,
         "edges": 0,
         "dropped_edges": 0,
+        "left_out": {},
+        "is_split": False,
         "made_at": WHEN,
         "undone_at": None,
     }
@@ -138,3 +141,19 @@ def test_what_has_no_date_is_shown_with_none() -> None:
     other = OtherValueResponse(value=35, sites=["c.example"], as_of=None)
     agreement = {"share": AgreementResponse(sites=["a.example"], others=[other])}
     assert "c.example: 35 date unknown\n" in printed(show_edge, make_edge(ID, OTHER, agreement))
+
+
+def test_a_split_is_shown_and_listed_as_one() -> None:
+    split = make_merge(undone_at=WHEN, is_split=True)
+    shown = printed(show_split, split)
+    assert f"{split.merged_name} is split off {split.kept_name}" in shown
+    assert "To undo this, merge the two nodes" in shown
+    listed = printed(show_merges, [split])
+    assert "←" in listed
+    assert "split off" in listed
+    assert "undone" not in listed
+
+
+def test_properties_that_a_merge_leaves_out_are_told() -> None:
+    shown = printed(show_merge, "Chips", make_merge(left_out={"area": "large"}))
+    assert "Left out, because the type does not allow it: area" in shown

@@ -48,7 +48,9 @@ READ_IN_PARTS: Final = (
 )
 NO_TEXT: Final = {
     "shared.graph.entity_resolution.candidates.most_similar": "names and their nodes",
-    "shared.graph.entity_resolution.candidates.refuse_undecided_duplicates": "nodes",
+    "shared.graph.entity_resolution.candidates.refuse_undecided": "nodes",
+    "shared.graph.entity_resolution.candidates.contradiction_text": "facts",
+    "shared.graph.entity_resolution.candidates.read_names": "rows",
     "shared.graph.grounding.moments.iso": "a date",
     "shared.graph.grounding.passages.read": "as quotes.check_element",
     "shared.graph.grounding.date_rules.clause_around": "places in a sentence",

@@ -1,4 +1,4 @@
-"""JSON routes of an agent's knowledge graph: overview, nodes, edges, types, duplicate candidates and merges."""
+"""JSON routes of an agent's knowledge graph: overview, nodes, edges, types, duplicate candidates, merges and splits."""
 
 from http import HTTPStatus
 from typing import Annotated, Final
@@ -13,7 +13,7 @@ from services.api.http.etags import UNCHANGED, etag_response
 from services.api.http.idempotency import Idempotent
 from services.api.http.problem_details import NotFoundError, problems
 from services.api.resources.graph import duplicates, model
-from services.api.resources.graph.duplicates import NewDistinctPair, NewMerge
+from services.api.resources.graph.duplicates import NewDistinctPair, NewMerge, NewSplit
 from services.api.resources.sources import model as sources
 from shared.database.tables import GraphEdge, GraphNode
 from shared.graph import types as graph_types
@@ -213,3 +213,19 @@ async def make_merge(
 router.post("/merges/{merge_id}/undo", responses=problems(HTTPStatus.CONFLICT))(
     duplicates.undo_merge
 )
+
+
+@router.post(
+    "/splits",
+    status_code=HTTPStatus.CREATED,
+    response_model=MergeResponse,
+    responses=problems(HTTPStatus.CONFLICT),
+)
+async def make_split(
+    access: OwnedAgent, once: Idempotent, body: Annotated[NewSplit, Body()]
+) -> Response:
+    """Splits a node: evidence that is of another thing of this name moves to a new node, which is told apart by a qualifier.
+
+    Conclusions that rest on what moves are in doubt. Merging the two nodes undoes it.
+    """
+    return await once.answer(lambda: duplicates.split_node(access, body))

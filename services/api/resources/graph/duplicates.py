@@ -1,4 +1,4 @@
-"""Duplicate candidates, merges, and pairs that are declared distinct."""
+"""Duplicate candidates, merges, splits, and pairs that are declared distinct."""
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict
-from sqlalchemy import ColumnElement, Integer, Select, cast, func, select
-from sqlalchemy.dialects.postgresql import JSONPATH
+from pydantic import BaseModel, ConfigDict, Field
+from sqlalchemy import ColumnElement, Integer, Select, cast, false, func, select
+from sqlalchemy.dialects.postgresql import JSONB, JSONPATH
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
 from services.api.http.dependencies import Page, PageQuery
@@ -21,14 +21,17 @@ from shared.database.pagination import Keyset, PageSlice, paginate
 from shared.database.statements import CompiledStatement, json_text, uuid_array
 from shared.database.tables import GraphDistinctPair, GraphMerge, GraphNode
 from shared.graph import entity_resolution
-from shared.graph.entity_resolution import MergeRefusedError, distinct, normalization
+from shared.graph.entity_resolution import MergeRefusedError, distinct
 from shared.graph.entity_resolution.candidates import (
-    DUPLICATE_THRESHOLD,
+    KnownName,
     key_columns,
+    letters_of,
     most_similar,
-    neighbour_keys_sql,
+    neighbour_names_sql,
 )
 from shared.graph.entity_resolution.distinct import NotComparableError
+from shared.graph.entity_resolution.normalization import normalize
+from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD
 from shared.graph.scope import IS_SUPPORTED_SQL, JOINS_TWO_NODES_SQL, OWNED_AGENT_ID_SQL
 from shared.graph.types import RESERVED_TYPES
 from shared.schemas.base import Json, PageRequest
@@ -37,15 +40,6 @@ from shared.schemas.graph import DistinctPairResponse, DuplicatePair, MergeRespo
 _TOUCHED: Final = Keyset("duplicates", (GraphNode.updated_at, GraphNode.id))
 _MERGES: Final = Keyset("merges", (GraphMerge.made_at, GraphMerge.id))
 _DISTINCT_PAIRS: Final = Keyset("distinct pairs", (GraphDistinctPair.made_at, GraphDistinctPair.id))
-
-
-class _Candidate(NamedTuple):
-    """A node with its normalized name."""
-
-    id: UUID
-    type: str
-    name: str
-    key: str
 
 
 def _select_candidates(access: AgentAccess) -> Select[UUID, str, str]:
@@ -89,45 +83,46 @@ async def _similar_pairs(
 ) -> list[DuplicatePair]:
     """Each node with those that are most similar to it, but for those that a person declared distinct."""
     session, params = access.session, access.scope.sql_params
-    candidates = [
-        _Candidate(node_id, type_name, name, normalization.normalize(name, type_name).key)
-        for node_id, type_name, name in nodes
-    ]
-    asking = [{"id": each.id, "type": each.type, **key_columns(each.key)} for each in candidates]
-    # By node, the neighbour keys of its key in each sort order, with their nodes.
-    neighbours: defaultdict[UUID, dict[str, UUID]] = defaultdict(dict)
-    for asking_id, key, node_id in await _NEIGHBOUR_KEYS.rows(
+    asking = []
+    for node_id, type_name, name in nodes:
+        normalized = normalize(name, type_name)
+        columns = key_columns(normalized.key, type_name)
+        letters = letters_of(normalized.base)
+        asking.append({"id": node_id, "type": type_name, "letters": letters, **columns})
+    neighbours: defaultdict[UUID, list[KnownName]] = defaultdict(list)
+    for asking_id, node_id, name in await _NEIGHBOURS.rows(
         session, {**params, "asking": json_text(asking)}
     ):
-        neighbours[asking_id][key] = node_id
-    declared = await distinct.distinct_nodes(
-        session, access.scope, [item.id for item in candidates]
-    )
-    pairs: list[tuple[_Candidate, UUID, float]] = []
-    for item in candidates:
-        excluded = {item.id, *declared[item.id]}
-        others = {key: other for key, other in neighbours[item.id].items() if other not in excluded}
-        similar = most_similar(item.key, others, DUPLICATE_THRESHOLD)
-        pairs += [(item, other_id, similarity) for other_id, similarity in similar.items()]
+        neighbours[asking_id].append(KnownName(node_id, name))
+    declared = await distinct.distinct_nodes(session, access.scope, [each[0] for each in nodes])
+    pairs: list[tuple[NodeRef, UUID, float]] = []
+    for node_id, type_name, name in nodes:
+        excluded = {node_id, *declared[node_id]}
+        others = [each for each in neighbours[node_id] if each.node_id not in excluded]
+        similar = most_similar(type_name, name, others, DUPLICATE_THRESHOLD, MAX_SIMILAR)
+        node = NodeRef(id=node_id, type=type_name, name=name)
+        pairs += [(node, other_id, similarity) for other_id, similarity in similar.items()]
     ids = [*{other_id for _, other_id, _ in pairs}]
     names = {row.id: row.name for row in await _NAMES.rows(session, {**params, "ids": ids})}
     return [
         DuplicatePair(
-            node=NodeRef(id=item.id, type=item.type, name=item.name),
-            other=NodeRef(id=other_id, type=item.type, name=names[other_id]),
+            node=node,
+            other=NodeRef(id=other_id, type=node.type, name=names[other_id]),
             similarity=round(similarity, 2),
         )
-        for item, other_id, similarity in pairs
+        for node, other_id, similarity in pairs
         if other_id in names
     ]
 
 
-_NEIGHBOUR_KEYS: Final = CompiledStatement(
-    "select asked.id, near.key, near.node_id"
+_NEIGHBOURS: Final = CompiledStatement(
+    "select asked.id, near.node_id, near.name"
     " from jsonb_to_recordset(cast(:asking as jsonb))"
-    " asked (id uuid, type text, key text, reversed_key text, sorted_words_key text)"
-    f" cross join lateral ({neighbour_keys_sql('asked.{}')}) near"
+    " asked (id uuid, type text, letters jsonb, key text, reversed_key text, sorted_words_key text)"
+    f" cross join lateral ({neighbour_names_sql('asked.{}')}) near"
 )
+MAX_SIMILAR: Final = 5
+"""Nodes that are listed as possible duplicates of one."""
 _NAMES: Final = CompiledStatement(
     "select id, name from graph_nodes"
     f" where agent_id = {OWNED_AGENT_ID_SQL} and id = any(cast(:ids as uuid[]))"
@@ -166,6 +161,8 @@ def _select_merges(access: AgentAccess) -> Select[*tuple[Any, ...]]:
         evidence=count("evidence"),
         edges=count("edges"),
         dropped_edges=func.jsonb_array_length(dropped, type_=Integer),
+        left_out=func.coalesce(GraphMerge.journal["left_out"], cast("{}", JSONB), type_=JSONB),
+        is_split=func.coalesce(GraphMerge.undone_at == GraphMerge.made_at, false()),
     )
     return (
         select(*columns)
@@ -181,7 +178,10 @@ Reason = Annotated[
 
 
 class NewMerge(BaseModel):
-    """Two nodes of one type that are one thing: what `merged` has becomes the other's."""
+    """Two nodes that are one thing: what `merged` has becomes the other's.
+
+    If their types differ, properties that the type of `kept` does not allow are left out, and listed in the answer.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
@@ -260,6 +260,45 @@ async def get_distinct_pair(access: AgentAccess, pair_id: UUID) -> DistinctPairR
     if row is None:
         raise NotFoundError("distinct pair", pair_id)
     return _pair(*row)
+
+
+MAX_SPLIT_EVIDENCE: Final = 1000
+Qualifier = Annotated[str, trimmed(80, is_line=True), length_in_schema(1, 80)]
+
+
+class NewSplit(BaseModel):
+    """Evidence of a node, and of its edges, that is of another thing of the same name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    node: UUID
+    evidence: Annotated[list[UUID], Field(min_length=1, max_length=MAX_SPLIT_EVIDENCE)]
+    """At least one piece is of the node itself."""
+    qualifier: Qualifier
+    """What tells the other thing apart, in a few words: it stands in brackets after the name."""
+    reason: Reason
+
+
+async def split_node(access: AgentAccess, new_split: NewSplit) -> MergeResponse:
+    """Moves evidence to a new node.
+
+    Raises NotFoundError for an unknown node, and ConflictError where it cannot be split so.
+    """
+    try:
+        split = await entity_resolution.split_node(
+            access.session,
+            access.scope,
+            node_id=new_split.node,
+            evidence_ids=set(new_split.evidence),
+            qualifier=new_split.qualifier,
+            reason=new_split.reason,
+            made_by=access.owner_id,
+        )
+    except MergeRefusedError as refusal:
+        raise ConflictError("not-split", f"Not split: {refusal}.") from refusal
+    if split is None:
+        raise NotFoundError("node", new_split.node)
+    return await get_merge(access, split.id)
 
 
 class NewDistinctPair(BaseModel):
