@@ -98,8 +98,8 @@ class RetractionGraph:
         return await self.agent_graph.analysis(content, name, summary="So it is.")
 
     async def advice(self, name: str, analysis_id: UUID) -> UUID:
-        """Advice that cites the analysis, and one that no retraction concerns."""
-        elsewhere = await self.node(f"Elsewhere than {name}", {})
+        """Advice on a node of its own name, which cites the analysis and one that no retraction concerns."""
+        elsewhere = await self.node(name, {})
         second = await self.analysis(f"Elsewhere than {name}", f"[node:{elsewhere}]")
         return await self.agent_graph.advice(f"For now [node:{analysis_id}] [node:{second}].", name)
 
