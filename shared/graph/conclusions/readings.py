@@ -52,10 +52,10 @@ MAX_ATTEMPTS: Final = 2
 MAX_FAILURES: Final = 6
 """Readings of one step that may fail. After that, nothing is read or stored."""
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
-_CLAIMS_OF_ELEMENT: Final = 5
+_CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
-_MAX_PASSAGES_BYTES: Final = 9_000
-"""Of the quotes in one request, some 2,500 tokens."""
+_MAX_PASSAGES_BYTES: Final = 5_000
+"""Of the quotes in one request, some 1,500 tokens."""
 _MAX_ANALYSIS_CHARS: Final = 1_500
 _MAX_SHOWN_CHARS: Final = 140
 

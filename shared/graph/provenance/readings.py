@@ -15,10 +15,10 @@ from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools.readings import MAX_CLAIMS, MAX_REASON_CHARS, Findings, Material, ReadableClaim
 
 _LARGEST_ID: Final = 2**128 - 1
-_NEIGHBOUR_BYTES: Final = 240
-_MAX_NEIGHBOUR_CHARS: Final = 160
-_MAX_QUOTE_CHARS: Final = 600
-_MAX_TITLE_CHARS: Final = 100
+_NEIGHBOUR_BYTES: Final = 200
+_MAX_NEIGHBOUR_CHARS: Final = 80
+_MAX_QUOTE_CHARS: Final = 500
+_MAX_TITLE_CHARS: Final = 60
 _MAX_VALUE_CHARS: Final = 300
 _OWN_SIGNS: Final = str.maketrans("»«|", "''/")
 """Signs that only Vigil writes into a request."""
