@@ -312,9 +312,6 @@ def _is_near(word: str, other: str) -> bool:
     return is_same_stem and JaroWinkler.similarity(word, other) >= _MIN_WORD_SIMILARITY
 
 
-# Names of persons -----------------------------------------------------------------------------------------------------
-
-
 @lru_cache(maxsize=_CACHED_NAMES)
 def person_of(key: str) -> Person:
     """The parts of a name, if it is that of a person."""
@@ -384,9 +381,6 @@ def _can_be(name: str, other: str, *, is_supported: bool) -> bool:
     least = _MIN_SIMILARITY_WITH_FACTS if is_supported else _MIN_GIVEN_NAME_SIMILARITY
     most_edits = max(1, (min(len(own), len(theirs)) - 1) // 3)
     return similar >= least and (is_supported or OSA.distance(own, theirs) <= most_edits)
-
-
-# Trigrams -------------------------------------------------------------------------------------------------------------
 
 
 def similarity(key: str, other_key: str) -> float:
