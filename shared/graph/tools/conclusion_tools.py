@@ -166,6 +166,7 @@ def add_agent_advice_node(
         "Advises the owner. Refused unless the cited analyses, or what they cite, state each number, date and name.",
         advice_arguments(tuple(actions.items())),
         run,
+        is_previewed=True,
     )
 
 
@@ -190,7 +191,6 @@ def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> State
         "Confirms or withdraws standing advice. Tells the owner nothing new.",
         ReviewAdvice,
         run,
-        is_previewed=True,
     )
 
 

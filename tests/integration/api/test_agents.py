@@ -390,7 +390,7 @@ async def test_the_owner_chooses_the_words_for_what_advice_tells_to_do(
         "version": version[1],
         "name": "Lithium",
         "interval_seconds": "5 min",
-        "entailment_usd_per_day": "0",
+        "verification_usd_per_day": "0",
         "entailment_share": "0.05",
     }
     refused = await api.post(settings, data={**form, "actions": "WAIT"})

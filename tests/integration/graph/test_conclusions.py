@@ -26,6 +26,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import system_types, types
 from shared.graph.conclusions import conclusions, queries
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
+from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.scope import GraphScope
 from shared.graph.types import get_node_type
 from shared.schemas.base import ConclusionResponse, PageRequest
@@ -142,10 +143,10 @@ async def test_advice_reaches_inbox_and_conversation(agent_graph: AgentGraph) ->
         advice_id,
         None,
     )
-    assert (item.title, item.summary) == ("HOLD: Wait", "Wait.")
+    assert (item.title, item.summary) == ("HOLD: Wait", f"{NOT_READ} Wait.")
     assert conversation.agent_id == agent_graph.scope.agent_id
     assert message.role == "agent"
-    assert message.content == f"**HOLD: Wait**\n\nWait.\n\nNothing changed {cited}."
+    assert message.content == f"**HOLD: Wait**\n\n{NOT_READ} Wait.\n\nNothing changed {cited}."
 
 
 async def test_advice_is_added_to_the_existing_conversation(agent_graph: AgentGraph) -> None:

@@ -26,6 +26,7 @@ from shared.enums import ADVICE_TYPE, PositionState, StepKind
 from shared.graph.conclusions import position_store, queries
 from shared.graph.conclusions.conclusions import add_advice
 from shared.graph.conclusions.positions import WAS_EARLIER, WAS_MERGED
+from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.conclusions.reviews import Review, review_advice
 from shared.graph.context import build_survey
 from shared.graph.provenance.evidence import EvidenceInput
@@ -123,7 +124,7 @@ async def test_over_several_iterations_opposed_advice_is_refused_until_it_replac
         survey = await build_survey(
             session, agent_graph.scope, StepKind.OBSERVE, token_budget=4_000
         )
-    assert items[sell].summary == f"Wait. This replaces “Ghana is cheap”: {CHANGE}"
+    assert items[sell].summary == f"{NOT_READ} Wait. This replaces “Ghana is cheap”: {CHANGE}"
     assert items[buy].resolved_at is not None
     assert items[buy].read_at is not None
     assert items[sell].resolved_at is None
@@ -408,7 +409,7 @@ async def test_a_mail_says_first_that_advice_no_longer_stands(agent_graph: Agent
 
     standing = await mail()
     assert standing.position is not None
-    assert mail_text(standing).startswith("Wait.\n\nStanding.\n")
+    assert mail_text(standing).startswith(f"{NOT_READ} Wait.\n\nStanding.\n")
     await review(agent_graph, buy, Review.WITHDRAWS, "Nothing speaks for it any more.")
     withdrawn = await mail()
     assert mail_text(withdrawn).startswith("Withdrawn on ")
