@@ -317,7 +317,7 @@ ARCHIVE: Final = date(2026, 3, 1)
 """Two of the four documents of the mission were published later."""
 LATER: Final = ("https://cocoa.example/brabant", "https://cocoa.example/lindqvist")
 [COCOA] = [mission for mission in MISSIONS if mission.name == "cocoa"]
-PHASES: Final = set(Phase) - {Phase.CONFIGURATION, Phase.CONVERSATION, Phase.VERIFICATION}
+PHASES: Final = set(Phase) - {Phase.CONFIGURATION, Phase.CONVERSATION}
 
 
 async def test_the_news_of_a_feed_begins_a_week_before_the_archive_date(
@@ -365,7 +365,9 @@ async def test_every_phase_works_on_the_archive_date(
     real_day = f"{datetime.now(UTC):%Y-%m-%d}"
     for sent in requests:
         messages = [str(message.get("content") or "") for message in sent.request.messages]
-        assert messages[1].endswith("\n\nNow: 2026-03-01T23:59Z"), sent.step.title
+        # A reader compares texts, for which the day does not count.
+        if sent.phase is not Phase.VERIFICATION:
+            assert messages[1].endswith("\n\nNow: 2026-03-01T23:59Z"), sent.step.title
         assert not [text for text in messages for url in LATER if url in text], sent.step.title
         assert real_day not in "\n".join(messages), sent.step.title
     async with database.transaction() as session:
