@@ -14,6 +14,7 @@ from shared.domains import covering_domain, host_of
 from shared.graph.context.standing import STANDING_PROPERTIES_SQL, STANDS_SQL
 from shared.graph.scope import (
     IS_OWNED_SQL,
+    IS_SUPPORTED_SQL,
     JOINS_TWO_NODES_SQL,
     OWNED_AGENT_ID_SQL,
     GraphScope,
@@ -87,10 +88,11 @@ _NAMES, _SETTLED_NAMES = (
 _GROUPS: Final = CompiledStatement(f"""
     select type, upper(left(name, 1)) as initial, count(*) as nodes, min(name) as first_name
     from (
-        select type, name from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type not in ({_RESERVED_SQL})
+        select id, type, name, unsupported_since from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and {IS_SUPPORTED_SQL} and type not in ({_RESERVED_SQL})
         order by updated_at desc limit :most
     ) as newest
+    where {STANDS_SQL}
     group by 1, 2 order by 1, 2
     """)
 _LOOK_UP: Final = CompiledStatement(f"""
