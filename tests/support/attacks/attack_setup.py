@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 from fastapi import FastAPI
-from sqlalchemy import func, select, text, update
+from sqlalchemy import String, cast, func, select, text, update
 
 from services.api.app import build
 from shared.accounts import credentials
@@ -23,6 +23,7 @@ from shared.database.tables import (
     Base,
     BrowserSession,
     Delivery,
+    Evidence,
     GraphEdge,
     GraphEdgeType,
     GraphNode,
@@ -93,6 +94,7 @@ async def make_owned_resources(
         **await _make_retractions(database, agent, owner),
         **await _existing_ids(database, agent),
         **await _make_merges(database, agent),
+        **await _splittable(database, agent),
         **await _conversation(database, agent, owner),
         **await _make_destination(database, agent, owner, secret),
     }
@@ -182,6 +184,20 @@ async def _make_merges(database: Database, agent: Agent) -> dict[str, str]:
             "kept": str(kept),
             "merged": str(merged_id),
         }
+
+
+async def _splittable(database: Database, agent: Agent) -> dict[str, str]:
+    """A node with several pieces of evidence, and one of them."""
+    async with database.transaction() as session:
+        rows = await session.execute(
+            select(Evidence.node_id, func.max(cast(Evidence.id, String)))
+            .where(Evidence.agent_id == agent.id, Evidence.node_id.is_not(None))
+            .group_by(Evidence.node_id)
+            .having(func.count() > 1)
+            .order_by(Evidence.node_id)
+        )
+        node_id, evidence_id = rows.tuples().all()[0]
+        return {"split_node": str(node_id), "split_evidence": evidence_id}
 
 
 async def _first_id(session: Transaction, row: type[Any], *where: Any) -> str:

@@ -44,6 +44,12 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
         "merged": "{merged}",
         "reason": "made by attack",
     },
+    ("POST", "/api/v1/agents/{agent}/splits"): {
+        "node": "{split_node}",
+        "evidence": ["{split_evidence}"],
+        "qualifier": "made by attack",
+        "reason": "made by attack",
+    },
     ("POST", "/api/v1/inbox/{item_id}/snooze"): {
         "until": (datetime.now(UTC) + timedelta(hours=1)).isoformat()
     },
@@ -92,10 +98,13 @@ class Route:
         if not isinstance(self.body, dict):
             return self.body
         replacements = {f"{{{name}}}": value for name, value in values.items()}
-        return {
-            key: replacements.get(content, content) if isinstance(content, str) else content
-            for key, content in self.body.items()
-        }
+
+        def fill(content: Any) -> Any:
+            if isinstance(content, list):
+                return [fill(each) for each in content]
+            return replacements.get(content, content) if isinstance(content, str) else content
+
+        return {key: fill(content) for key, content in self.body.items()}
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
