@@ -49,7 +49,7 @@ SIMILAR: Final = ("Halden Battery", "Orran Metal", "Kestrel Cell", "Vanterra Mot
 
 
 def spelled(name: str, chance: random.Random) -> str:
-    letters = chance.choice([name, name.upper(), name.lower(), name.replace("ü", "u")])
+    letters = chance.choice([name, name.upper(), name.lower()])  # an accent tells names apart
     letters = chance.choice([letters, letters.replace("-", " "), letters.replace("'", "’")])
     return chance.choice(SPELLINGS).format(letters)
 
