@@ -117,7 +117,7 @@ NOT_READ: Final = "not read by a model"
 
 
 def reading_in_words(model: str, sentences: int, supported: int, plausible: int) -> str:
-    """What a model has found in a conclusion: `read by gpt-x: supported`, or how many of its sentences are."""
+    """The verdict on a conclusion: `read by gpt-x: supported`, or the number of supported sentences."""
     if supported == sentences:
         return f"read by {model}: supported"
     parts = [f"{supported:,} of {plural(sentences, 'sentence')} supported"]

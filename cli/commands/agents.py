@@ -546,7 +546,7 @@ def _parse_models(options: list[str], *, may_be_empty: bool = False) -> dict[str
 
 
 def _parse_actions(options: list[str] | None) -> dict[str, str] | None:
-    """What each action means, from `WORD=MEANING`; None if none is given. Raises BadInputError."""
+    """Parse the options `WORD=MEANING` into a mapping; None if there are none. Raises BadInputError."""
     actions = {}
     for option in options or ():
         word, equals, meaning = option.partition("=")

@@ -210,7 +210,7 @@ def split_node(
     qualifier: Annotated[
         str,
         typer.Option(
-            metavar="WORDS", help='What tells the other thing apart: "footballer", "Illinois".'
+            metavar="WORDS", help='What distinguishes the other thing: "footballer", "Illinois".'
         ),
     ],
     reason: Annotated[

@@ -279,7 +279,7 @@ def _history_in_words(report: "AgentVerified") -> str:
 
 
 def claims_in_words(checked: CheckedCounts) -> str:
-    """What was found, matched and read: each level by its name, and what did not reach it."""
+    """Counts of evidence by level of verification, and of what failed, in one line."""
     claims = checked.claims_supported + checked.claims_unverified
     parts = [f"{checked.quotes_found:,} of {plural(checked.evidence, 'sentence')} found"]
     if claims:

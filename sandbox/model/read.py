@@ -44,7 +44,7 @@ def _lines(section: str) -> Iterator[tuple[int, list[int], str]]:
 
 
 def _claim_verdict(text: str) -> str:
-    """Of a value that is a number, a different one in its place contradicts it."""
+    """The verdict on one claim. A different number in place of a stated number contradicts the claim."""
     stated, title, passage = [*text.split(" | "), "", ""][:3]
     claim = CLAIM.match(PERIOD.sub("", stated))
     found = QUOTE.search(passage)

@@ -1,4 +1,4 @@
-"""Memories: wishes and facts that an agent's owner told it. Each is stored once."""
+"""Memories: preferences and facts that an agent's owner stated. Each is stored once."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

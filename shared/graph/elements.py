@@ -13,6 +13,7 @@ from shared.enums import ANALYSIS_TYPE
 from shared.graph import types, upsert
 from shared.graph.entity_resolution import normalization, redirects
 from shared.graph.entity_resolution.aliases import (
+    End,
     NameRequest,
     ground,
     refuse_other_identity,
@@ -20,6 +21,7 @@ from shared.graph.entity_resolution.aliases import (
     resolve_name,
 )
 from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD, similarity
+from shared.graph.grounding.passages import WrittenNode
 from shared.graph.projection import EDGES, NODES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
@@ -92,8 +94,17 @@ async def add_node(
         transaction,
         scope,
         quotes,
-        [(resolved.node_id, [*names, *spellings], resolved.is_there)],
-        labels=[types.has_labels(resolved.type_name, schema)],
+        [
+            End(
+                resolved.node_id,
+                resolved.type_name,
+                WrittenNode(
+                    [*names, *spellings],
+                    types.has_labels(resolved.type_name, schema),
+                    resolved.is_there,
+                ),
+            )
+        ],
     )
     quotes = grounded.quotes
     new_names = {row["name"] for row in resolution.missing_rows}
@@ -214,13 +225,15 @@ async def add_edge(
         await _resolve_fact_ends(transaction, scope, type_name, source_id, target_id)
         raise
     rules, ends = await _resolve_fact_ends(transaction, scope, type_name, source_id, target_id)
-    nodes = zip((ends.source_id, ends.target_id), ends.names, strict=True)
+    nodes = zip((ends.source_id, ends.target_id), ends.types, ends.names, strict=True)
     grounded = await ground(
         transaction,
         scope,
         quotes,
-        [(node_id, with_base(name), True) for node_id, name in nodes],
-        labels=[types.has_labels(each) for each in ends.types],
+        [
+            End(node_id, each, WrittenNode(with_base(name), types.has_labels(each)))
+            for node_id, each, name in nodes
+        ],
     )
     edge = _element(scope, type_name, ends)
     check = partial(validators.check, rules.schema, type_name=type_name)

@@ -466,7 +466,7 @@ class ConclusionResponse(ForecastTerms):
 
 
 class ReadingResponse(ResponseModel):
-    """How much of a conclusion a model has read and compared with what it cites."""
+    """Counts of a conclusion's sentences by the verdict of the model that read it."""
 
     sentences: int
     """Of the conclusion: its name, its summary, its content, and what would prove it wrong."""

@@ -51,7 +51,7 @@ class ConversationTurn(ResponseModel):
 
 
 class MemoryResponse(ResponseModel):
-    """A preference or fact that the owner told the agent."""
+    """A preference or fact that the owner stated."""
 
     id: UUID
     kind: Literal["wish", "fact"]

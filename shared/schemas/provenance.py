@@ -267,7 +267,7 @@ class CheckedCounts(ResponseModel):
     nodes: int = 0
     edges: int = 0
     quotes_found: int = 0
-    """Quotes that stand in their pages, byte for byte."""
+    """Quotes that their pages contain byte for byte."""
     claims_supported: int = 0
     """Claims whose figures, dates and names match their quotes by rules."""
     claims_unverified: int = 0

@@ -191,7 +191,7 @@ class EntailmentVerdict(Base):
     agent_id: Mapped[UUID]
     verdict: Mapped[str]
     reason: Mapped[str]
-    """Of the model; empty where the quote supports the claim."""
+    """The reason that the model gives; empty if the quote supports the claim."""
     model: Mapped[str]
     prompt_version: Mapped[int | None] = mapped_column(SmallInteger)
     """None: of a release before 0.4."""
@@ -228,7 +228,7 @@ class ConclusionVerdict(Base):
     kind: Mapped[str]
     verdict: Mapped[str]
     reason: Mapped[str]
-    """Of the model; empty where the sentence passes."""
+    """The reason that the model gives; empty if the sentence passes."""
     model: Mapped[str]
     prompt_version: Mapped[int] = mapped_column(SmallInteger)
     call_id: Mapped[UUID]

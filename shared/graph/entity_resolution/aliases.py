@@ -19,7 +19,7 @@ from shared.database.statements import (
     uuid_array,
 )
 from shared.database.transaction import Transaction
-from shared.graph import upsert
+from shared.graph import types, upsert
 from shared.graph.entity_resolution import candidates, normalization, redirects
 from shared.graph.entity_resolution.candidates import (
     DuplicateCandidate,
@@ -31,6 +31,7 @@ from shared.graph.entity_resolution.comparison import Described, Verdict, judge
 from shared.graph.entity_resolution.facts import SUMMARY, identifying_facts
 from shared.graph.entity_resolution.relations import Relation
 from shared.graph.grounding.names import find_mentions
+from shared.graph.grounding.passages import WrittenNode
 from shared.graph.prompt_format import quote_name
 from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.evidence import (
@@ -79,7 +80,7 @@ class NameLookup:
     exact_matches: dict[Key, UUID] = field(default_factory=dict)
     """By type and name, the node of exactly this name."""
     namesakes: dict[Key, list[KnownName]] = field(default_factory=dict)
-    """For each base, the names that are told apart from it by a qualifier."""
+    """For each base, the names that differ from it by a qualifier."""
     neighbours: dict[Key, list[KnownName]] = field(default_factory=dict)
     """For each name that is not reserved, similar names."""
 
@@ -474,8 +475,13 @@ _NAMES: Final = CompiledStatement(f"""
 
 _MAX_SHOWN_CHARS: Final = 100
 
-End = tuple[UUID, list[str], bool]
-"""A node, names that are known of it, and whether it is stored, and may have more."""
+
+class End(NamedTuple):
+    """A node that is written, or an end of an edge that is written."""
+
+    node_id: UUID
+    type_name: str
+    written: WrittenNode
 
 
 async def ground(
@@ -483,23 +489,30 @@ async def ground(
     scope: GraphScope,
     quotes: Sequence[VerifiedQuote],
     ends: Sequence[End],
-    *,
-    labels: Sequence[bool] = (False, False),
 ) -> GroundedQuotes:
-    """`ground_quotes` for a node, or for the two ends of an edge. Looks up more names only if those given do not do."""
+    """`ground_quotes` for a node, or for the two ends of an edge.
+
+    Loads the other names of stored nodes, and what the schemas of their types say of names, only if it fails without them.
+    """
     try:
-        return ground_quotes(quotes, [names for _, names, _ in ends], labels=labels)
+        return ground_quotes(quotes, [end.written for end in ends])
     except UngroundedError:
-        stored = [node_id for node_id, _, is_stored in ends if is_stored]
+        stored = [end.node_id for end in ends if end.written.is_stored]
         if not stored:
             raise
-        more = await _load_names(transaction, scope, stored)
-        if not any(more.values()):
-            raise
+        names = await _load_names(transaction, scope, stored)
         return ground_quotes(
             quotes,
-            [[*names, *more.get(node_id, ())] for node_id, names, _ in ends],
-            labels=labels,
+            [
+                end.written._replace(
+                    names=[*end.written.names, *names.get(end.node_id, ())],
+                    is_label=types.has_labels(
+                        end.type_name,
+                        await types.get_node_schema(transaction, scope, end.type_name),
+                    ),
+                )
+                for end in ends
+            ],
         )
 
 

@@ -263,7 +263,7 @@ def _group_of_word() -> Mapping[str, int]:
 
 @lru_cache(maxsize=1024)
 def _groups(text: str) -> frozenset[int]:
-    """What the text says that somebody or something is, as numbers of groups of words."""
+    """The roles and kinds that the text states, as numbers of groups of words."""
     known = _group_of_word()
     return frozenset(known[word] for word in _content_words(text) if word in known)
 

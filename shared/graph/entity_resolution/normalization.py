@@ -198,7 +198,10 @@ def _normalize_once(name: str, *, is_founded: bool) -> str:
 
 def _compose(name: str) -> str:
     """Fold case and compatible characters, but for raised and lowered digits, and write signs in one way."""
-    return _PLAIN_RUN.sub(_fold_case, name.translate(_MARKS)).translate(_SIGNS_AS_WORDS)
+    unmarked = name.translate(_MARKS)
+    # A name can be nothing but such a mark.
+    plain = unmarked if unmarked.strip() else name
+    return _PLAIN_RUN.sub(_fold_case, plain).translate(_SIGNS_AS_WORDS)
 
 
 def _fold_case(run: re.Match[str]) -> str:

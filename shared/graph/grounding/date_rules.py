@@ -272,14 +272,14 @@ def _is_general_date(name: str) -> bool:
 
 
 def _is_conditional(reading: Reading, moment: Moment) -> bool:
-    """Whether the clause of a date has a condition: not what somebody then says that follows."""
+    """Whether the clause of a date has a condition: apart from reported speech after it."""
     that = _THAT.search(reading.folded, moment.end)
     before = reading.folded[: that.start()] if that else reading.folded
     return bool(word_set("conditions").intersection(token.word for token in tokenize(before)))
 
 
 def _is_negated(reading: Reading, moment: Moment) -> bool:
-    """Whether the sentence has a negation, other than in what somebody then says."""
+    """Whether the sentence has a negation, other than in reported speech."""
     that = _THAT.search(reading.folded, moment.end)
     before = reading.folded[: that.start()] if that else reading.folded
     return bool(word_set("negations").intersection(token.word for token in tokenize(before)))

@@ -1,7 +1,7 @@
 """The outcomes of names and identifiers that a write claims, and who is named. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Final
 
 from shared.graph.grounding.date_rules import LIMITED_BY, name_parts
@@ -22,11 +22,14 @@ from shared.graph.grounding.outcomes import (
 )
 from shared.graph.grounding.passages import (
     IN_PLACE,
+    Reading,
     Write,
+    has_office,
     is_any_mentioned,
     without_office,
 )
 from shared.graph.grounding.words import (
+    STEM_LENGTH,
     fold,
     is_function_word,
     role_stems,
@@ -44,7 +47,6 @@ SCORE: Final = re.compile(r"\d{1,3}\s?[-–:]\s?\d{1,3}")
 _VERSION: Final = re.compile(r"v?\d+(?:\.[\dx]+)+")
 SENTENCE_ENDS: Final = (".", "!", "?")
 _TOLD: Final = frozenset(("told", "tells"))
-
 
 _MIN_DIGITS: Final = 7
 
@@ -72,40 +74,32 @@ class NameRules:
     def may_be_meant(self, names: Sequence[str]) -> bool:
         """Whether the sentences may mean a thing that they do not name.
 
-        The page names it in its title or heading, or elsewhere while a word of the sentences refers to something, or the
-        graph knows it by what the sentences say.
+        The page names it in its title or heading, or elsewhere while a word of the sentences refers to something.
         """
         passages = self._write.passages
-        if any(self._has_number_of(name) for name in names) or self.is_described(names):
+        if any(self._has_number_of(name) for name in names):
             return True
         if is_any_mentioned(names, passages.around):
             return True
         return self.refers and (self._is_on_page(names) or self._has_words_of(names))
 
-    def is_described(self, names: Sequence[str]) -> bool:
-        """Whether the sentences have a word of a known property of the thing: "the Danish minister" has its office."""
-        words = {word[:5] for word in self._write.passages.words if len(word) > 3}
-        codes = {
-            code
-            for r in self._write.passages.readings
-            for code in names_country(r.text, r.language)
-        }
-        for node in self._write.known:
-            if not set(names) & set(node.names):
-                continue
-            for value in node.properties.values():
-                known = {token.word[:5] for token in tokenize(str(value)) if len(token.word) > 3}
-                if known & words or codes & names_country(str(value), "en"):
-                    return True
-        return False
+    @property
+    def has_unnamed_holder(self) -> bool:
+        """Whether a sentence means someone by an office alone: "the Danish minister said" has no name but of a place."""
+        return any(_has_unnamed_holder(reading) for reading in self._write.passages.readings)
 
     def _has_words_of(self, names: Sequence[str]) -> bool:
         """Whether the pages have the telling words of a name of several in any order."""
         words = {token.word for text in self._write.passages.page_texts for token in tokenize(text)}
+        return any(_are_words_of(name, words) for name in names)
+
+    def has_words_apart(self, name: str) -> bool:
+        """Whether a sentence has the telling words of a name of several, but not in other names of several words.
+
+        "A new plant in Essen" has those of "Essen plant".
+        """
         return any(
-            len(own := [each for each in name_words(name) if not is_function_word(each)]) > 1
-            and all(any(word[:5] == each[:5] for word in words) for each in own)
-            for name in names
+            _are_words_of(name, _words_apart(each)) for each in self._write.passages.readings
         )
 
     def has_with_version(self, name: str) -> bool:
@@ -189,14 +183,13 @@ class NameRules:
             return unread(f"the sentences may mean {text!r}")
         person = without_office(text)
         full = passages.full_names(person) if " " not in person else set()
-        is_known = any(
-            fold(text) == fold(each) for node in self._write.known for each in node.names
-        )
+        is_known = any(fold(text) == fold(each) for names in self._write.known for each in names)
         if (
             len(full) == 1
             and not is_known
             and _is_person(completed := next(iter(full)))
             and completed != text
+            and not has_office(completed)
         ):
             return Outcome(
                 Level.COMPLETED, "the full name is on the page or in the graph", completed
@@ -249,8 +242,8 @@ class NameRules:
 
     def _names_of(self, text: str) -> list[str]:
         """`text`, and what the graph calls the node of that name."""
-        known = [node.names for node in self._write.known if text in node.names]
-        return list(dict.fromkeys([text, *(name for names in known for name in names)]))
+        known = [name for names in self._write.known if text in names for name in names]
+        return list(dict.fromkeys([text, *known]))
 
     def _missing_name(self, text: str) -> Outcome:
         passages = self._write.passages
@@ -260,7 +253,7 @@ class NameRules:
             text
         ):
             return unread(f"{text!r} has another form, or stands only in the title")
-        if self.may_be_meant([text, *self._names_of(text)]):
+        if self.has_unnamed_holder or self.may_be_meant([text, *self._names_of(text)]):
             return unread(f"the sentences may mean {text!r}")
         if self._is_common(text):
             return unread(f"{text!r} may have another form")
@@ -280,7 +273,10 @@ class NameRules:
         languages = {reading.language for reading in self._write.passages.readings}
         return " " not in text and (
             "de" in languages
-            or any(fold(text)[:5] == word[:5] for word in self._write.passages.words)
+            or any(
+                fold(text)[:STEM_LENGTH] == word[:STEM_LENGTH]
+                for word in self._write.passages.words
+            )
         )
 
     def _country(self, text: str) -> Outcome | None:
@@ -318,7 +314,7 @@ class NameRules:
                     return MATCHED
         others = [
             each
-            for each in self._write.passages.other_names([*self._write.own, text], ())
+            for each in self._write.passages.other_names([*self._write.own, text])
             if not names_country(each, "en")
         ]
         is_plain = all(reading.is_plain for reading in self._write.passages.readings)
@@ -356,13 +352,46 @@ class NameRules:
         """Whether each telling word of the name is in some form on the pages, or in the graph."""
         texts = [
             *self._write.passages.page_texts,
-            *(each for node in self._write.known for each in node.names),
+            *(each for names in self._write.known for each in names),
         ]
-        known = {token.word[:5] for text in texts for token in tokenize(text)}
+        known = {token.word[:STEM_LENGTH] for text in texts for token in tokenize(text)}
         return all(
-            word[:5] in known or is_function_word(word) or word in word_set("no_names")
+            word[:STEM_LENGTH] in known or is_function_word(word) or word in word_set("no_names")
             for word in name_words(name)
         )
+
+
+def _are_words_of(name: str, words: Set[str]) -> bool:
+    own = [each for each in name_words(name) if not is_function_word(each)]
+    return len(own) > 1 and all(
+        any(word[:STEM_LENGTH] == each[:STEM_LENGTH] for word in words) for each in own
+    )
+
+
+def _words_apart(reading: Reading) -> set[str]:
+    longer = [name for name in reading.names if " " in name.text]
+    return {
+        token.word
+        for token in tokenize(reading.text)
+        if not any(name.start <= token.start < name.end for name in longer)
+    }
+
+
+def _has_unnamed_holder(reading: Reading) -> bool:
+    ends = tuple(word_set("holder_ends"))
+    holders = [
+        token
+        for token in tokenize(reading.text)
+        if token.word in word_set("holders") or token.word.endswith(ends)
+    ]
+    named = [
+        name
+        for name in reading.names
+        if name.is_certain
+        and not is_place_name(name.text, reading.language)
+        and not any(name.end in (each.start - 1, each.end) for each in holders)
+    ]
+    return bool(holders) and not named
 
 
 def is_name_of_site(name: str, sites: Sequence[str]) -> bool:

@@ -252,7 +252,7 @@ def find_names(text: str, language: str | None) -> list[Name]:
     names: list[Name] = []
     index = 0
     while index < len(tokens):
-        if not _may_be_name(tokens[index], known):
+        if not _may_be_name(tokens, index, known):
             index += 1
             continue
         last = index
@@ -263,12 +263,12 @@ def find_names(text: str, language: str | None) -> list[Name]:
                 break
             if following.starts_sentence and between == "." and len(tokens[last].word) > 2:
                 break
-            if _may_be_name(following, known):
+            if _may_be_name(tokens, last + 1, known):
                 last += 1
             elif (
                 following.word in word_set("particles")
                 and last + 2 < len(tokens)
-                and _may_be_name(tokens[last + 2], known)
+                and _may_be_name(tokens, last + 2, known)
             ):
                 last += 2
             else:
@@ -302,15 +302,35 @@ def is_place(text: str, name: Name) -> bool:
     ) not in word_set("no_places")
 
 
-def _may_be_name(token: Token, known: Lexicon) -> bool:
+def _may_be_name(tokens: Sequence[Token], place: int, known: Lexicon) -> bool:
+    token = tokens[place]
     if not token.is_capitalized or token.word[0].isdigit():
         return False
+    if is_of_date(token.word, known):
+        return False
+    return not _is_of_amount(token.word, known) or _is_first_name(tokens, place, known)
+
+
+def is_of_date(word: str, known: Lexicon) -> bool:
+    """Whether the word is a month or a day of the week, whatever else it is."""
+    return word in known.months or word in known.weekdays
+
+
+def _is_of_amount(word: str, known: Lexicon) -> bool:
+    return word in known.scales or word in known.units or word in known.currencies
+
+
+def _is_first_name(tokens: Sequence[Token], place: int, known: Lexicon) -> bool:
+    """Whether a unit or currency begins a name, as in "Miles Harland": not after a number, or in German."""
+    if place + 1 >= len(tokens) or known.language == "de":
+        return False
+    before, after = tokens[place - 1] if place else None, tokens[place + 1]
     return (
-        token.word not in known.months
-        and token.word not in known.weekdays
-        and token.word not in known.scales
-        and token.word not in known.units
-        and token.word not in known.currencies
+        after.is_capitalized
+        and not after.starts_sentence
+        and after.start - tokens[place].end == 1
+        and not (before and before.word[0].isdigit())
+        and not (is_of_date(after.word, known) or _is_of_amount(after.word, known))
     )
 
 

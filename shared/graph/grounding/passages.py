@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from shared.graph.grounding.moments import Moment, find_moments
@@ -16,12 +15,13 @@ from shared.graph.grounding.names import (
     find_mentions,
     find_names,
     is_mentioned,
+    is_of_date,
     name_words,
     tokenize,
     translate_place,
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
-from shared.graph.grounding.words import LANGUAGES, fold, fold_in_place, table, word_set
+from shared.graph.grounding.words import LANGUAGES, fold, fold_in_place, lexicon, table, word_set
 
 
 class Page(NamedTuple):
@@ -60,19 +60,14 @@ class Cited(NamedTuple):
     """The nearest one above it."""
 
 
-class KnownNode(NamedTuple):
-    """A node of the graph, or the one that is written."""
+class WrittenNode(NamedTuple):
+    """The node that is written, or an end of the edge that is written."""
 
-    name: str
-    aliases: Sequence[str] = ()
-    site: str = ""
-    """Of a publisher: the site of its pages."""
-    properties: Mapping[str, str] = MappingProxyType({})
-    """Of a publisher: what its pages have in common, such as its side in a dispute."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name, *self.aliases)
+    names: Sequence[str]
+    """The first is claimed, the others are known ones."""
+    is_label: bool = False
+    is_stored: bool = True
+    """Whether the graph has it. If it does not, a page has to give its full name before a short form means it."""
 
 
 @dataclass(frozen=True)
@@ -177,6 +172,17 @@ _INTRODUCED: Final = re.compile(
 )
 
 
+_SAINT: Final = re.compile(r"\b(?:Saint|Sankt)\b")
+
+
+def _without_umlauts(text: str) -> str:
+    """The text folded, with "u" for "ü" and "ue"."""
+    plain = fold(text)
+    for written, letter in _UMLAUTS:
+        plain = plain.replace(written, letter)
+    return plain
+
+
 @lru_cache(maxsize=64)
 def _names_by_last_word(page: Page) -> Mapping[str, Sequence[str]]:
     """The names of several words in the text of a page."""
@@ -191,7 +197,8 @@ def _names_by_last_word(page: Page) -> Mapping[str, Sequence[str]]:
 class Passages:
     """The cited sentences of a write, and the names by which they can mean something."""
 
-    def __init__(self, cited: Sequence[Cited], known: Sequence[KnownNode] = ()) -> None:
+    def __init__(self, cited: Sequence[Cited], known: Sequence[Sequence[str]] = ()) -> None:
+        """`known` are the names of each node that the graph has."""
         self.readings = [read(each) for each in cited]
         self.sentences = [each.sentence for each in cited]
         self.pages = list(dict.fromkeys(each.page for each in cited))
@@ -217,7 +224,7 @@ class Passages:
         return [text for page in self.pages for text in (page.title, page.text) if text]
 
     def may_have(self, name: str) -> bool:
-        """Whether a sentence may have the name in another form: its initials, or "ü" for "ue" and "and" for "&"."""
+        """Whether a sentence may have another form of the name: initials, "ü" for "ue", "and" for "&", "St" for "Saint"."""
         initials = "".join(word[0] for word in re.findall(r"\w+", name) if word[0].isupper())
         if len(initials) >= _MIN_INITIALS and contains(initials, self.sentences):
             return True
@@ -227,12 +234,12 @@ class Passages:
             )
             if any(re.search(rf"\b{pattern}", sentence) for sentence in self.sentences):
                 return True
-        plain = fold(name)
-        for written, letter in _UMLAUTS:
-            plain = plain.replace(written, letter)
+        forms = (name.replace("&", "and"), _SAINT.sub("St", name))
+        sentences = [_without_umlauts(sentence) for sentence in self.sentences]
         joined = re.sub(r"[\s-]", "", fold(name))
-        return any(
-            is_mentioned(each, self.sentences) for each in (plain, name.replace("&", "and"))
+        return (
+            any(is_mentioned(each, self.sentences) for each in forms)
+            or is_mentioned(_without_umlauts(name), sentences)
         ) or (
             any(each.isdigit() for each in joined)
             and any(joined in re.sub(r"[\s-]", "", reading.folded) for reading in self.readings)
@@ -276,7 +283,7 @@ class Passages:
         for name in names:
             for short in self.short_forms(name):
                 if is_mentioned(short, self.sentences):
-                    if self.full_names(short) <= {name, *names}:
+                    if not self._is_month(short) and self.full_names(short) <= {name, *names}:
                         return True
                     may_be = True
         may_be = may_be or any(self.may_have(name) for name in names)
@@ -299,11 +306,15 @@ class Passages:
             for sentence, each in mentions
         )
 
+    def _is_month(self, name: str) -> bool:
+        """Whether it is a month or a day of the week in one of the sentences, as the surname "May" is."""
+        return any(is_of_date(fold(name), lexicon(each.language)) for each in self.readings)
+
     def short_forms(self, name: str) -> list[str]:
         """Forms that stand for a name after the page or the graph has introduced it: a surname, and what is in brackets."""
         words = name.split()
         is_introduced = is_mentioned(name, self.page_texts) or any(
-            name in node.names for node in self._known
+            name in names for names in self._known
         )
         if not is_introduced:
             return []
@@ -328,9 +339,9 @@ class Passages:
         """The full names of which `short` is the last word, on the pages and in the graph."""
         last = name_words(short)[-1:] if short else ()
         found = {
-            node.name
-            for node in self._known
-            if name_words(node.name)[-1:] == last and len(name_words(node.name)) > 1
+            names[0]
+            for names in self._known
+            if name_words(names[0])[-1:] == last and len(name_words(names[0])) > 1
         }
         for page in self.pages:
             for name in _names_by_last_word(page).get("".join(last), ()):
@@ -342,9 +353,9 @@ class Passages:
         }
         return {_known_form(name, self._known) for name in longest}
 
-    def other_names(self, own: Iterable[str], values: Iterable[str]) -> list[str]:
-        """Names in the sentences that are none of `own`, and no part of `values`."""
-        known = {word for name in (*own, *values) for word in name_words(name)}
+    def other_names(self, own: Iterable[str]) -> list[str]:
+        """Names in the sentences that are none of `own`."""
+        known = {word for name in own for word in name_words(name)}
         return [
             name.text
             for reading in self.readings
@@ -360,7 +371,7 @@ class Write:
     """A write: what it cites, and the nodes that it may mean."""
 
     passages: Passages
-    known: Sequence[KnownNode]
+    known: Sequence[Sequence[str]]
     own: Sequence[str] = ()
     """The names of its node, or of both ends of its edge; none of a label, which no sentence needs to name."""
 
@@ -393,9 +404,14 @@ def without_office(name: str) -> str:
     return name
 
 
-def _known_form(name: str, known: Sequence[KnownNode]) -> str:
+def has_office(name: str) -> bool:
+    """Whether the name begins with an office or title, as "Minister Jansen" does."""
+    return bool(_OFFICE.match(name) or _SMALL_TITLE.match(name))
+
+
+def _known_form(name: str, known: Sequence[Sequence[str]]) -> str:
     """The name of the known node that `name` ends with, as in "Transport Minister Maren Holt"; else the name."""
-    return next((node.name for node in known if find_mentions(node.name, name)), name)
+    return next((names[0] for names in known if find_mentions(names[0], name)), name)
 
 
 def is_any_mentioned(names: Sequence[str], texts: Sequence[str]) -> bool:

@@ -12,9 +12,9 @@ from unicodedata import decimal
 from shared.graph.grounding.dates import Date, find_dates
 from shared.graph.grounding.names import tokenize
 from shared.graph.grounding.outcomes import MATCHED, Level, Outcome, instead, left_out
-from shared.graph.grounding.passages import Cited, KnownNode
+from shared.graph.grounding.passages import Cited, WrittenNode
 from shared.graph.grounding.values import WriteCheck
-from shared.graph.grounding.words import is_function_word
+from shared.graph.grounding.words import STEM_LENGTH, is_function_word
 
 _FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
 
@@ -40,25 +40,14 @@ class ElementOutcome:
     stated: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
-def check_element(
-    ends: Sequence[Sequence[str]],
-    quotes: Sequence[Quoted],
-    *,
-    labels: Sequence[bool] = (False, False),
-) -> ElementOutcome:
-    """The outcomes of a node with one, or an edge with two `ends`: the known names of each, the first is claimed.
+def check_element(ends: Sequence[WrittenNode], quotes: Sequence[Quoted]) -> ElementOutcome:
+    """The outcomes of a node, with one of `ends`, or an edge, with two.
 
-    `labels` says which of the names are labels. A property is checked with all quotes that claim it, and if they do not have
-    it, with all of the same pages.
+    A property is checked with all quotes that claim it, and if they do not have it, with all of the same pages.
     """
-    check = WriteCheck(
-        [quote.cited for quote in quotes], [KnownNode(names[0], names[1:]) for names in ends]
-    )
-    element = (
-        check.edge(ends, labels=labels)
-        if len(ends) > 1
-        else check.node(ends[0], is_label=labels[0])
-    )
+    known = [end.names for end in ends if end.is_stored and not end.is_label]
+    check = WriteCheck([quote.cited for quote in quotes], known)
+    element = check.edge(ends) if len(ends) > 1 else check.node(ends[0])
     names = dict.fromkeys(name for quote in quotes for name in quote.claims)
     if element.level is Level.LEFT_OUT:
         return ElementOutcome(element, dict.fromkeys(names, element))
@@ -98,17 +87,18 @@ def _check_property(
 def _most_alike(value: Any, places: Sequence[int], quotes: Sequence[Quoted]) -> Sequence[int]:
     """The quotes that have most words of a text; all of them if none has any."""
     words = {
-        token.word[:_STEM] for token in tokenize(str(value)) if not is_function_word(token.word)
+        token.word[:STEM_LENGTH]
+        for token in tokenize(str(value))
+        if not is_function_word(token.word)
     }
     shared = {
-        place: len(words & {token.word[:_STEM] for token in tokenize(quotes[place].cited.sentence)})
+        place: len(
+            words & {token.word[:STEM_LENGTH] for token in tokenize(quotes[place].cited.sentence)}
+        )
         for place in places
     }
     most = max(shared.values())
     return [place for place in places if shared[place] == most]
-
-
-_STEM: Final = 5
 
 
 def check_period(quote: Quoted, quotes: Sequence[Quoted]) -> Outcome:

@@ -8,7 +8,6 @@ written in part is completed. Everything that takes reading is unread. Decision 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, Final
 
 from shared.graph.grounding.date_rules import DateRules
@@ -39,9 +38,9 @@ from shared.graph.grounding.outcomes import (
 )
 from shared.graph.grounding.passages import (
     Cited,
-    KnownNode,
     Passages,
     Write,
+    WrittenNode,
     without_office,
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
@@ -51,9 +50,6 @@ from shared.graph.grounding.words import find_language, fold
 RULES: Final = 5
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 _MAX_DEPTH: Final = 20
-_PUBLISHERS: Final = frozenset(("outlet", "publisher", "newspaper", "medium"))
-
-
 _TIME: Final = re.compile(r"(?:[01]?\d|2[0-3])[:.h][0-5]\d(?::[0-5]\d)?")
 _ROUGH: Final = re.compile(
     r"(?<!\w)(?:mid|early|late|middle of|anfang|mitte|ende|debut|mi|fin|mediados|meta|inizio|fine|meados)[\s-]"
@@ -64,7 +60,8 @@ _ROUGH: Final = re.compile(
 class WriteCheck:
     """Checks the values of one node or edge against the sentences that it cites."""
 
-    def __init__(self, cited: Sequence[Cited], known: Sequence[KnownNode] = ()) -> None:
+    def __init__(self, cited: Sequence[Cited], known: Sequence[Sequence[str]] = ()) -> None:
+        """`known` are the names of each node that the graph has."""
         self._write = Write(Passages(cited, known), known)
         self._dates = DateRules(self._write)
         self._figures = FigureRules(self._write, self._dates)
@@ -77,47 +74,40 @@ class WriteCheck:
         check._write.own, check._is_unnamed = self._write.own, self._is_unnamed
         return check
 
-    def node(self, names: Sequence[str], *, is_label: bool = False) -> Outcome:
-        """The outcome of the node itself. The first of `names` is claimed, the others are its known ones.
-
-        A label is free text: its figures, dates and proper names must be there.
-        """
-        if is_label:
-            return self._label(names[0])
+    def node(self, node: WrittenNode) -> Outcome:
+        """The outcome of the node itself. A label is free text: its figures, dates and proper names must be there."""
+        names = node.names
+        if node.is_label:
+            outcome = self._free_text(names[0], is_label=True)
+            return outcome if outcome.level is Level.LEFT_OUT else unread("a label is free text")
         self._write.own = names
         named = self._write.passages.is_named(names)
         if named or self._names.has_with_version(names[0]):
             return MATCHED
         self._is_unnamed = True
-        if named is None or self._names.may_be_meant(names) or not self._names.can_miss_names:
+        may_be_meant = (
+            named is None
+            or self._names.may_be_meant(names)
+            or self._names.has_words_apart(names[0])
+            or not self._names.can_miss_names
+            or (node.is_stored and self._names.has_unnamed_holder)
+        )
+        if may_be_meant:
             return unread(f"the sentences may mean {names[0]!r}")
         return left_out(f"no cited sentence names {names[0]!r}")
 
-    def edge(
-        self, ends: Sequence[Sequence[str]], *, labels: Sequence[bool] = (False, False)
-    ) -> Outcome:
-        """The outcome of the edge between the nodes with these names. What connects them is always unread."""
-        self._write.own = [name for names in ends for name in names]
-        for names, is_label in zip(ends, labels, strict=True):
-            if is_label or self._write.passages.is_named(names) is True:
+    def edge(self, ends: Sequence[WrittenNode]) -> Outcome:
+        """The outcome of the edge between these nodes. What connects them is always unread."""
+        self._write.own = [name for end in ends for name in end.names]
+        for names in (end.names for end in ends if not end.is_label):
+            named = self._write.passages.is_named(names)
+            if named:
                 continue
             self._is_unnamed = True
-            if (
-                self._write.passages.is_named(names) is None
-                or self._names.is_described(names)
-                or self._names.refers
-            ):
-                continue
-            if is_mentioned(names[0], self._write.passages.around):
-                continue
-            if not self._names.can_miss_names:
-                continue
-            return left_out(f"no cited sentence names {names[0]!r}")
+            may_be_meant = named is None or self._names.refers or not self._names.can_miss_names
+            if not may_be_meant:
+                return left_out(f"no cited sentence names {names[0]!r}")
         return unread("rules cannot check how two things are connected")
-
-    def _label(self, text: str) -> Outcome:
-        outcome = self._free_text(text, is_label=True)
-        return outcome if outcome.level is Level.LEFT_OUT else unread("a label is free text")
 
     def value(self, name: str, value: Any) -> Outcome:
         """The outcome of a property, after that of its node or edge."""
@@ -125,26 +115,6 @@ class WriteCheck:
         if self._is_unnamed and outcome.level < Level.UNREAD:
             return unread("no cited sentence names all that it is about")
         return outcome
-
-    def completion(self, name: str) -> Outcome | None:
-        """What the pages give for a property that the write leaves out; None if that is nothing."""
-        publisher = self._publisher
-        if publisher is None:
-            return None
-        if name in publisher.properties:
-            return Outcome(
-                Level.COMPLETED, "a property of the page's publisher", publisher.properties[name]
-            )
-        if name not in _PUBLISHERS:
-            return None
-        return Outcome(Level.COMPLETED, "the publisher of the page", publisher.name)
-
-    @cached_property
-    def _publisher(self) -> KnownNode | None:
-        """The known publisher of all cited pages."""
-        sites = {page.site for page in self._write.passages.pages}
-        found = [node for node in self._write.known if node.site and node.site in sites]
-        return found[0] if len(sites) == len(found) == 1 else None
 
     def _value(self, name: str, value: Any, depth: int) -> Outcome:
         if value is None:
@@ -175,22 +145,6 @@ class WriteCheck:
         )
 
     def _text(self, name: str, text: str) -> Outcome:
-        if (publisher := self._publisher) is not None and name in _PUBLISHERS:
-            same = fold(text) in {fold(each) for each in publisher.names}
-            if same:
-                return MATCHED
-            if is_mentioned(text, self._write.passages.sentences):
-                return unread(
-                    f"the publisher of the page is {publisher.name}, and the sentences name {text!r}"
-                )
-            return left_out(f"the publisher of the page is {publisher.name}")
-        if publisher is not None and name in publisher.properties:
-            same = text == publisher.properties[name]
-            return (
-                MATCHED
-                if same
-                else left_out(f"the publisher of the page has {publisher.properties[name]!r}")
-            )
         if not self._write.passages.is_readable:
             return unread("rules do not know the language of the page")
         if (moment := self._dates.read_date(text)) is not None:
@@ -286,7 +240,7 @@ class WriteCheck:
             if before and contains(f"{before[0]} {number}", passages.page_texts):
                 continue  # It names something, such as a road.
             yield left_out(f"{written!r} is not in the cited sentences")
-        own = [name for node in self._write.known for name in node.names]
+        own = [name for names in self._write.known for name in names]
         for name in find_names(text, language) if passages.has_pages else ():
             if language == "de" and not (is_place_name(name.text, "de") or name.text.isupper()):
                 continue  # All nouns have a capital.

@@ -69,7 +69,7 @@ def word_set(name: str) -> frozenset[str]:
     return frozenset(fold(word) for words in table(name).values() for word in words.split())
 
 
-_STEM: Final = 5
+STEM_LENGTH: Final = 5
 """Letters by which two words are taken for forms of one."""
 
 
@@ -81,12 +81,12 @@ def role_stems(name: str) -> tuple[str, ...]:
         for word in re.split(r"[^a-z]+", fold(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
         if word
     ]
-    found = {word for word in words if len(word) > _STEM - 2}
+    found = {word for word in words if len(word) > STEM_LENGTH - 2}
     for listed in table("roles").values():
         known = listed.split()
         if set(words) & set(known):
             found |= set(known)
-    return tuple(sorted({word[:_STEM] for word in found}))
+    return tuple(sorted({word[:STEM_LENGTH] for word in found}))
 
 
 @cache

@@ -10,7 +10,7 @@ from shared.database import ids
 from shared.database.transaction import Transaction
 from shared.domains import host_of
 from shared.graph.grounding.outcomes import Level
-from shared.graph.grounding.passages import Cited
+from shared.graph.grounding.passages import Cited, WrittenNode
 from shared.graph.grounding.passages import Page as ReadPage
 from shared.graph.grounding.quotes import Quoted, check_element, check_period, states_start
 from shared.graph.provenance import integrity, sources
@@ -233,7 +233,8 @@ _MAX_PAGE_CHARS: Final = 20_000
 
 def _cited(page: Page, text: str, span: Span, words: str) -> Cited:
     reading = sources.page_reading(page, text)
-    heading = reading.heading_above(span.start_byte)
+    heading_span = reading.heading_above(span.start_byte)
+    heading = heading_span.extract(text).decode(errors="replace") if heading_span else ""
     half = _MAX_PAGE_CHARS // 2
     if len(text) > _MAX_PAGE_CHARS:
         place = len(text.encode()[: span.start_byte].decode(errors="ignore"))
@@ -249,7 +250,7 @@ def _cited(page: Page, text: str, span: Span, words: str) -> Cited:
             page.fetched_at.year,
         ),
         words,
-        heading.extract(text).decode(errors="replace") if heading else "",
+        heading,
     )
 
 
@@ -262,17 +263,12 @@ class GroundedQuotes:
     completed: Json
 
 
-def ground_quotes(
-    quotes: Sequence[VerifiedQuote],
-    ends: Sequence[Sequence[str]],
-    *,
-    labels: Sequence[bool] = (False, False),
-) -> GroundedQuotes:
+def ground_quotes(quotes: Sequence[VerifiedQuote], ends: Sequence[WrittenNode]) -> GroundedQuotes:
     """Leaves out values that the quotes do not have, and completes those that they have in part.
 
-    `ends` are the known names of the node, or of both ends of the edge; `labels` says which of them are labels. A property
-    stays with the quotes that state it. A start of validity stays if its page was published after it, or what is quoted of
-    the page states it. Raises UngroundedError if the quotes do not name the element, or nothing of it is left.
+    `ends` are the node, or both ends of the edge. A property stays with the quotes that state it. A start of validity stays
+    if its page was published after it, or what is quoted of the page states it. Raises UngroundedError if the quotes do not
+    name the element, or nothing of it is left.
     """
     quoted = [
         Quoted(
@@ -280,7 +276,7 @@ def ground_quotes(
         )
         for quote in quotes
     ]
-    outcome = check_element(ends, quoted, labels=labels)
+    outcome = check_element(ends, quoted)
     left_out = {
         name: each.reason
         for name, each in outcome.properties.items()

@@ -22,7 +22,7 @@ from shared.graph.conclusions.citations import (
 from shared.graph.conclusions.commitments import stored_date
 from shared.graph.grounding.known import CitedElement
 from shared.graph.grounding.outcomes import Level
-from shared.graph.grounding.passages import Cited
+from shared.graph.grounding.passages import Cited, WrittenNode
 from shared.graph.grounding.quotes import Quoted, check_element, check_period
 from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
@@ -208,15 +208,12 @@ class CheckedClaims:
 
 
 def check_grounding(
-    ends: Sequence[Sequence[str]],
-    evidence: Sequence[QuotedEvidence],
-    counts: CheckedClaims,
-    *,
-    is_edge: bool,
+    ends: Sequence[Sequence[str]], evidence: Sequence[QuotedEvidence], counts: CheckedClaims
 ) -> Iterator[tuple[UUID, Fault]]:
-    """The faults by id of the evidence, of a node or edge with all its evidence. For `ends` see `check_element`.
+    """The faults by id of the evidence, of a node or edge with all its evidence.
 
-    Without the texts of the pages, a name is no fault: only figures and dates are.
+    `ends` are the names of the node, or of each end. Without the texts of the pages, a name is no fault: only figures and
+    dates are.
     """
     checked = [quoted for quoted in evidence if quoted.cited is not None]
     counts.unchecked += sum(
@@ -231,6 +228,7 @@ def check_grounding(
         for each in checked
         if each.cited is not None
     ]
+    nodes = [WrittenNode(names) for names in ends]
     for number, (quoted, quote) in enumerate(zip(checked, quotes, strict=True)):
         # Other quotes name the element, and have a part of a value that several state.
         others = [
@@ -239,7 +237,7 @@ def check_grounding(
             if place != number
         ]
         others.sort(key=lambda other: not other.claims)
-        outcome = check_element(ends, [quote, *others[:_MAX_TOGETHER]])
+        outcome = check_element(nodes, [quote, *others[:_MAX_TOGETHER]])
         claims = [outcome.properties[name] for name in quote.claims] or [outcome.element]
         for claim in claims:
             is_matched = max(claim.level, outcome.element.level) <= Level.COMPLETED

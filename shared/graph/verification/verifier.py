@@ -322,7 +322,7 @@ class CheckedRows:
 
     @property
     def _quotes_found(self) -> int:
-        """Quotes that stand in their pages, whose texts are what was fetched."""
+        """Number of quotes that their pages contain, in pages whose texts are as fetched."""
         changed = {
             fault.id
             for fault in self.faults
@@ -502,9 +502,7 @@ def _faults(
             yield from _faults_of(quoted.row.id, Link.EVIDENCE, f"of {name}", faults)
         about = [element_id] if node else _ends_of(rows.edges[element_id])
         names = [rows.names.get(node_id, ["?"]) for node_id in about]
-        for evidence_id, fault in checks.check_grounding(
-            names, quotes, rows.claims, is_edge=node is None
-        ):
+        for evidence_id, fault in checks.check_grounding(names, quotes, rows.claims):
             yield from _faults_of(evidence_id, Link.EVIDENCE, f"of {name}", iter([fault]))
     for node in rows.nodes.values():
         faults = checks.check_node(agent_id, node, rows.evidence.get(node.id, ()))

@@ -153,6 +153,46 @@ async def test_a_heading_or_another_quote_of_the_page_names_the_node(islands: Ag
     }
 
 
+async def test_the_heading_of_a_quote_far_down_a_long_page_is_whole(
+    agent_graph: AgentGraph,
+) -> None:
+    filler = "Nothing is said here of any place at all.\n" * 1000
+    page: Json = {"url": URL, "title": "Ports", "content": f"{filler}\nLemuria\n\n{PORT}\n"}
+    await agent_graph.store_search_results({"results": [page]})
+    assert (await add(agent_graph, "Lemuria", {}, PORT)).created
+
+
+async def test_the_schema_of_a_type_says_that_names_are_labels(islands: AgentGraph) -> None:
+    """For nodes, and for the ends of edges."""
+    async with islands.database.transaction() as session:
+        await types.create_node_type(
+            session,
+            islands.scope,
+            islands.validators,
+            name="Saying",
+            description="What people say",
+            properties_schema={"type": "object", "x-names": "label"},
+            example_properties={},
+            created_by="test",
+        )
+    atlantis = await add(islands, "Atlantis", {}, RAIN)
+    saying = await islands.add_node("It will be wet", {}, [EvidenceInput(URL, RAIN)], "Saying")
+    await islands.edge_type("is_about")
+    async with islands.database.transaction() as session:
+        edge = await elements.add_edge(
+            session,
+            islands.scope,
+            islands.validators,
+            type_name="is_about",
+            source_id=saying.id,
+            target_id=atlantis.id,
+            properties={},
+            evidence=[EvidenceInput(URL, RAIN)],
+        )
+    assert saying.created
+    assert edge.created
+
+
 async def test_a_property_stays_with_the_quote_that_bears_it_out(islands: AgentGraph) -> None:
     everything = EvidenceInput(URL, RAIN, ("population", "summary"))
     added = await add(

@@ -101,24 +101,26 @@ async def test_over_several_iterations_opposed_advice_is_refused_until_it_replac
     buy = await agent_graph.advice(citations, "Ghana is cheap", "BUY", scope=run_of(agent_graph))
     for action in ("SELL", "HOLD"):
         with pytest.raises(ToolRefusalError, match=rf"{action} contradicts .*{buy}.*`replaces`"):
-            await agent_graph.advice(citations, "Ghana is dear", action, scope=run_of(agent_graph))
+            await agent_graph.advice(
+                citations, "Ghana is overvalued", action, scope=run_of(agent_graph)
+            )
     with pytest.raises(ToolRefusalError, match=r"There is a position .*reviewAdvice"):
         await agent_graph.advice(citations, "Ghana again", "BUY", scope=run_of(agent_graph))
     with pytest.raises(ToolRefusalError, match="what changed since"):
-        await agent_graph.advice(citations, "Ghana is dear", "SELL", replaces=[buy])
+        await agent_graph.advice(citations, "Ghana is overvalued", "SELL", replaces=[buy])
     sell = await agent_graph.advice(
-        citations, "Ghana is dear", "SELL", replaces=[buy], change=CHANGE
+        citations, "Ghana is overvalued", "SELL", replaces=[buy], change=CHANGE
     )
-    assert (await state(agent_graph, "Ghana is dear")).state is PositionState.STANDING
+    assert (await state(agent_graph, "Ghana is overvalued")).state is PositionState.STANDING
     replaced = await state(agent_graph, "Ghana is cheap")
     assert (replaced.state, replaced.replaced_by, replaced.replaced_by_id, replaced.reason) == (
         PositionState.REPLACED,
-        "Ghana is dear",
+        "Ghana is overvalued",
         sell,
         CHANGE,
     )
     assert replaced.sentence.startswith("Replaced on 2")
-    assert replaced.sentence.endswith(f" by “Ghana is dear”: {CHANGE}")
+    assert replaced.sentence.endswith(f" by “Ghana is overvalued”: {CHANGE}")
     async with agent_graph.database.transaction() as session:
         items = {each.node_id: each for each in await session.scalars(select(InboxItem))}
         survey = await build_survey(
@@ -128,7 +130,7 @@ async def test_over_several_iterations_opposed_advice_is_refused_until_it_replac
     assert items[buy].resolved_at is not None
     assert items[buy].read_at is not None
     assert items[sell].resolved_at is None
-    assert '"Ghana is cheap": Wait. (replaced by "Ghana is dear")' in survey
+    assert '"Ghana is cheap": Wait. (replaced by "Ghana is overvalued")' in survey
     assert survey.count("replaced by") == 1
 
 
@@ -141,10 +143,10 @@ async def test_the_ends_of_cited_edges_can_be_the_subject(agent_graph: AgentGrap
     buy = await agent_graph.advice(node_cited, "Ghana is cheap", "BUY")
     for content in (node_cited, edge_cited):
         with pytest.raises(ToolRefusalError, match=rf"SELL contradicts .*{buy}.*`replaces`"):
-            await agent_graph.advice(content, "Ghana is dear", "SELL")
+            await agent_graph.advice(content, "Ghana is overvalued", "SELL")
     with pytest.raises(ToolRefusalError, match=rf"replaces: .*is no standing advice.*{buy}"):
         await agent_graph.advice(
-            node_cited, "Ghana is dear", "SELL", replaces=[uuid4()], change=CHANGE
+            node_cited, "Ghana is overvalued", "SELL", replaces=[uuid4()], change=CHANGE
         )
     # It names neither, so it may be about both.
     with pytest.raises(ToolRefusalError, match="set `subject` to that"):
@@ -152,7 +154,7 @@ async def test_the_ends_of_cited_edges_can_be_the_subject(agent_graph: AgentGrap
     with pytest.raises(ToolRefusalError, match=rf"subject: .*Ghana \[node:{ghana}\]"):
         await agent_graph.advice(node_cited, "Ghana again", "BUY", subject=[togo])
     with pytest.raises(ToolRefusalError, match="the name of this advice names another node: Ghana"):
-        await agent_graph.advice(edge_cited, "Ghana is dear", "SELL", subject=[togo])
+        await agent_graph.advice(edge_cited, "Ghana is overvalued", "SELL", subject=[togo])
     await agent_graph.advice(edge_cited, "Ghana trades with Togo", "SELL", subject=[togo])
     about = (await state(agent_graph, "Ghana trades with Togo")).subject
     assert [(each.id, each.name) for each in about] == [(togo, "Togo")]
@@ -209,7 +211,7 @@ async def test_withdrawn_advice_no_longer_stands_and_nothing_takes_its_place(
     assert message.content.startswith("**Withdrawn: BUY: Ghana is cheap**")
     with pytest.raises(ToolRefusalError, match=r"no advice of this id stands\. These do: none"):
         await review(agent_graph, advice, Review.CONFIRMS, f"Yes, it is so {citations}.")
-    await agent_graph.advice(citations, "Ghana is dear", "SELL")
+    await agent_graph.advice(citations, "Ghana is overvalued", "SELL")
 
 
 async def test_two_steps_cannot_both_advise_on_a_subject(agent_graph: AgentGraph) -> None:
@@ -236,7 +238,7 @@ async def test_two_steps_cannot_both_advise_on_a_subject(agent_graph: AgentGraph
 
     results = await asyncio.gather(
         advise("Ghana is cheap", "BUY", is_first=True),
-        advise("Ghana is dear", "SELL", is_first=False),
+        advise("Ghana is overvalued", "SELL", is_first=False),
         return_exceptions=True,
     )
     assert results[0] is None
@@ -251,7 +253,9 @@ async def test_two_pieces_of_advice_of_one_transaction_cannot_contradict_each_ot
         terms: dict[str, Any] = {"summary": "So.", "content": citations, **ADVICE_TERMS}
         await add_advice(session, agent_graph.scope, name="Ghana", action="BUY", **terms)
         with pytest.raises(ToolRefusalError, match="SELL contradicts"):
-            await add_advice(session, agent_graph.scope, name="Ghana dear", action="SELL", **terms)
+            await add_advice(
+                session, agent_graph.scope, name="Ghana overvalued", action="SELL", **terms
+            )
 
 
 async def test_advice_in_doubt_leaves_its_place_for_good(agent_graph: AgentGraph) -> None:
@@ -270,14 +274,14 @@ async def test_advice_in_doubt_leaves_its_place_for_good(agent_graph: AgentGraph
         )
     await propagate_retractions(agent_graph.database)
     assert (await state(agent_graph, "Ghana is cheap")).state is PositionState.DOUBTED
-    await agent_graph.advice(" ".join(of_ghana), "Ghana is dear", "SELL")
+    await agent_graph.advice(" ".join(of_ghana), "Ghana is overvalued", "SELL")
     async with agent_graph.database.transaction() as session:
         await retractions.restore_source(session, agent_graph.scope, retraction)
     await propagate_retractions(agent_graph.database)
     listed = await states(agent_graph)
     assert {name: each and each.state for name, each in listed.items()} == {
         "Ghana is cheap": PositionState.REPLACED,
-        "Ghana is dear": PositionState.STANDING,
+        "Ghana is overvalued": PositionState.STANDING,
     }
 
 
@@ -341,7 +345,7 @@ async def test_of_advice_of_earlier_versions_the_newest_on_a_subject_stands(
     await _forget_positions(agent_graph)
     assert set((await states(agent_graph)).values()) == {None}
     with pytest.raises(ToolRefusalError, match=r"SELL contradicts.*“Ghana waits”"):
-        await agent_graph.advice(citations, "Ghana is dear", "SELL")
+        await agent_graph.advice(citations, "Ghana is overvalued", "SELL")
     clock = AgentClock(datetime.now(UTC))
     async with agent_graph.database.transaction() as session:
         lines = await position_store.load_lines(session, agent_graph.scope, clock)
@@ -363,7 +367,7 @@ async def test_positions_are_exported_and_imported(agent_graph: AgentGraph) -> N
     citations = await cited(agent_graph, await agent_graph.node("Ghana"), "Ghana")
     buy = await agent_graph.advice(citations, "Ghana is cheap", "BUY")
     sell = await agent_graph.advice(
-        citations, "Ghana is dear", "SELL", replaces=[buy], change=CHANGE
+        citations, "Ghana is overvalued", "SELL", replaces=[buy], change=CHANGE
     )
     await review(agent_graph, sell, Review.CONFIRMS, f"It is so {citations.split()[0]}.")
     async with agent_graph.database.transaction() as session:
@@ -391,7 +395,7 @@ async def test_positions_are_exported_and_imported(agent_graph: AgentGraph) -> N
     assert found == original
     assert {name: each["state"] for name, each in found.items()} == {
         "Ghana is cheap": PositionState.REPLACED,
-        "Ghana is dear": PositionState.STANDING,
+        "Ghana is overvalued": PositionState.STANDING,
     }
 
 
@@ -436,7 +440,9 @@ async def test_verification_finds_a_state_that_the_rules_do_not_allow(
     """The change is by Vigil's own connection, so that the journal does not show it."""
     citations = await cited(agent_graph, await agent_graph.node("Ghana"), "Ghana")
     buy = await agent_graph.advice(citations, "Ghana is cheap", "BUY")
-    await agent_graph.advice(citations, "Ghana is dear", "SELL", replaces=[buy], change=CHANGE)
+    await agent_graph.advice(
+        citations, "Ghana is overvalued", "SELL", replaces=[buy], change=CHANGE
+    )
     async with agent_graph.database.transaction() as session:
         assert await breaks(session, agent_graph.scope) == []
         await session.execute(update(Position).where(Position.advice_id == buy).values(**changes))

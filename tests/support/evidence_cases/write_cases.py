@@ -1,8 +1,9 @@
 """Writes with what a careful reader says of each of their values, and the comparison of the rules with them.
 
 One JSON object in a line: a page with its sentences, the nodes that are known, a node or edge with the numbers of the
-sentences that it cites, and for its name and each property what rules and a reader should say. `writes.jsonl` is by an
-author who had not read the rules. `python -m tests.support.evidence_cases.write_cases FILE` judges another file.
+sentences that it cites, and for its name and each property what rules and a reader should say. They are checked as a write
+is: of the known nodes, the rules are given those that are written. `writes.jsonl` is by an author who had not read the
+rules. `python -m tests.support.evidence_cases.write_cases FILE` judges another file.
 """
 
 import json
@@ -16,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from shared.graph.grounding.outcomes import Level, Outcome
-from shared.graph.grounding.passages import Cited, KnownNode, Page
-from shared.graph.grounding.values import WriteCheck
+from shared.graph.grounding.passages import Cited, Page, WrittenNode
+from shared.graph.grounding.quotes import Quoted, check_element
 from shared.graph.grounding.words import find_decimal_sign, find_language
 
 WORDS = {
@@ -92,31 +93,27 @@ def outcomes_of(case: Case) -> dict[str, Outcome]:
     published = date.fromisoformat(page["published"]) if page["published"] else None
     sign = find_decimal_sign(text, language)
     read = Page(page["title"], page["site"], published, text, language, sign)
-    known = {node["name"]: _known(node) for node in case.get("known", [])}
+    names = {node["name"]: _names_of(node) for node in case.get("known", [])}
     is_label = {node["name"]: node["type_names"] == "coined" for node in case.get("known", [])}
-    cited = [Cited(read, page["sentences"][number - 1]) for number in write["cites"]]
-    check = WriteCheck(cited, list(known.values()))
     if write["kind"] == "node":
-        names = known[write["name"]].names if write["name"] in known else (write["name"],)
-        key, element = "name", check.node(names, is_label=write["type_names"] == "coined")
+        name = write["name"]
+        node = WrittenNode(
+            names.get(name, (name,)), write["type_names"] == "coined", is_stored=name in names
+        )
+        key, ends = "name", [node]
     else:
-        ends = [write["from"], write["to"]]
-        labels = [is_label.get(end, False) for end in ends]
-        key, element = "edge", check.edge([known[end].names for end in ends], labels=labels)
-    outcomes = {key: element}
-    for name, value in write["properties"].items():
-        is_left_out = element.level is Level.LEFT_OUT
-        outcomes[name] = element if is_left_out else check.value(name, value)
-    for name in case["expect"]["rules"]:
-        if name not in outcomes and (completed := check.completion(name)) is not None:
-            outcomes[name] = completed
-    return outcomes
+        ends = [WrittenNode(names[end], is_label[end]) for end in (write["from"], write["to"])]
+        key = "edge"
+    quotes = [
+        Quoted(Cited(read, page["sentences"][number - 1]), read.site, write["properties"])
+        for number in write["cites"]
+    ]
+    outcome = check_element(ends, quotes)
+    return {key: outcome.element, **outcome.properties}
 
 
-def _known(node: Mapping[str, Any]) -> KnownNode:
-    properties = dict(node.get("properties") or {})
-    site = properties.pop("site", "")
-    return KnownNode(node["name"], node.get("aliases", ()), site, properties)
+def _names_of(node: Mapping[str, Any]) -> tuple[str, ...]:
+    return (node["name"], *node.get("aliases", ()))
 
 
 def main() -> int:

@@ -442,7 +442,7 @@ DRAFT = Draft(3, "Lithium is")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Lithium is dear", Draft(3, "Lithium is dear")),
+        ("Lithium is expensive", Draft(3, "Lithium is expensive")),
         ("Lith", DRAFT),
         ("", DRAFT),
         ("Cobalt", Draft(4, "Cobalt")),
@@ -457,7 +457,7 @@ def test_a_beginning_extends_the_draft_or_starts_a_new_one(text: str, expected: 
     ("text", "expected"),
     [
         ("Lithium is", DRAFT),
-        ("Lithium is dear", Draft(3, "Lithium is dear")),
+        ("Lithium is expensive", Draft(3, "Lithium is expensive")),
         ("Lithium", Draft(4, "Lithium")),
     ],
 )

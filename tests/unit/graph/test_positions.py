@@ -86,7 +86,7 @@ def test_a_subject_that_is_not_stated_is_what_the_advice_names(
         ({ORION}, "Orion Bank over Vega Steel", "Sell Vega Steel.", ""),
         ({ORION, VEGA}, "Orion Bank over Vega Steel", "Sell.", ""),
         ({ORION, VEGA}, "Sell Orion Bank", "And Vega Steel.", ""),
-        ({ORION}, "Take profits", "ORB is dear.", ""),
+        ({ORION}, "Take profits", "ORB is overvalued.", ""),
         (
             {VEGA},
             "Sell Orion Bank",

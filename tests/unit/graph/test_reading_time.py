@@ -57,6 +57,7 @@ NO_TEXT: Final = {
     "shared.graph.grounding.figure_rules.direction": "a sentence that was read",
     "shared.graph.grounding.quotes.last_moment": "a time",
     "shared.graph.grounding.names.is_place": "a name that was found",
+    "shared.graph.grounding.names.is_of_date": "a word",
     "shared.graph.grounding.words.alternatives": "words of the tables",
     "shared.graph.conclusions.citations.replace_citations": "as parse_citations, with a function",
     "shared.graph.provenance.claims.current_claims": "claims",

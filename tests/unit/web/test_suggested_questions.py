@@ -30,8 +30,8 @@ def test_without_conclusions_they_are_of_the_mission() -> None:
 def test_they_begin_with_the_newest_conclusion() -> None:
     advice = suggested_questions(NAME, MISSION, [conclusion("BUY", "Halden Energy")])
     assert advice[0] == "Why do you advise BUY: Halden Energy?"
-    analysis = suggested_questions(NAME, MISSION, [conclusion("pattern", "Power is dear")])
-    assert analysis[0] == "What supports your conclusion “Power is dear”?"
+    analysis = suggested_questions(NAME, MISSION, [conclusion("pattern", "Power is expensive")])
+    assert analysis[0] == "What supports your conclusion “Power is expensive”?"
     assert len(set(advice)) == len(advice) == len(analysis) == 4
 
 

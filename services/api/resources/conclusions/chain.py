@@ -74,7 +74,7 @@ class Chain:
     breaks: int
     checked: CheckedCounts
     quotes_found: int
-    """Quotes that stand in their pages word for word."""
+    """Quotes that their pages contain word for word."""
     key_quotes: Sequence[tuple[Branch, str]]
     """Some quotes that it rests on, each of another page where there are enough, with the name of what each supports."""
     quotes_retracted: int
@@ -90,7 +90,7 @@ class Chain:
     barred_sites: Sequence[str]
     """Of pages that it rests on and that the owner has barred since."""
     reading: ReadingResponse | None
-    """What a model has found in the conclusion; None if none has read it."""
+    """The verdicts of the model that read the conclusion; None if none has read it."""
     is_small: bool
     citations: Sequence[CitationResponse]
     """The elements of the chain, for texts that cite them by id."""

@@ -224,7 +224,7 @@ router.post("/merges/{merge_id}/undo", responses=problems(HTTPStatus.CONFLICT))(
 async def make_split(
     access: OwnedAgent, once: Idempotent, body: Annotated[NewSplit, Body()]
 ) -> Response:
-    """Splits a node: evidence that is of another thing of this name moves to a new node, which is told apart by a qualifier.
+    """Splits a node: evidence that is of another thing of this name moves to a new node with a qualifier.
 
     Conclusions that rest on what moves are in doubt. Merging the two nodes undoes it.
     """

@@ -275,7 +275,7 @@ class NewSplit(BaseModel):
     evidence: Annotated[list[UUID], Field(min_length=1, max_length=MAX_SPLIT_EVIDENCE)]
     """At least one piece is of the node itself."""
     qualifier: Qualifier
-    """What tells the other thing apart, in a few words: it stands in brackets after the name."""
+    """A few words that distinguish the other thing, appended to its name in brackets."""
     reason: Reason
 
 

@@ -196,7 +196,7 @@ def _notes(kind: StepKind, step: StepResponse) -> tuple[str, ...]:
 
 
 def _readings_in_words(result: Json) -> tuple[str, ...]:
-    """What a model found in a sample of new evidence, and in conclusions before they were stored."""
+    """Counts of verdicts on a sample of new evidence and on conclusions before they were stored."""
     notes: list[str] = []
     if checks := result.get("checks"):
         found = [
