@@ -88,7 +88,8 @@ def _agreements(
 
 def _advice_call(agreement: Agreement, actions: Sequence[str]) -> ToolCall:
     subject, analyses = agreement.subject, agreement.analyses
-    citing = "one analysis cites it" if len(analyses) == 1 else f"{len(analyses)} analyses cite it"
+    # No figure: a reader finds none in what the advice cites.
+    citing = "one analysis cites it" if len(analyses) == 1 else "several analyses cite it"
     name = f"Review {subject} first"
     content = [
         f"Hold: review {subject} first and make no changes yet, because {citing}.",

@@ -16,6 +16,10 @@ REQUEST_SECONDS = 5.0
 MIN_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 5.0
 HAND_OVER_SECONDS: Final = 5.0
+RECEIVE_SECONDS: Final = 1
+"""How long a stop waits until NATS answers."""
+READ_SECONDS: Final = 0.1
+"""How long a stop waits until a message that has arrived is read."""
 
 log = logger(__name__)
 
@@ -44,6 +48,7 @@ class PullSubscriber(PullStreamSubscriber):
         failpoint(Failpoint.DRAINING)
         if self.subscription is not None and self.connection.is_closed:
             self.subscription = None
+        await self._receive_what_is_sent()
         await super().stop()
         self.forget_request()
         unfinished = set(self._handlers)
@@ -58,6 +63,19 @@ class PullSubscriber(PullStreamSubscriber):
             )
             # If PostgreSQL does not respond, even that fails; then the leases and ack_wait expire.
             await asyncio.wait(unfinished, timeout=HAND_OVER_SECONDS)
+
+    async def _receive_what_is_sent(self) -> None:
+        """Waits for a message that NATS has sent but the client has not read, so that it is handed back."""
+        self.running = False
+        if self._request is None or not self.connection.is_connected:
+            return
+        try:
+            # The answer to its ping follows all that NATS has sent before.
+            await self.connection.flush(RECEIVE_SECONDS)
+        except (NatsError, TimeoutError) as error:
+            log.info("stopping without an answer of NATS", error=repr(error))
+            return
+        await asyncio.wait({self._request}, timeout=READ_SECONDS)
 
     async def _create_subscription(self) -> None:
         """Subscribes to the answers of a consumer that exists."""

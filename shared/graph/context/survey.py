@@ -592,7 +592,7 @@ with wrote as (
   select evidence.node_id, evidence.edge_id, max(learned_at) as at, jsonb_agg(
     jsonb_build_object('claims', claims,
       'as_of', cast(cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as text))
-    order by as_of, evidence.id) as evidence
+    order by as_of, cast(claims as text), evidence.id) as evidence
   from steps join evidence on evidence.step_id = steps.id
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
     and not exists (
@@ -609,7 +609,8 @@ left join graph_edges as edge on edge.id = wrote.edge_id and edge.unsupported_si
 left join graph_nodes as origin on origin.id = edge.source_id
 left join graph_nodes as target on target.id = edge.target_id
 where coalesce(node.id, edge.id) is not null
-order by wrote.edge_id is not null, wrote.at, coalesce(node.id, edge.id) limit {MAX_ELEMENTS}
+order by wrote.edge_id is not null, wrote.at, node.name, origin.name, target.name, coalesce(node.id, edge.id)
+limit {MAX_ELEMENTS}
 """)
 
 
