@@ -179,6 +179,7 @@ async def test_what_analyses_were_asked_for_is_kept(working: Working) -> None:
     """A plan must not ask for the same again."""
     database, agent = working.database, working.agent
     await History(database, agent).iterate()  # the newest that has worked is kept
+    await insert_analysis(database, agent)
     current = (await make_iteration(database, agent)).iteration.id
     before = await texts_of_analyses(database, agent, current)
     await prune_after(database, 31)
@@ -189,6 +190,41 @@ async def test_what_analyses_were_asked_for_is_kept(working: Working) -> None:
         assert kept == set(await session.scalars(nodes)) - steps
         assert kept
     assert await texts_of_analyses(database, agent, current) == before
+
+
+async def insert_analysis(database: Database, agent: Agent) -> None:
+    """Insert an analysis of the first iteration. What the sandbox concludes depends on the order of parallel steps."""
+    analysis_id = uuid4()
+    async with database.transaction() as session:
+        iteration_id = await session.scalar(
+            select(Iteration.id)
+            .where(Iteration.agent_id == agent.id)
+            .order_by(Iteration.number)
+            .limit(1)
+        )
+        assert iteration_id is not None
+        step_id = ids.step_id(iteration_id, StepKind.INSIGHT, 100)
+        await session.insert(
+            Step,
+            id=step_id,
+            iteration_id=iteration_id,
+            agent_id=agent.id,
+            kind=StepKind.INSIGHT,
+            index=100,
+            status=StepStatus.COMPLETED,
+            input={"observation": "Prices rise", "synthesis_direction": "Compare them"},
+            result={"analyses": [str(analysis_id)]},
+            ended_at=func.clock_timestamp(),
+        )
+        await session.insert(
+            GraphNode,
+            id=analysis_id,
+            agent_id=agent.id,
+            type=ANALYSIS_TYPE,
+            name="Prices compared",
+            properties={"summary": "Prices rise.", "content": "Prices rise."},
+            step_id=step_id,
+        )
 
 
 async def texts_of_analyses(database: Database, agent: Agent, iteration_id: UUID) -> set[str]:
