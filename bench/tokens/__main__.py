@@ -38,7 +38,7 @@ TOLERANCE: Final = 0.05
 FACTS_TOLERANCE: Final = 0.15
 """Of several nodes of equal rank, their random ids decide which is shown, and so what is researched next."""
 RUNS: Final = 3
-"""Of a mission that seems worse."""
+"""Number of runs of a mission whose first run is worse than recorded."""
 CHECKED: Final = ("input", "output", "usd")
 """Figures that must not grow."""
 _OTHER_RULES: Final = (
@@ -91,7 +91,7 @@ def _faults(
     recorded: Mapping[str, Mapping[str, float]],
     arguments: argparse.Namespace,
 ) -> list[str]:
-    """What is worse than recorded in a mission, and still is in the medians of three runs."""
+    """Faults of a mission against the recorded figures, confirmed by the medians of RUNS runs if the first run has any."""
     faults = worse(recorded[mission.name], row)
     if not faults or arguments.recordings:
         return faults

@@ -92,7 +92,7 @@ class Agent(Base):
     verification_usd_per_day: Mapped[Decimal | None] = mapped_column(USD)
     """Daily cap (UTC) of the phase `verification`, within the agent's budget; 0: nothing is read, None: no own cap."""
     entailment_usd_per_day: Mapped[Decimal] = mapped_column(USD, server_default="0")
-    """The same cap for releases before 0.4, which know no other column."""
+    """Daily cap (UTC) that releases before 0.4 read in place of `verification_usd_per_day`."""
     entailment_share: Mapped[float] = mapped_column(server_default="0.05")
     """Share of new evidence that is read, 0 to 1. Of what conclusions cite, all is."""
     preferred_domains: Mapped[list[str]] = mapped_column(_DOMAINS, server_default="{}")

@@ -123,7 +123,8 @@ def normalize_key(name: str, type_name: str = "") -> str:
     normalized, is_founded = name, _can_be_founded(type_name)
     for _ in range(_MAX_ROUNDS):
         next_form = _normalize_once(normalized, is_founded=is_founded)
-        if next_form == normalized:
+        # A name can consist of nothing but marks, such as "®".
+        if next_form == normalized or not next_form.strip():
             break
         normalized = next_form
     return normalized
@@ -198,10 +199,7 @@ def _normalize_once(name: str, *, is_founded: bool) -> str:
 
 def _compose(name: str) -> str:
     """Fold case and compatible characters, but for raised and lowered digits, and write signs in one way."""
-    unmarked = name.translate(_MARKS)
-    # A name can be nothing but such a mark.
-    plain = unmarked if unmarked.strip() else name
-    return _PLAIN_RUN.sub(_fold_case, plain).translate(_SIGNS_AS_WORDS)
+    return _PLAIN_RUN.sub(_fold_case, name.translate(_MARKS)).translate(_SIGNS_AS_WORDS)
 
 
 def _fold_case(run: re.Match[str]) -> str:

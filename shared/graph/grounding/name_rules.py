@@ -191,9 +191,7 @@ class NameRules:
             and completed != text
             and not has_office(completed)
         ):
-            return Outcome(
-                Level.COMPLETED, "the full name is on the page or in the graph", completed
-            )
+            return Outcome(Level.COMPLETED, "the full name is on the page", completed)
         if full and not is_known:
             return unread(f"{text!r} can be more than one")
         forms = [

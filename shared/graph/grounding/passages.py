@@ -307,7 +307,7 @@ class Passages:
         )
 
     def _is_month(self, name: str) -> bool:
-        """Whether it is a month or a day of the week in one of the sentences, as the surname "May" is."""
+        """Whether the name is also a month or a day of the week in the language of a sentence, as "May" is."""
         return any(is_of_date(fold(name), lexicon(each.language)) for each in self.readings)
 
     def short_forms(self, name: str) -> list[str]:

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 
 from shared.database import ids
 from shared.database.tables import Evidence, GraphNode, Source
-from shared.graph import elements, tools, types
+from shared.graph import tools, types
 from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
@@ -178,17 +178,8 @@ async def test_the_schema_of_a_type_says_that_names_are_labels(islands: AgentGra
     atlantis = await add(islands, "Atlantis", {}, RAIN)
     saying = await islands.add_node("It will be wet", {}, [EvidenceInput(URL, RAIN)], "Saying")
     await islands.edge_type("is_about")
-    async with islands.database.transaction() as session:
-        edge = await elements.add_edge(
-            session,
-            islands.scope,
-            islands.validators,
-            type_name="is_about",
-            source_id=saying.id,
-            target_id=atlantis.id,
-            properties={},
-            evidence=[EvidenceInput(URL, RAIN)],
-        )
+    evidence = [EvidenceInput(URL, RAIN)]
+    edge = await islands.add_edge(saying.id, atlantis.id, {}, evidence, "is_about")
     assert saying.created
     assert edge.created
 
@@ -212,18 +203,8 @@ async def test_both_ends_of_an_edge_must_be_named(islands: AgentGraph) -> None:
     atlantis = await add(islands, "Atlantis", {}, RAIN)
     lemuria = await add(islands, "Lemuria", {}, PORT)
     await islands.edge_type("borders")
-    async with islands.database.transaction() as session:
-        with pytest.raises(ToolRefusalError, match="no cited sentence names 'Lemuria'"):
-            await elements.add_edge(
-                session,
-                islands.scope,
-                islands.validators,
-                type_name="borders",
-                source_id=atlantis.id,
-                target_id=lemuria.id,
-                properties={},
-                evidence=[EvidenceInput(URL, RAIN)],
-            )
+    with pytest.raises(ToolRefusalError, match="no cited sentence names 'Lemuria'"):
+        await islands.add_edge(atlantis.id, lemuria.id, {}, [EvidenceInput(URL, RAIN)])
 
 
 async def test_verification_says_how_much_follows_by_rules(islands: AgentGraph) -> None:

@@ -193,7 +193,7 @@ async def test_what_analyses_were_asked_for_is_kept(working: Working) -> None:
 
 
 async def insert_analysis(database: Database, agent: Agent) -> None:
-    """Insert an analysis of the first iteration. What the sandbox concludes depends on the order of parallel steps."""
+    """Insert an analysis of the first iteration. The sandbox does not write one in every run."""
     analysis_id = uuid4()
     async with database.transaction() as session:
         iteration_id = await session.scalar(

@@ -85,6 +85,7 @@ def test_normalization_is_idempotent(name: str, type_name: str) -> None:
 
 @given(NAMES | COMPANIES)
 @example("®")
+@example("'")
 def test_a_key_is_never_blank(name: str) -> None:
     if name.strip():
         assert normalize(name, "Company").key.strip()
