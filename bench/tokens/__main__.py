@@ -2,8 +2,7 @@
 
 The shipped installation runs as `vigil up` starts it. A proxy in front of the model records each call. The sandbox decides
 by rules, so the figures are those of a well-behaved model. Exit code 1 with --check if tokens or dollars are more than
-TOLERANCE above the recorded ones, or if fewer facts are found. Random ids decide between nodes of equal rank, and so what is
-researched next: a mission that seems worse is run twice more, and the medians of the three runs are compared.
+TOLERANCE above the recorded ones, or if fewer facts are found.
 """
 
 import argparse
@@ -13,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from statistics import median
 from typing import Final
 
 from rich.console import Console
@@ -29,16 +27,12 @@ from bench.tokens.figures import (
     mean,
     rules_hash,
 )
-from bench.tokens.missions import MISSIONS, Mission
+from bench.tokens.missions import MISSIONS
 from bench.tokens.run import Recording, record
 
 RECORDED: Final = Path(__file__).with_name("recorded.json")
 ITERATIONS: Final = 16
 TOLERANCE: Final = 0.05
-FACTS_TOLERANCE: Final = 0.15
-"""Of several nodes of equal rank, their random ids decide which is shown, and so what is researched next."""
-RUNS: Final = 3
-"""Number of runs of a mission whose first run is worse than recorded."""
 CHECKED: Final = ("input", "output", "usd")
 """Figures that must not grow."""
 _OTHER_RULES: Final = (
@@ -75,32 +69,13 @@ def main() -> int:
         console.print(_OTHER_RULES)
         return 1
     faults = [
-        f"{mission.name}: {fault}"
-        for mission in MISSIONS
-        if mission.name in rows
-        for fault in _faults(mission, rows[mission.name], recorded["missions"], arguments)
+        f"{name}: {fault}"
+        for name, row in rows.items()
+        for fault in worse(recorded["missions"][name], row)
     ]
     for fault in faults:
         console.print(fault)
     return 1 if faults else 0
-
-
-def _faults(
-    mission: Mission,
-    row: Mapping[str, float],
-    recorded: Mapping[str, Mapping[str, float]],
-    arguments: argparse.Namespace,
-) -> list[str]:
-    """Faults of a mission against the recorded figures, confirmed by the medians of RUNS runs if the first run has any."""
-    faults = worse(recorded[mission.name], row)
-    if not faults or arguments.recordings:
-        return faults
-    print(f"{mission.name}: {'; '.join(faults)}. Running it twice more.", flush=True)
-    again = [
-        compared(figures_of(_record_mission(mission, arguments.iterations)))
-        for _ in range(RUNS - 1)
-    ]
-    return worse(recorded[mission.name], medians([row, *again]))
 
 
 def _parse_arguments() -> argparse.Namespace:
@@ -128,27 +103,18 @@ def _parse_arguments() -> argparse.Namespace:
 
 
 def _record(arguments: argparse.Namespace) -> list[Recording]:
+    progress = Console(stderr=True, quiet=not sys.stderr.isatty())
     recordings = []
     for mission in MISSIONS:
         if arguments.mission and mission.name not in arguments.mission:
             continue
-        recording = _record_mission(mission, arguments.iterations)
+        print(f"{mission.name}: {arguments.iterations} iterations", flush=True)
+        recording = record(mission.text, arguments.iterations, progress)
         if arguments.save is not None:
             arguments.save.mkdir(parents=True, exist_ok=True)
             (arguments.save / f"{mission.name}.pickle").write_bytes(pickle.dumps(recording))
         recordings.append(recording)
     return recordings
-
-
-def _record_mission(mission: Mission, iterations: int) -> Recording:
-    print(f"{mission.name}: {iterations} iterations", flush=True)
-    progress = Console(stderr=True, quiet=not sys.stderr.isatty())
-    return record(mission.text, iterations, progress)
-
-
-def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each figure over several runs of a mission."""
-    return {name: median(row[name] for row in rows) for name in rows[0]}
 
 
 def worse(recorded: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
@@ -158,7 +124,7 @@ def worse(recorded: Mapping[str, float], now: Mapping[str, float]) -> list[str]:
         for name in CHECKED
         if now[name] > recorded[name] * (1 + TOLERANCE)
     ]
-    if now["correct_facts"] < recorded["correct_facts"] * (1 - FACTS_TOLERANCE):
+    if now["correct_facts"] < recorded["correct_facts"] * (1 - TOLERANCE):
         faults.append(
             f"{now['correct_facts']} correct facts, recorded were {recorded['correct_facts']}"
         )

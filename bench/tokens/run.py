@@ -153,8 +153,22 @@ def _settings(model_url: str, search_url: str) -> dict[str, str]:
     }
 
 
+_FIX_AGENT_ID: Final = """
+create function bench_agent_id() returns trigger language plpgsql as $$
+begin
+  new.id := md5(new.mission)::uuid;
+  return new;
+end $$;
+create trigger bench_agent_id before insert on agents for each row execute function bench_agent_id()
+"""
+"""All ids of a graph are hashes that begin with the agent's. They decide between nodes of equal rank and which evidence is
+read again, so with a random one the figures of equal runs differ by 7 %."""
+
+
 def _run(stack: Stack, console: Console, mission: str, count: int, ticks: Ticks) -> None:
     deadline = time.monotonic() + TIMEOUT_SECONDS
+    with psycopg.connect(stack.running.database_url, autocommit=True) as connection:
+        connection.execute(_FIX_AGENT_ID)
     with watching(stack, console, deadline) as watch:
         agent = create_agent(console, watch, mission)
         if agent.status != "ready":

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from bench.tokens.__main__ import medians, worse
+from bench.tokens.__main__ import worse
 from bench.tokens.counting import (
     CACHE_MIN_TOKENS,
     CACHE_STEP_TOKENS,
@@ -130,12 +130,3 @@ def test_worse_figures_are_named() -> None:
         "30 correct facts, recorded were 40",
         "1 wrong facts, recorded were 0",
     ]
-
-
-def test_the_medians_of_several_runs_are_compared() -> None:
-    rows = [
-        {"output": 2461, "usd": 0.014},
-        {"output": 2308, "usd": 0.015},
-        {"output": 2311, "usd": 0.013},
-    ]
-    assert medians(rows) == {"output": 2311, "usd": 0.014}
