@@ -168,11 +168,13 @@ def _property_lines(
     console: Console, properties: Json, agreement: Mapping[str, AgreementResponse]
 ) -> None:
     for name, value in properties.items():
-        sites = agreement[name].sites if name in agreement else []
-        says = f"only {escape(sites[0])}" if len(sites) == 1 else plural(len(sites), "site")
+        origins = agreement[name].origins if name in agreement else []
+        says = plural(len(origins), "origin")
+        if len(origins) == 1:
+            says = f"only {escape(' and '.join(origins[0]))}"
         barred = agreement[name].barred if name in agreement else []
         says += f"; since barred: {escape(', '.join(barred))}" if barred else ""
-        support = f"  [quiet]({says})[/]" if sites else ""
+        support = f"  [quiet]({says})[/]" if origins else ""
         console.print(f"  {escape(name)}: {escape(str(value))}{support}")
         for other in agreement[name].others if name in agreement else ():
             console.print(

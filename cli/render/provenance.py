@@ -231,10 +231,9 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     counts = counted_in_words(verification.checked)
     console.print(f"\n[quiet]{claims_in_words(verification.checked)}[/]")
     console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]")
-    if len(verification.sites) == 1:
-        console.print(
-            f"[warn]Everything rests on one site, {escape(verification.sites[0])}:[/] no other site confirms it."
-        )
+    if len(verification.origins) == 1:
+        sites = escape(" and ".join(verification.origins[0]))
+        console.print(f"[warn]Everything rests on one origin, {sites}:[/] no other confirms it.")
     if verification.barred_sites:
         sites = escape(", ".join(verification.barred_sites))
         console.print(f"[warn]Since barred, and no longer counted as support:[/] {sites}")

@@ -58,7 +58,8 @@ def read_verdicts(
 ) -> tuple[dict[UUID, ClaimFinding], dict[int, SentenceFinding]]:
     """The findings on claims, by evidence, and on sentences, by their place.
 
-    A sentence that would pass, and that cites claims alone that their pages do not support, is not stated.
+    A sentence that would pass, and that cites claims alone that their pages contradict, is not stated. Others count by their
+    quotes, which the model holds the sentence against.
     """
     by_number = _by_number(lines)
     claims: dict[UUID, ClaimFinding] = {}
@@ -69,7 +70,7 @@ def read_verdicts(
         code, reason = by_number[number]
         if (verdict := _CLAIM_CODES.get(code)) is not None:
             claims[claim.evidence_id] = ClaimFinding(verdict, reason)
-            if verdict is not Entailment.SUPPORTED:
+            if verdict is Entailment.CONTRADICTED:
                 failing.add(number)
     sentences: dict[int, SentenceFinding] = {}
     for place, sentence in enumerate(material.sentences):

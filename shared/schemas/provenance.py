@@ -110,7 +110,7 @@ class EvidenceResponse(ResponseModel):
 
 
 class OtherValueResponse(ResponseModel):
-    """What other sites say of a property."""
+    """What other origins say of a property."""
 
     value: Any
     sites: list[str]
@@ -119,13 +119,16 @@ class OtherValueResponse(ResponseModel):
 
 
 class AgreementResponse(ResponseModel):
-    """Which sites support the current value of a property. A site is a registrable domain."""
+    """Which sites support the current value of a property, and how many origins they are."""
 
     sites: list[str]
+    """Registrable domains."""
+    origins: list[list[str]]
+    """The sites by origin: those that carry one text, or the line of one news agency, are one."""
     barred: list[str] = Field(default_factory=list)
     """Those of these sites all of whose pages about the element the agent's owner has barred since."""
     others: list[OtherValueResponse]
-    """Values that are the newest of other sites, the newest first."""
+    """Values that are the newest of other origins, the newest first."""
 
 
 class QuoteHighlight(ResponseModel):
@@ -314,7 +317,9 @@ class VerificationResponse(ResponseModel):
     evidence: list[EvidenceLink]
     sources: list[SourceLink]
     sites: list[str]
-    """The sites of the pages that it rests on, without retracted and barred ones: one site can be wrong, or planted."""
+    """The sites of the pages that it rests on, without retracted and barred ones."""
+    origins: list[list[str]]
+    """The sites by origin: those that carry one text, or the line of one news agency, are one. One author can be wrong."""
     barred_sites: list[str] = Field(default_factory=list)
     """Sites of which it rests on pages that the agent's owner has barred since, and on no others."""
     doubts: list["ElementDoubt"] = Field(default_factory=list)

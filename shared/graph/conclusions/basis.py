@@ -14,6 +14,7 @@ from shared.graph.conclusions.subjects import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
+from shared.graph.provenance.origins import ORIGIN_KEY, Origin, Publication, find_origins
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.urls import page_key, urls_in
@@ -23,9 +24,10 @@ _CLAIMS_SQL: Final = f"""
      order by as_of desc, learned_at desc, evidence.id), '[]')
    from evidence where evidence.{{column}} = element.id)
 """
-_URLS_SQL: Final = """
-  array(select distinct url from evidence join sources on sources.id = source_id
-   where evidence.{column} = element.id and retracted_at is null)
+_PAGES_SQL: Final = f"""
+  (select coalesce(jsonb_agg(distinct jsonb_build_array(url, reading -> '{ORIGIN_KEY}')), '[]')
+   from evidence join sources on sources.id = source_id
+   where evidence.{{column}} = element.id and retracted_at is null)
 """
 _NAMES_SQL: Final = """
   array(select names.name from graph_names as names where names.node_id = {node}.id order by names.name)
@@ -53,7 +55,7 @@ with recursive cited (id) as (
 select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties,
   element.is_supported, element.is_doubted,
   element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims,
-  {_URLS_SQL.format(column="node_id")} as urls, cast(null as jsonb) as ends
+  {_PAGES_SQL.format(column="node_id")} as pages, cast(null as jsonb) as ends
 from elements join (
   select id, type, name, properties, {IS_SUPPORTED_SQL} as is_supported, {IS_DOUBTED_SQL} as is_doubted
   from graph_nodes where {IS_OWNED_SQL} and id in (select id from elements)
@@ -62,7 +64,7 @@ union all
 select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties,
   element.is_supported, element.is_doubted,
   source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
-  {_CLAIMS_SQL.format(column="edge_id")}, {_URLS_SQL.format(column="edge_id")},
+  {_CLAIMS_SQL.format(column="edge_id")}, {_PAGES_SQL.format(column="edge_id")},
   jsonb_build_array(jsonb_build_array(source.id, source.name), jsonb_build_array(target.id, target.name))
 from elements join (
   select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_supported, false as is_doubted
@@ -82,8 +84,8 @@ class _Cited:
     is_doubted: bool
     properties: Mapping[str, Any]
     element: CitedElement
-    urls: frozenset[str]
-    """Of the pages that support it, without retracted ones."""
+    pages: tuple[Publication, ...]
+    """Those that support it, without retracted ones."""
     ends: Sequence[tuple[str, str]]
     """Id and name of both ends of an edge."""
 
@@ -133,13 +135,15 @@ class Basis:
         ends = {UUID(end): name for each in elements for end, name in each.ends}
         return [*nodes, *(SubjectNode(end, (name,)) for end, name in ends.items())]
 
-    def sites(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[str]:
-        """The sites of the pages that a conclusion with these citations rests on, without pages of barred domains."""
-        return domains.allowed_sites(url for each in self._rests_on(cited_ids) for url in each.urls)
+    def origins(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[Origin]:
+        """The origins of the pages that a conclusion with these citations rests on, without pages of barred domains."""
+        pages = {page for each in self._rests_on(cited_ids) for page in each.pages}
+        allowed = [page for page in pages if domains.barring(page.url) is None]
+        return frozenset(find_origins(allowed).values())
 
     def unknown_addresses(self, cited_ids: Sequence[UUID], text: str) -> list[str]:
         """The addresses in `text` that are not those of pages that a conclusion with these citations rests on."""
-        pages = {page_key(url) for each in self._rests_on(cited_ids) for url in each.urls}
+        pages = {page_key(page.url) for each in self._rests_on(cited_ids) for page in each.pages}
         return [url for url in urls_in(text) if page_key(url) not in pages]
 
     def _rests_on(self, cited_ids: Sequence[UUID]) -> Iterable[_Cited]:
@@ -176,7 +180,7 @@ def _read(row: Any) -> _Cited:
         row.is_doubted,
         row.properties,
         element,
-        frozenset(row.urls),
+        tuple(Publication.from_json(*page) for page in row.pages),
         row.ends or (),
     )
 

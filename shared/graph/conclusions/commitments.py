@@ -29,12 +29,12 @@ def validate_confidence(confidence: float) -> float:
     return confidence
 
 
-MAX_CONFIDENCE_OF_ONE_SITE: Final = 0.7
+MAX_CONFIDENCE_OF_ONE_ORIGIN: Final = 0.7
 
 
-def limit_confidence(confidence: float, sites: Collection[str]) -> float:
-    """The confidence that pages of these sites allow. One site can be wrong, or planted, however many pages it has."""
-    return min(confidence, MAX_CONFIDENCE_OF_ONE_SITE) if len(sites) < 2 else confidence
+def limit_confidence(confidence: float, origins: Collection[object]) -> float:
+    """The confidence that pages of these origins allow. One author can be wrong, on however many pages."""
+    return min(confidence, MAX_CONFIDENCE_OF_ONE_ORIGIN) if len(origins) < 2 else confidence
 
 
 def parse_horizon(text: str, today: date) -> date:

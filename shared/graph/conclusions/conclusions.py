@@ -78,7 +78,7 @@ async def add_analysis(
 ) -> UUID:
     """Add an AgentAnalysis and return its id.
 
-    `confidence` is 0 to 1, and limited unless pages of two sites support it; `horizon` is a date or a duration
+    `confidence` is 0 to 1, and limited unless pages of two origins support it; `horizon` is a date or a duration
     from today. Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, or a number or name does
     not follow from what is cited.
     """
@@ -179,7 +179,7 @@ async def _add_conclusion(
     properties = {
         **properties,
         "confidence": limit_confidence(
-            properties["confidence"], basis.sites(cited_ids, lookups.domains)
+            properties["confidence"], basis.origins(cited_ids, lookups.domains)
         ),
         "generated_at": format_utc(lookups.clock.now),
     }

@@ -111,7 +111,7 @@ left join lateral (
 left join lateral (
   select title, published, {claims_in_words.PASSAGE_SQL} from (
     select title, published, convert_to(text, 'UTF8') as bytes, quoted.first_byte, quoted.end_byte
-    from sources where sources.id = quoted.source_id and quoted.verdict is null offset 0
+    from sources where sources.id = quoted.source_id and coalesce(quoted.verdict, '') <> '{Entailment.SUPPORTED}' offset 0
   ) as page
 ) as page on true
 order by reached.top_id, elements.type <> '{ANALYSIS_TYPE}', elements.id, quoted.as_of desc, quoted.id
@@ -400,8 +400,7 @@ class _Claims:
         standing = [
             each
             for each in rows
-            if each.evidence_id is not None
-            and each.verdict not in (Entailment.CONTRADICTED, Entailment.NOT_STATED)
+            if each.evidence_id is not None and each.verdict != Entailment.CONTRADICTED
         ]
         with_values = [each for each in standing if each.claims]
         if not standing:
@@ -415,7 +414,8 @@ class _Claims:
 
     def _claim(self, row: Row) -> ReadableClaim:
         passage = ""
-        if row.verdict is None and self._left_passages:
+        # The quote of a claim with a value that is not stated can still say what a sentence says.
+        if row.verdict != Entailment.SUPPORTED and self._left_passages:
             passage = claims_in_words.passage_of(row)
             if byte_length(passage) > self._left_bytes:
                 passage = ""

@@ -70,14 +70,14 @@ async def review_advice(
     if review is Review.WITHDRAWS:
         await _withdraw(transaction, scope, position, positions, because)
         return
-    sites = lookups.basis.sites([*below, *cited], lookups.domains)
+    origins = lookups.basis.origins([*below, *cited], lookups.domains)
     await position_store.confirm(
         transaction,
         scope,
         position,
         confidence=position.confidence
         if confidence is None
-        else limit_confidence(validate_confidence(confidence), sites),
+        else limit_confidence(validate_confidence(confidence), origins),
         horizon=position.horizon
         if horizon is None
         else parse_horizon(horizon, lookups.clock.today),

@@ -23,6 +23,7 @@ from shared.domains import covering_domain, host_of
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.numbered_pages import NumberedPage
+from shared.graph.provenance.origins import ORIGIN_KEY, read_origin
 from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading, find_quote, read_page
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import one_line
@@ -45,7 +46,7 @@ _MAX_PUBLISHED_AHEAD: Final = timedelta(days=1)
 
 _PAGE_COLUMNS: Final = (
     # A page has hundreds of sentences, which a write does not need.
-    "id, url, title, case jsonb_typeof(reading) when 'object' then reading - 'sentences' end,"
+    f"id, url, title, case jsonb_typeof(reading) when 'object' then reading - 'sentences' - '{ORIGIN_KEY}' end,"
     " published, fetched_at, retracted_at, retraction_reason, step_id,"
     " (select barred_domains from agents where id = :of_agent),"
     " (select archive_date from agents where id = :of_agent), statement_timestamp()"
@@ -391,7 +392,7 @@ def _source_row(
         # With such a date it would supersede everything learned until then.
         date = None
     text_sha256 = integrity.sha256(text)
-    reading = read_page(text).as_json()
+    reading = {**read_page(text).as_json(), ORIGIN_KEY: read_origin(text)}
     sealed: dict[str, Any] = {
         "agent_id": scope.agent_id,
         "url": page.url,

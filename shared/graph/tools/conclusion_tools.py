@@ -10,7 +10,7 @@ from pydantic import Field, create_model
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import conclusions, reviews
-from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
+from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_ORIGIN
 from shared.graph.conclusions.conclusions import AnalysisKind
 from shared.graph.conclusions.readings import NOT_READ_KEY, ConclusionReadings, draft_of
 from shared.graph.conclusions.reviews import Review
@@ -20,7 +20,9 @@ from shared.graph.validation import refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 from shared.workflow import investigations
 
-_CONFIDENCE = f"0 to 1. At most {MAX_CONFIDENCE_OF_ONE_SITE} if everything is from one site."
+_CONFIDENCE = (
+    f"0 to 1. At most {MAX_CONFIDENCE_OF_ONE_ORIGIN} if all goes back to one site, agency or text."
+)
 _HORIZON = "a date (YYYY-MM-DD) or a time from today ('3 months')."
 
 

@@ -24,6 +24,7 @@ from shared.graph.conclusions.readings import load_verdicts as load_sentence_ver
 from shared.graph.conclusions.readings import sentences_of, summarize
 from shared.graph.provenance.claims import current_claims, known_date
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
+from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
 from shared.graph.verification import checks, journal, loader
@@ -563,8 +564,13 @@ class _ReportBuilder:
 
     def build(self, agent_id: UUID, root: UUID, domains: DomainPreferences) -> VerificationResponse:
         chain = self._chain
-        urls = [row.url for row in chain.sources.values() if row.retracted_at is None]
-        sites = domains.allowed_sites(urls)
+        pages = [row for row in chain.sources.values() if row.retracted_at is None]
+        sites = domains.allowed_sites(page.url for page in pages)
+        origins = find_origins(
+            Publication.from_json(page.url, (page.reading or {}).get(ORIGIN_KEY))
+            for page in pages
+            if domains.barring(page.url) is None
+        )
         elements: list[ThingRow] = [row for row in chain.nodes.values() if not is_conclusion(row)]
         elements += chain.edges.values()
         return VerificationResponse(
@@ -581,7 +587,8 @@ class _ReportBuilder:
                 SourceLink.model_validate(self._fields(row)) for row in chain.sources.values()
             ],
             sites=sorted(sites),
-            barred_sites=sorted({*map(site_of, urls)} - sites),
+            origins=[list(origin.sites) for origin in sorted({*origins.values()})],
+            barred_sites=sorted({site_of(page.url) for page in pages} - sites),
             doubts=chain.element_doubts,
         )
 

@@ -47,7 +47,12 @@ async def test_an_element_is_shown_with_its_evidence(
         assert older["claims"] == [{"property": "tonnes", "value": 2024, "holds": False}]
         assert element["properties"] == {"tonnes": 2025}
         assert element["agreement"] == {
-            "tonnes": {"sites": ["press.example"], "barred": [], "others": []}
+            "tonnes": {
+                "sites": ["press.example"],
+                "origins": [["press.example"]],
+                "barred": [],
+                "others": [],
+            }
         }
         assert (older["retracted_at"], older["valid_from"]) == (None, None)
         page = (await api.get(f"{path}/evidence", params={"limit": 1})).json()

@@ -25,8 +25,9 @@ from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import system_types, types
 from shared.graph.conclusions import conclusions, queries
-from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_SITE
+from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_ORIGIN
 from shared.graph.conclusions.readings import NOT_READ
+from shared.graph.provenance.origins import ORIGIN_KEY, read_origin
 from shared.graph.scope import GraphScope
 from shared.graph.types import get_node_type
 from shared.schemas.base import ConclusionResponse, PageRequest
@@ -307,17 +308,32 @@ async def test_pages_of_one_site_allow_a_limited_confidence(agent_graph: AgentGr
     ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
     for number in range(5):
         await said(agent_graph, f"https://{number}.{ATLAS}/x", "Ghana and Togo.", node=ghana)
-    assert await _confidence(agent_graph, "One", ghana) == MAX_CONFIDENCE_OF_ONE_SITE
-    assert await _confidence(agent_graph, "Other", ghana, togo) == MAX_CONFIDENCE_OF_ONE_SITE
+    assert await _confidence(agent_graph, "One", ghana) == MAX_CONFIDENCE_OF_ONE_ORIGIN
+    assert await _confidence(agent_graph, "Other", ghana, togo) == MAX_CONFIDENCE_OF_ONE_ORIGIN
     await said(agent_graph, "https://press.example/x", "Togo is small.", node=togo)
     assert await _confidence(agent_graph, "Both", ghana, togo) == 0.9
-    assert await _confidence(agent_graph, "One again", ghana) == MAX_CONFIDENCE_OF_ONE_SITE
+    assert await _confidence(agent_graph, "One again", ghana) == MAX_CONFIDENCE_OF_ONE_ORIGIN
     retraction_graph = RetractionGraph(agent_graph)
     await retraction_graph.retract("https://press.example/x")
-    assert await _confidence(agent_graph, "Both again", ghana, togo) == MAX_CONFIDENCE_OF_ONE_SITE
+    assert await _confidence(agent_graph, "Both again", ghana, togo) == MAX_CONFIDENCE_OF_ONE_ORIGIN
 
 
-async def test_pages_of_barred_domains_do_not_count_as_sites(agent_graph: AgentGraph) -> None:
+async def test_a_text_on_several_sites_allows_a_limited_confidence(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    text = "Ghana sold the ferry line between Yeji and Makango to a company of the north on Monday, its minister says."
+    await said(agent_graph, "https://press.example/x", text, node=ghana)
+    await said(agent_graph, "https://wire.example/x", f"{text} More on this follows.", node=ghana)
+    async with agent_graph.database.transaction() as session:
+        for page in await session.scalars(select(Source)):
+            origin = {ORIGIN_KEY: read_origin(page.text)}
+            await session.execute(update(Source).values(reading=origin).where(Source.id == page.id))
+        await session.execute(update(Agent).values(barred_domains=[ATLAS]))
+    assert await _confidence(agent_graph, "Two sites", ghana) == MAX_CONFIDENCE_OF_ONE_ORIGIN
+    await said(agent_graph, "https://other.example/x", "The ferry of Ghana is sold.", node=ghana)
+    assert await _confidence(agent_graph, "Two origins", ghana) == 0.9
+
+
+async def test_pages_of_barred_domains_do_not_count_as_origins(agent_graph: AgentGraph) -> None:
     ghana = await agent_graph.node("Ghana")
     await said(agent_graph, "https://press.example/x", "Ghana.", node=ghana)
     await said(agent_graph, "https://blog.wire.example/x", "Ghana.", node=ghana)
@@ -331,15 +347,15 @@ async def test_pages_of_barred_domains_do_not_count_as_sites(agent_graph: AgentG
             ((), 0.9),
             (("press.example",), 0.9),
             (("ads.press.example", "blog.wire.example"), 0.9),
-            (("press.example", "blog.wire.example"), MAX_CONFIDENCE_OF_ONE_SITE),
-            (("press.example", "wire.example", ATLAS), MAX_CONFIDENCE_OF_ONE_SITE),
+            (("press.example", "blog.wire.example"), MAX_CONFIDENCE_OF_ONE_ORIGIN),
+            (("press.example", "wire.example", ATLAS), MAX_CONFIDENCE_OF_ONE_ORIGIN),
         )
     ):
         await bar(*barred)
         assert await _confidence(agent_graph, f"Number {number}", ghana) == confidence
 
 
-async def test_advice_rests_on_the_sites_of_its_analyses(agent_graph: AgentGraph) -> None:
+async def test_advice_rests_on_the_origins_of_its_analyses(agent_graph: AgentGraph) -> None:
     ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
 
     async def advise(name: str, **options: Any) -> UUID:
@@ -351,7 +367,7 @@ async def test_advice_rests_on_the_sites_of_its_analyses(agent_graph: AgentGraph
         return await agent_graph.advice(content, name, confidence=0.8, **options)
 
     first = await advise("Wait")
-    assert await _stored(agent_graph, first) == MAX_CONFIDENCE_OF_ONE_SITE
+    assert await _stored(agent_graph, first) == MAX_CONFIDENCE_OF_ONE_ORIGIN
     await said(agent_graph, "https://press.example/x", "Togo is small.", node=togo)
     change = {"replaces": [first], "change": "A second site says so since."}
     assert await _stored(agent_graph, await advise("Wait on", **change)) == 0.8

@@ -389,7 +389,7 @@ async def test_a_history_must_have_the_root_that_is_known(
 async def test_a_conclusion_that_rests_on_one_site_says_so(
     api: dict[str, str], evidence_graph: EvidenceGraph
 ) -> None:
-    said = "Everything rests on one site, a.example: no other site confirms it."
+    said = "Everything rests on one origin, a.example: no other confirms it."
     for name, is_said in (("Growth", False), ("One site", True)):
         if is_said:
             await evidence_graph.analysis(name, "It is so [node:{Togo}].")

@@ -40,7 +40,13 @@ from shared.llm.ledgered_model import read_last_answer
 from shared.llm.model_server import REFUSED_CONTENT
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model
-from shared.llm.verification import MAX_OUTPUT_TOKENS, Reader, read_sample, reader_model
+from shared.llm.verification import (
+    MAX_OUTPUT_TOKENS,
+    PROMPT_VERSION,
+    Reader,
+    read_sample,
+    reader_model,
+)
 from shared.runtime.providers import create_model
 from shared.runtime.settings import Settings
 from shared.runtime.step_runner import StepResult
@@ -215,7 +221,7 @@ async def test_a_supported_conclusion_is_stored_with_its_verdicts(case: ReadingC
         (3, "Its capital is Accra.", "states", "supported"),
     ]
     assert {(row.model, row.prompt_version, row.call_id) for row in rows} == {
-        ("sandbox-reader", 1, call.id)
+        ("sandbox-reader", PROMPT_VERSION, call.id)
     }
     [verdict] = await case.verdicts()
     assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == ("supported", call.id, 1)

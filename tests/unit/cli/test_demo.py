@@ -146,6 +146,7 @@ def verification(**values: Any) -> VerificationResponse:
         "evidence": [],
         "sources": [],
         "sites": ["a.example", "b.example"],
+        "origins": [["a.example"], ["b.example"]],
     }
     return VerificationResponse(**(defaults | values))
 

@@ -107,7 +107,7 @@ def make_edge(
         source_name="Nvidia [bold]",
         target_id=target_id,
         target_name="Nvidia [bold]",
-        properties={"share": 40, "since": 2020},
+        properties={"share": 40, "since": 2020, "both": "yes"},
         created_at=WHEN,
         updated_at=WHEN,
         iteration_id=None,
@@ -123,23 +123,32 @@ def test_an_edge_between_merged_nodes_is_shown_as_such() -> None:
     assert "merged" not in printed(show_edge, make_edge(ID, OTHER))
 
 
-def test_each_property_says_how_many_sites_support_it_and_what_others_say() -> None:
+def test_each_property_says_how_many_origins_support_it_and_what_others_say() -> None:
     other = OtherValueResponse(value=35, sites=["c.example", "d.example"], as_of=WHEN)
     agreement = {
-        "share": AgreementResponse(sites=["a.example"], others=[other]),
+        "share": AgreementResponse(sites=["a.example"], origins=[["a.example"]], others=[other]),
         "since": AgreementResponse(
-            sites=["a.example", "b.example"], barred=["b.example"], others=[]
+            sites=["a.example", "b.example"],
+            origins=[["a.example"], ["b.example"]],
+            barred=["b.example"],
+            others=[],
+        ),
+        "both": AgreementResponse(
+            sites=["a.example", "b.example"], origins=[["a.example", "b.example"]], others=[]
         ),
     }
     output = printed(show_edge, make_edge(ID, OTHER, agreement))
     assert "share: 40  (only a.example)\n" in output
     assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
-    assert "since: 2020  (2 sites; since barred: b.example)\n" in output
+    assert "since: 2020  (2 origins; since barred: b.example)\n" in output
+    assert "both: yes  (only a.example and b.example)\n" in output
 
 
 def test_what_has_no_date_is_shown_with_none() -> None:
     other = OtherValueResponse(value=35, sites=["c.example"], as_of=None)
-    agreement = {"share": AgreementResponse(sites=["a.example"], others=[other])}
+    agreement = {
+        "share": AgreementResponse(sites=["a.example"], origins=[["a.example"]], others=[other])
+    }
     assert "c.example: 35 date unknown\n" in printed(show_edge, make_edge(ID, OTHER, agreement))
 
 

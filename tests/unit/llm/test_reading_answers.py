@@ -10,6 +10,11 @@ from shared.llm.reading_answers import NOT_IN_PAGE, read_verdicts
 from shared.llm.verification import message_of
 from shared.tools.readings import Material, ReadableClaim, ReadableSentence
 from tests.support.case_files import read_cases
+from tests.support.evidence_cases.read_conclusions import (
+    conclusion_cases,
+    judge,
+    recorded_answers,
+)
 
 CASES = read_cases(__file__)
 CONCLUSION: Final = uuid4()
@@ -78,18 +83,24 @@ def test_reasons_are_one_line_and_short() -> None:
     assert len(claims[FIRST].reason) == 300
 
 
-def test_a_sentence_on_claims_that_their_pages_do_not_support_is_not_stated() -> None:
+def test_a_sentence_on_claims_that_their_pages_contradict_is_not_stated() -> None:
     _, sentences = read_verdicts(["1 c it is 30", "2 s", "4 cs", "5 ss", "6 if"], MATERIAL)
     assert (sentences[1].verdict, sentences[1].reason) == (SentenceVerdict.NOT_STATED, NOT_IN_PAGE)
     assert sentences[1].kind is SentenceKind.STATES
     assert sentences[0].verdict is SentenceVerdict.SUPPORTED, "the other claim stands"
 
 
+def test_a_sentence_on_a_claim_that_is_not_stated_counts_by_its_quote() -> None:
+    claims, sentences = read_verdicts(["1 n no year", "2 s", "4 cs", "5 ss", "6 if"], MATERIAL)
+    assert claims[FIRST].verdict is Entailment.NOT_STATED
+    assert sentences[1].verdict is SentenceVerdict.SUPPORTED
+
+
 def test_without_numbers_of_its_own_a_sentence_is_held_against_all_claims() -> None:
     material = Material(
         MATERIAL.claims[:2], [ReadableSentence(CONCLUSION, 1, "Both are states.", ())]
     )
-    _, sentences = read_verdicts(["1 n no", "2 c no", "3 ss"], material)
+    _, sentences = read_verdicts(["1 c no", "2 c no", "3 ss"], material)
     assert sentences[0].verdict is SentenceVerdict.NOT_STATED
     claims, sentences = read_verdicts(["1 n no", "2 s", "3 ss"], material)
     assert claims[FIRST].verdict is Entailment.NOT_STATED
@@ -116,3 +127,10 @@ def test_what_a_resumed_run_needs_is_stored() -> None:
     assert [claim.evidence_id for claim in stored.claims] == [FIRST, SECOND, None]
     assert stored.sentences == MATERIAL.sentences
     assert read_verdicts(GOOD, stored) == read_verdicts(GOOD, MATERIAL)
+
+
+def test_recorded_verdicts_on_labelled_conclusions_refuse_what_is_false() -> None:
+    report = judge(conclusion_cases(), recorded_answers())
+    assert report.passed == []
+    assert report.agreement >= 0.92
+    assert report.counts.total() == 591

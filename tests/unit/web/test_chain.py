@@ -108,6 +108,7 @@ def verification(
         evidence=evidence,
         sources=[source],
         sites=["a.example"],
+        origins=[["a.example"]],
     )
 
 

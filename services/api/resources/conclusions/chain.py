@@ -85,7 +85,7 @@ class Chain:
     doubts: Sequence[ElementDoubt]
     elements: Mapping[UUID, "NamedElement"]
     """The nodes and edges of the chain."""
-    sites: Sequence[str]
+    origins: Sequence[Sequence[str]]
     """Of the pages that it rests on."""
     barred_sites: Sequence[str]
     """Of pages that it rests on and that the owner has barred since."""
@@ -141,7 +141,7 @@ def build_chain(
         holds=verification.holds,
         breaks=sum(len(link.breaks) for link in links),
         checked=verification.checked,
-        sites=verification.sites,
+        origins=verification.origins,
         barred_sites=verification.barred_sites,
         reading=verification.conclusions[0].reading,
         is_small=len(links) <= SMALL_LINKS,

@@ -24,12 +24,13 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
-from shared.domains import DomainPreferences, site_of
+from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import ElementKind, load_claims
 from shared.graph.provenance.agreement import agreements
 from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading, known_date
+from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins, sites_of
 from shared.graph.provenance.sources import PASSAGES_KEY
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL
@@ -106,11 +107,11 @@ async def list_evidence(
 async def load_agreement(
     access: AgentAccess, kind: ElementKind, element_id: UUID
 ) -> dict[str, AgreementResponse]:
-    """Which sites support each property of a node or edge, and what others say."""
+    """Which origins support each property of a node or edge, and what others say."""
     columns = (
         *(Evidence.id, Evidence.claims, Evidence.as_of, Evidence.learned_at),
         *(Source.retracted_at.is_not(None), Source.url, Evidence.valid_from, Source.published),
-        Agent.barred_domains,
+        *(Agent.barred_domains, Source.reading[ORIGIN_KEY]),
     )
     statement = (
         select(*columns)
@@ -122,23 +123,30 @@ async def load_agreement(
         )
     )
     rows = list(await access.session.execute(statement))
+    origins = find_origins({Publication.from_json(row.url, row[-1]) for row in rows})
     found = agreements(
         (
             Claim(
                 *(evidence_id, values, as_of, learned_at, is_retracted, url),
                 is_dated_by_reading(as_of, valid_from, published),
             ),
-            site_of(url),
+            origins[url],
         )
-        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, _ in rows
+        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, *_ in rows
     )
     domains = DomainPreferences(barred=rows[0].barred_domains if rows else ())
     allowed = domains.allowed_sites(row.url for row in rows if not row[4])
     return {
         name: AgreementResponse(
-            sites=list(each.sites),
-            barred=[site for site in each.sites if site not in allowed],
-            others=[OtherValueResponse.model_validate(other) for other in each.others],
+            sites=(sites := sites_of(each.origins)),
+            origins=[list(origin.sites) for origin in each.origins],
+            barred=[site for site in sites if site not in allowed],
+            others=[
+                OtherValueResponse(
+                    value=other.value, sites=sites_of(other.origins), as_of=other.as_of
+                )
+                for other in each.others
+            ],
         )
         for name, each in found.items()
     }
