@@ -224,7 +224,7 @@ async def test_a_supported_conclusion_is_stored_with_its_verdicts(case: ReadingC
         ("sandbox-reader", PROMPT_VERSION, call.id)
     }
     [verdict] = await case.verdicts()
-    assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == ("supported", call.id, 1)
+    assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == ("supported", call.id, PROMPT_VERSION)
     [message] = model.read
     assert 'Country "Ghana": ' in message
     assert "»All that is written here of states" in message
