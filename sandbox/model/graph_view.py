@@ -19,7 +19,7 @@ EDGE_LINE = re.compile(
     rf"^- (?:\[(?:edge:)?(?P<id>{ID})\] )?(?P<source>{STRING}) -(?P<type>[^\s>]+)-> (?P<target>{STRING})"
 )
 PAIR = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*"((?:[^"\\]|\\.)*)"')
-STALE_REGION = re.compile(rf"\[(?:node:)?{ID}\] ({STRING})")
+NAME = re.compile(STRING)
 OWN_TYPES = frozenset({"AgentAnalysis", "AgentAdvice"})
 """The types of agents' conclusions, which are not facts of the graph."""
 
@@ -111,10 +111,10 @@ class GraphView:
         return [line for above, line in self._lines if above == heading and line.startswith("- ")]
 
     def stale_names(self) -> list[str]:
-        """The names of stale nodes, and one for each stale region."""
-        nodes = [node.name for line in self.lines("stale nodes") if (node := parse_node(line))]
-        regions = map(STALE_REGION.search, self.lines("stale regions"))
-        return [*nodes, *(_unquoted(match[1]) for match in regions if match)]
+        """The names of stale nodes."""
+        return [
+            _unquoted(name) for line in self.lines("stale nodes") for name in NAME.findall(line)
+        ]
 
 
 def cite(kind: str, element_id: str) -> str:

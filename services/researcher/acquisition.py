@@ -50,6 +50,8 @@ class QueryContext:
     query: Query
     survey: Survey
     now: datetime
+    known: str = ""
+    """What the graph says of the nodes that the query names."""
     requests: Mapping[UUID, str] = field(default_factory=dict)
     """Objectives of the investigation requests that the query is to answer, by id, in the order of their numbers."""
 
@@ -62,14 +64,15 @@ def allow_named_pages(
     message: str, arguments: Arguments, earlier: Sequence[Json]
 ) -> Refusal | None:
     """A `shared.tools.ToolPolicy`: only pages that the mission, the query or the step's own searches name, and those that
-    the graph context lists as read.
+    were read.
     """
     if not isinstance(arguments, TavilyExtract):
         return None
     sections = [section_content(tag, message) for tag in ("mission", "query")]
-    sections += context.section_lines(section_content("graph_context", message), context.PAGES_READ)
-    named_text = "\n".join(sections)
-    return refuse_unnamed(arguments, named_text, earlier)
+    # An address in the title of a page is not the page's.
+    read = context.pages_read(section_content("graph_context", message)).splitlines()
+    sections += [line.rpartition(" ")[2] for line in read]
+    return refuse_unnamed(arguments, "\n".join(sections), earlier)
 
 
 MAX_TITLE_CHARS = 200
@@ -214,7 +217,8 @@ async def acquire(
     message = acquisition_message(
         query_context.agent.mission,
         query_context.query,
-        context.without_types(query_context.survey.text),
+        context.pages_read(query_context.survey.text),
+        query_context.known,
         query_context.now,
         [*query_context.requests.values()],
     )

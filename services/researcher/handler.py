@@ -264,6 +264,9 @@ class Research:
     async def _load_context(self, lease: Lease, step: StepRow) -> QueryContext:
         scope = GraphScope.of(lease)
         batch = Batch()
+        query = Query(**step.input)
+        named = " ".join([query.objective, *query.search_hints])
+        known = batch.add(context.known_facts(scope, named))
         request_ids = [UUID(request_id) for request_id in step.input.get("answers", [])]
         requests = (
             batch.add(investigations.objectives_of(lease.agent_id, request_ids))
@@ -283,9 +286,10 @@ class Research:
         return QueryContext(
             lease,
             scope,
-            Query(**step.input),
+            query,
             survey,
             lease.agent.clock.now,
+            known.value,
             requests.value if requests else {},
         )
 

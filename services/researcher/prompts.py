@@ -70,14 +70,20 @@ def facts_message(
 
 
 def acquisition_message(
-    mission: str, query: Query, graph_context: str, now: datetime, requests: Sequence[str] = ()
+    mission: str,
+    query: Query,
+    pages_read: str,
+    known: str,
+    now: datetime,
+    requests: Sequence[str] = (),
 ) -> str:
-    """`requests`: what the query is to answer."""
+    """`known`: what the graph says of what the query names. `requests`: what the query is to answer."""
     return "\n\n".join(
         [
             wrap_section("mission", mission),
-            wrap_section("graph_context", graph_context),
+            *([wrap_section("graph_context", pages_read)] if pages_read else []),
             wrap_section("query", _describe_query(query, requests)),
+            *([wrap_section("known", known)] if known else []),
             now_line(now),
         ]
     )

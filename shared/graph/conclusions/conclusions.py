@@ -1,6 +1,6 @@
 """Writing conclusions: an analysis or advice must cite what it rests on, and follow from it by rules."""
 
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -65,6 +65,14 @@ class Lookups:
     """Those of the conclusions that exist."""
 
 
+Review = Callable[[], str]
+"""Returns why a conclusion counts as not read, or "". Raises ToolRefusalError if a model found that it fails."""
+
+
+def _no_review() -> str:
+    return "nothing reads it"
+
+
 async def add_analysis(
     transaction: Transaction,
     scope: GraphScope,
@@ -75,17 +83,22 @@ async def add_analysis(
     content: str,
     confidence: float,
     horizon: str | None = None,
+    review: Review = _no_review,
 ) -> UUID:
     """Add an AgentAnalysis and return its id.
 
     `confidence` is 0 to 1, and limited unless pages of two origins support it; `horizon` is a date or a duration
-    from today. Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, or a number or name does
-    not follow from what is cited.
+    from today. `review` is called when the rules have passed it, before it is written.
+
+    Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, or `review` raises it.
     """
     properties: Json = {"type": kind, "summary": one_line(summary), "content": content.strip()}
     lookups = await _look_up(transaction, scope, ANALYSIS_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
-    return await _add_conclusion(transaction, scope, ANALYSIS_TYPE, name, properties, lookups)
+    analysis_id, _ = await _add_conclusion(
+        transaction, scope, ANALYSIS_TYPE, name, properties, lookups, review
+    )
+    return analysis_id
 
 
 async def add_advice(
@@ -102,13 +115,13 @@ async def add_advice(
     subject: Collection[UUID] = (),
     replaces: Collection[UUID] = (),
     change: str | None = None,
-    is_read: bool = False,
+    review: Review = _no_review,
 ) -> UUID:
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong. `subject`
     are nodes that the cited analyses rest on, `replaces` positions on that subject, and `change` says what changed since.
-    Unless it `is_read`, its first words say to the owner that no model has compared it with what it cites.
+    `review` is as in `add_analysis`. If it finds that the advice was not read, the first words say so to the owner.
 
     Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow from
     what is cited, a single analysis is cited and the agent's owner does not allow that, or advice on the subject stands and
@@ -131,8 +144,10 @@ async def add_advice(
         open_positions,
         lookups.clock.today,
     )
-    advice_id = await _add_conclusion(transaction, scope, ADVICE_TYPE, name, properties, lookups)
-    title = f"{action}: {normalize_name(name)}"
+    advice_id, why_unread = await _add_conclusion(
+        transaction, scope, ADVICE_TYPE, name, properties, lookups, review
+    )
+    title, is_read = f"{action}: {normalize_name(name)}", not why_unread
     await _notify_owner(
         transaction, scope, advice_id, title, properties, placed.note, is_read=is_read
     )
@@ -154,7 +169,9 @@ async def _add_conclusion(
     name: str,
     properties: Json,
     lookups: Lookups,
-) -> UUID:
+    review: Review,
+) -> tuple[UUID, str]:
+    """Returns its id, and why it counts as not read."""
     name = normalize_name(name)
     refuse_unstorable(properties, type_name)
     refuse_large(properties, type_name)
@@ -197,8 +214,9 @@ async def _add_conclusion(
                 f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
                 "under a new name."
             )
+        why_unread = review()
         buffer.add_conclusion(node, sorted(set(cited_ids)), basis.current_ids(cited_ids))
-    return node_id
+    return node_id, why_unread
 
 
 def _check_grounding(

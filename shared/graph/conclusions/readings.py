@@ -51,6 +51,7 @@ MAX_ATTEMPTS: Final = 2
 """Readings of one conclusion that may fail."""
 MAX_FAILURES: Final = 6
 """Readings of one step that may fail. After that, nothing is read or stored."""
+_READ_OTHERWISE: Final = "The rules refused it when this answer was read, and pass it now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
 _CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
@@ -199,6 +200,8 @@ class ConclusionReadings:
     _earlier: Sequence[str] = ()
     """Titles of the conclusions that failed in earlier answers of the step."""
     _stored: set[UUID] = field(default_factory=set)
+    _unread: dict[UUID, str] = field(default_factory=dict)
+    """Why conclusions that were checked count as unread."""
 
     def begin(self, earlier: Sequence[Json]) -> None:
         self._found = None
@@ -225,22 +228,24 @@ class ConclusionReadings:
     def use(self, found: Findings | NotRead | None) -> None:
         self._found = found
 
-    def check(self, draft: Draft) -> str | None:
-        """Why the conclusion counts as unread; None if each of its sentences was read.
+    def check(self, draft: Draft) -> str:
+        """Why the conclusion, which the rules have passed, counts as unread; empty if each of its sentences was read.
 
         Raises ToolRefusalError if one of them fails.
         """
         if self._earlier.count(draft.title) >= MAX_ATTEMPTS or len(self._earlier) >= MAX_FAILURES:
             raise ToolRefusalError(_GIVEN_UP)
+        self._unread[draft.id] = why_unread = self._check(draft)
+        return why_unread
+
+    def _check(self, draft: Draft) -> str:
         if self._collected is not None:
-            return None
+            return ""
         if isinstance(self._found, NotRead):
             return self._found.why
         findings = self._findings_on(draft)
         if findings is None:
-            raise ToolRefusalError(
-                "It was not read together with the other calls of this answer. Call it again, alone."
-            )
+            raise ToolRefusalError(_READ_OTHERWISE)
         failing = [
             (sentence, found)
             for sentence, found in zip(draft.sentences, findings, strict=False)
@@ -252,14 +257,15 @@ class ConclusionReadings:
                 details={NOT_WRITTEN_KEY: draft.title},
             )
         is_complete = len(findings) == len(draft.sentences) and None not in findings
-        return None if is_complete else "the model gave no verdict on a sentence"
+        return "" if is_complete else "the model gave no verdict on a sentence"
 
-    def add(self, draft: Draft) -> None:
-        """The rules have passed the conclusion, and it is about to be written."""
+    def add(self, draft: Draft) -> str:
+        """Remembers that the conclusion, which was checked, is about to be written; returns what `check` said."""
         if self._collected is not None:
             self._collected[draft.id] = draft
         else:
             self._stored.add(draft.id)
+        return self._unread.pop(draft.id, "")
 
     def storing(self) -> Sequence[BoundQuery[None]]:
         found = self._found

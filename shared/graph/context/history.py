@@ -20,6 +20,7 @@ from shared.graph.entity_resolution.redirects import (
 )
 from shared.graph.prompt_format import (
     edge_line,
+    json_line,
     node_line,
     quote_name,
     truncate_text,
@@ -230,7 +231,9 @@ _MAX_NEIGHBOURS = 30
 _MAX_EDGES = 40
 _TOKEN_BUDGET = 2_500
 _NEIGHBOUR_CHARS = 100
-"""Of the summary of a neighbour."""
+"""Of the summary of a neighbour, and of an earlier value."""
+_CHANGES = 40
+_SITES = 3
 _ANALYSIS_PROPERTIES = ("type", "summary", "content", "confidence", "horizon")
 
 
@@ -282,18 +285,44 @@ async def _describe(
     ends = dict.fromkeys(end for link in links for end in (link.source_id, link.target_id))
     shown = [end for end in ends if end not in node_ids][:_MAX_NEIGHBOURS]
     batch = Batch()
-    edges = batch.add(recent.edges_by_ids(scope, [link.id for link in links]))
+    edge_ids = [link.id for link in links]
+    edges = batch.add(recent.edges_by_ids(scope, edge_ids))
     neighbours = batch.add(recent.nodes_by_ids(scope, shown))
+    held = batch.add(recent.held_query(scope, [*node_ids, *edge_ids]))
+    changes = batch.add(recent.changes_of_nodes(scope, node_ids, _CHANGES))
     if short_ids is not None:
         in_order = [*(node.id for node in nodes), *(link.id for link in links), *shown]
         short_ids.number_with(batch, texts, in_order)
     await batch.execute(transaction)
+    earlier: dict[UUID, list[str]] = {}
+    for change in changes.value:
+        earlier.setdefault(change.id, []).append(
+            f"{change.key} was {truncate_text(json_line(change.old), _NEIGHBOUR_CHARS)} ({change.old_date})"
+        )
+
+    def said(element_id: UUID) -> str:
+        """Date, sites and earlier values, behind the line of a node or edge."""
+        row = held.value.get(element_id)
+        parts = [] if row is None else [_dated(row), *row.sites[:_SITES]]
+        text = f" ({', '.join(parts)})" if parts else ""
+        return f"{text} {'; '.join(earlier[element_id])}" if element_id in earlier else text
+
     lines = [
-        *(node_line(node.id, node.type, node.name, node.properties) for node in nodes),
-        *(edge_line(e.id, e.type, e.source, e.target, e.properties) for e in edges.value),
+        *(
+            f"{node_line(node.id, node.type, node.name, node.properties)}{said(node.id)}"
+            for node in nodes
+        ),
+        *(
+            f"{edge_line(e.id, e.type, e.source, e.target, e.properties)}{said(e.id)}"
+            for e in edges.value
+        ),
         *(node_line(n.id, n.type, n.name, _summary(n)) for n in _in_order(neighbours.value, shown)),
     ]
     return truncate_to_budget(lines, scope.budget_bytes(_TOKEN_BUDGET))
+
+
+def _dated(row: Row) -> str:
+    return f"{row.as_of:%Y-%m-%d}" if row.as_of else "undated"
 
 
 def _summary(node: NodeFacts) -> Json:

@@ -1,17 +1,22 @@
 """The nodes whose names a text mentions."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
 from shared.database.tables.graph import NAME_IN_SMALL
 from shared.graph.context.standing import STANDS_SQL
 from shared.graph.entity_resolution.normalization import normalize_key
-from shared.graph.prompt_format import node_line, truncate_text, truncate_to_budget
+from shared.graph.prompt_format import (
+    node_line,
+    shorten_properties,
+    truncate_text,
+    truncate_to_budget,
+)
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
@@ -24,6 +29,7 @@ MAX_SMALL_PHRASES: Final = 6_000
 """That begin with a small letter."""
 MAX_NODES: Final = 40
 TOKENS: Final = 1_900
+KNOWN_TOKENS: Final = 500
 _SUMMARY_CHARS: Final = 120
 _MAX_KEYS: Final = 10
 _WORD: Final = re.compile(r"\w(?:[\w'’.&/-]*\w)?")
@@ -80,13 +86,31 @@ def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
     The case of the letters does not matter; an alias must begin with a capital or a digit. Each node has the beginning of
     its summary and the names of further properties. Conclusions are not among them.
     """
+    return BoundQuery(_MENTIONED, _names_in(scope, text), partial(_lines, scope))
+
+
+def known_facts(scope: GraphScope, text: str) -> BoundQuery[str]:
+    """The lines for `<known>`: the same nodes with their values, shortened."""
+
+    def read(rows: Sequence[Row]) -> str:
+        lines = [
+            node_line(None, row.type, row.name, shorten_properties(row.properties, _SUMMARY_CHARS))
+            for row in rows
+            if row.type not in RESERVED_TYPES
+        ]
+        return truncate_to_budget(lines, scope.budget_bytes(KNOWN_TOKENS))
+
+    return BoundQuery(_MENTIONED, _names_in(scope, text), read)
+
+
+def _names_in(scope: GraphScope, text: str) -> Mapping[str, Any]:
     capitalized = list(dict.fromkeys(_phrases(text, is_small=False)))[:MAX_PHRASES]
     small = list(dict.fromkeys(_phrases(text, is_small=True)))[:MAX_SMALL_PHRASES]
     named = {
         "phrases": [phrase.lower() for phrase in (*capitalized, *small)],
         "keys": [normalize_key(phrase) for phrase in capitalized],
     }
-    return BoundQuery(_MENTIONED, {**scope.sql_params, **named}, partial(_lines, scope))
+    return {**scope.sql_params, **named}
 
 
 def fresh_nodes(

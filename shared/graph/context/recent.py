@@ -3,7 +3,7 @@
 Elements that rest only on retracted sources or contradicted quotes are not shown.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -12,6 +12,7 @@ from uuid import UUID
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.domains import covering_domain, host_of
 from shared.graph.context.standing import STANDING_PROPERTIES_SQL, STANDS_SQL
+from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.scope import (
     IS_OWNED_SQL,
     IS_SUPPORTED_SQL,
@@ -25,6 +26,11 @@ from shared.workflow.agent_clock import ARCHIVE_END_SQL
 
 _MAX_NODES_SCANNED: Final = 1_000
 """Facts are searched among this many of the newest nodes, which include conclusions."""
+_EVIDENCE_OF_NODE: Final = 20
+"""The newest evidence of a node, of which its date, its sites and its changes are read."""
+_OLD_DATE_SQL, _NEW_DATE_SQL = (
+    f"cast({each}.as_of at time zone 'utc' as date)" for each in ("old", "new")
+)
 
 
 @dataclass(frozen=True)
@@ -51,14 +57,6 @@ _RESERVED_SQL: Final = ", ".join(f"'{type_name}'" for type_name in sorted(RESERV
 _NODE_COLUMNS: Final = f"id, type, name, {STANDING_PROPERTIES_SQL} as properties, updated_at"
 # The inner queries are ordered by time alone, like the index: another sort key would sort all rows of the same timestamp
 # first.
-_NEWEST_FACTS: Final = CompiledStatement(f"""
-    select * from (
-        select {_NODE_COLUMNS} from graph_nodes
-        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL}
-        order by updated_at desc limit {_MAX_NODES_SCANNED}
-    ) as newest
-    where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
-    """)
 _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
     select * from (
         select {_NODE_COLUMNS} from graph_nodes
@@ -67,8 +65,74 @@ _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
     ) as newest
     order by updated_at desc, name, id
     """)
-_STALEST_FACTS: Final = CompiledStatement(f"""
-    select {_NODE_COLUMNS} from graph_nodes
+_NEWEST_SQL: Final = f"""
+    select * from (
+        select {_NODE_COLUMNS} from graph_nodes
+        where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL}
+        order by updated_at desc limit {_MAX_NODES_SCANNED}
+    ) as newest
+    where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
+    """
+_DATE_SQL: Final = f"cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date)"
+_HELD_SQL: Final = f"""
+    select claims, as_of, url from evidence join sources on sources.id = source_id
+    where node_id = node.id and retracted_at is null order by as_of desc limit {_EVIDENCE_OF_NODE}
+    """
+_DATED_FACTS: Final = CompiledStatement(f"""
+    select node.*, dated.as_of, dated.sites from ({_NEWEST_SQL}) as node
+    cross join lateral (
+      select max({_DATE_SQL}) as as_of,
+        count(distinct substring(url from '^[A-Za-z]+[:]//([^/?#]+)')) as sites
+      from ({_HELD_SQL}) as held
+    ) as dated
+    order by node.updated_at desc, node.name, node.id
+    """)
+
+
+def _changes_sql(nodes: str) -> str:
+    return f"""
+    with stated as (
+      select node.id, node.type, node.name, node.properties -> claim.key as current, claim.key, claim.value, held.as_of
+      from ({nodes}) as node
+      cross join lateral ({_HELD_SQL}) as held
+      cross join lateral jsonb_each(held.claims) as claim
+      where held.as_of > {UNKNOWN_DATE_SQL} and claim.key <> 'summary'
+    ), changes as (
+      select distinct on (new.id, new.key) new.id, new.type, new.name, new.key, old.value as old,
+        {_OLD_DATE_SQL} as old_date, new.value, {_NEW_DATE_SQL} as new_date
+      from stated as new join stated as old on old.id = new.id and old.key = new.key
+      where new.value = new.current and old.value <> new.value and old.as_of < new.as_of
+      order by new.id, new.key, old.as_of desc, new.as_of
+    )
+    select * from changes order by new_date desc, type, name, key limit :changes
+    """
+
+
+_CHANGES: Final = CompiledStatement(_changes_sql(_NEWEST_SQL))
+_CHANGES_OF_NODES: Final = CompiledStatement(
+    _changes_sql(
+        f"select * from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))"
+    )
+)
+_HELD: Final = CompiledStatement(f"""
+    select element.id, max({_DATE_SQL}) as as_of,
+      array_agg(distinct substring(url from '^[A-Za-z]+[:]//([^/?#]+)')) as sites
+    from unnest(cast(:ids as uuid[])) as element (id)
+    cross join lateral (
+      select as_of, source_id from (
+        select as_of, source_id from evidence
+        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+        union all
+        select as_of, source_id from evidence
+        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+      ) as of_element
+      order by as_of desc limit {_EVIDENCE_OF_NODE}
+    ) as held
+    join sources on sources.id = source_id and retracted_at is null
+    group by 1
+    """)
+_STALEST: Final = CompiledStatement(f"""
+    select type, name, updated_at from graph_nodes
     where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type not in ({_RESERVED_SQL})
     order by updated_at limit :most
     """)
@@ -108,7 +172,8 @@ _IN_GROUP: Final = CompiledStatement(f"""
     order by name, id limit :most
     """)
 _PAGES: Final = CompiledStatement(f"""
-    select url, (select barred_domains from agents where id = sources.agent_id) as barred from sources
+    select url, title, cast(published at time zone 'utc' as date) as published,
+      (select barred_domains from agents where id = sources.agent_id) as barred from sources
     where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is null and (published > {ARCHIVE_END_SQL}) is not true
     order by fetched_at desc, url limit :most
     """)
@@ -118,14 +183,41 @@ _NODES_BY_IDS: Final = CompiledStatement(
 )
 
 
-def newest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
-    """The most recently updated nodes that are not conclusions."""
-    return BoundQuery(_NEWEST_FACTS, {**scope.sql_params, "most": limit}, _nodes)
+def dated_facts(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
+    """The most recently updated nodes that are not conclusions, with `as_of`, the date of the newest page that speaks of the
+    node, and `sites`, the number of hosts of its newest evidence.
+    """
+    return BoundQuery(_DATED_FACTS, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
 
-def stalest_facts(scope: GraphScope, limit: int) -> BoundQuery[list[NodeFacts]]:
-    """The nodes that were not updated for the longest time, conclusions not among them."""
-    return BoundQuery(_STALEST_FACTS, {**scope.sql_params, "most": limit}, _nodes)
+def changes_query(scope: GraphScope, nodes: int, limit: int) -> BoundQuery[Sequence[Row]]:
+    """The values of the most recently updated `nodes` that replaced an older one: `type`, `name`, `key`, `old`, `old_date`,
+    `value` and `new_date`, the latest first.
+    """
+    return BoundQuery(
+        _CHANGES, {**scope.sql_params, "most": nodes, "changes": limit}, lambda rows: rows
+    )
+
+
+def changes_of_nodes(
+    scope: GraphScope, ids: Iterable[UUID], limit: int
+) -> BoundQuery[Sequence[Row]]:
+    """The changed values of the nodes with these ids, as `changes_query` gives them."""
+    params = {**scope.sql_params, "ids": uuid_array(ids), "changes": limit}
+    return BoundQuery(_CHANGES_OF_NODES, params, lambda rows: rows)
+
+
+def held_query(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[Mapping[UUID, Row]]:
+    """Of nodes and edges, by id: `as_of`, the date of the newest page that speaks of it, and the `sites` of its newest
+    evidence.
+    """
+    params = {**scope.sql_params, "ids": uuid_array(ids)}
+    return BoundQuery(_HELD, params, lambda rows: {row.id: row for row in rows})
+
+
+def stalest_nodes(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
+    """Type, name and last update of the nodes that were not updated for the longest time, conclusions not among them."""
+    return BoundQuery(_STALEST, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
 
 def names_in_order(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
@@ -162,17 +254,14 @@ def names_in_group(
     return BoundQuery(_IN_GROUP, params, lambda rows: [row.name for row in rows])
 
 
-def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[str]]:
-    """Addresses of the pages that were read last and may be read again, the newest first."""
-    return BoundQuery(
-        _PAGES,
-        {**scope.sql_params, "most": limit},
-        lambda rows: list(
-            dict.fromkeys(
-                row.url for row in rows if covering_domain(host_of(row.url), row.barred) is None
-            )
-        ),
-    )
+def newest_pages(scope: GraphScope, limit: int) -> BoundQuery[list[Row]]:
+    """The pages that were read last and may be read again, the newest first: `url`, `title` and `published`, a date."""
+
+    def read(rows: Sequence[Row]) -> list[Row]:
+        allowed = [row for row in rows if covering_domain(host_of(row.url), row.barred) is None]
+        return list({row.url: row for row in reversed(allowed)}.values())[::-1]
+
+    return BoundQuery(_PAGES, {**scope.sql_params, "most": limit}, read)
 
 
 def newest_of_type(scope: GraphScope, type_name: str, limit: int) -> BoundQuery[list[NodeFacts]]:

@@ -10,7 +10,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import takewhile
 from typing import Final
 from uuid import UUID
 
@@ -29,7 +28,6 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, Phase, StepKind
 from shared.graph.conclusions import position_store
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
-from shared.graph.context.standing import STANDS_SQL
 from shared.graph.prompt_format import (
     SHORT_TEXT_CHARS,
     Section,
@@ -48,30 +46,13 @@ from shared.graph.prompt_format import (
 )
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
-from shared.graph.scope import (
-    JOINS_TWO_NODES_SQL,
-    OWNED_AGENT_ID_SQL,
-    GraphScope,
-)
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
+from shared.graph.validation import one_line
 from shared.tools import Json
 from shared.workflow import investigations, steps
 from shared.workflow.agent_clock import agent_clock
 from shared.workflow.iterations import StepRow
-
-DEGREE_LIMIT = 500
-"""Counting the edges of a node stops here, in each direction."""
-_EDGES_SAMPLED = 1_000
-"""The best connected nodes are searched among the newest edges, so that the cost does not grow with the graph."""
-
-
-@dataclass(frozen=True)
-class ConnectedNode:
-    id: UUID
-    type: str
-    name: str
-    edges: int
-
 
 _TYPES_SQL: Final = f"where agent_id = {OWNED_AGENT_ID_SQL} order by name limit {MAX_TYPES}"
 _NODE_TYPES: Final = CompiledStatement(
@@ -87,42 +68,15 @@ _EDGE_TYPES: Final = CompiledStatement(
     "select name, description, properties_schema, source_types, target_types"
     f" from graph_edge_types {_TYPES_SQL}"
 )
-# An edge of the node with itself (see JOINS_TWO_NODES_SQL) is counted and taken off. A condition that leaves it out would
-# be checked in the table, for each edge of a hub, because no index of the edges that end at a node has their source.
-_NODES_BY_DEGREE: Final = CompiledStatement(f"""
-    with recent as (
-        select source_id, target_id from graph_edges
-        where agent_id = {OWNED_AGENT_ID_SQL} and {JOINS_TWO_NODES_SQL}
-        order by updated_at desc limit {_EDGES_SAMPLED}
-    ), busiest as (
-        select node_id
-        from (select source_id as node_id from recent union all select target_id from recent) as ends
-        group by node_id order by count(*) desc, node_id limit :most
-    )
-    select node.id, node.type, node.name,
-      (select count(*) from (
-        select from graph_edges where source_id = node.id limit {DEGREE_LIMIT} + history.edges
-      ) as starting)
-      + (select count(*) from (
-        select from graph_edges where target_id = node.id limit {DEGREE_LIMIT} + history.edges
-      ) as ending)
-      - 2 * history.edges as degree
-    from graph_nodes as node join busiest on busiest.node_id = node.id
-    cross join lateral (
-        select count(*) as edges from graph_edges where source_id = node.id and target_id = node.id
-    ) as history
-    where {STANDS_SQL}
-    order by degree desc, node.name, node.id
-    """)
-
-
-def best_connected(scope: GraphScope, limit: int) -> BoundQuery[list[ConnectedNode]]:
-    params = {**scope.sql_params, "most": limit}
-    return BoundQuery(_NODES_BY_DEGREE, params, lambda rows: [ConnectedNode(*row) for row in rows])
-
-
 STALE_AFTER = timedelta(days=7)
-_BEST_CONNECTED = 15
+_STALE_NODES = 500
+_STALE_NAMES = 5
+_NODES_COMPARED = 60
+"""The most recently updated nodes, of which changes of values are shown."""
+_CHANGES = 20
+NODES: Final = "Nodes, with the date of the newest page and the number of sites"
+_NODES_SHARE = 0.6
+"""Share of the budget up to which all nodes are shown with their values, and names have no section of their own."""
 _PLAN_TEXT_CHARS = 100
 """Of a property of a new node, for plans."""
 _NAMES = 1_000
@@ -140,10 +94,9 @@ _GROUP_NAME_CHARS = 30
 _GROUP_BYTES = 45
 FOLDED: Final = "Nodes by type and first letter"
 """Title of an index that is folded."""
-_NODE_TYPES_TITLE: Final = "Node types"
-_EDGE_TYPES_TITLE: Final = "Edge types"
 PAGES_READ: Final = "Pages read last, the newest first"
-_PAGES = 60
+_PAGES = 40
+_TITLE_CHARS = 60
 _MAX_ENDS = 12
 _ANALYSES = 20
 _ADVICE = 10
@@ -216,25 +169,39 @@ def _prepare_overview(
     text_chars = SHORT_TEXT_CHARS if shows_ids else _PLAN_TEXT_CHARS
     most = budget // _MIN_LINE_BYTES
     clock = batch.add(agent_clock(scope.agent_id))
-    nodes = batch.add(recent.newest_facts(scope, most))
-    stale = batch.add(recent.stalest_facts(scope, most // 10))
+    nodes = batch.add(recent.dated_facts(scope, most))
+    changes = batch.add(recent.changes_query(scope, _NODES_COMPARED, _CHANGES))
+    stale = batch.add(recent.stalest_nodes(scope, _STALE_NODES))
     edges = batch.add(recent.newest_edges(scope, most // 3))
-    connected = batch.add(best_connected(scope, _BEST_CONNECTED))
     queries = batch.add(history.recent_query_lines(scope, _QUERY_ITERATIONS))
+
+    def node_lines() -> list[str]:
+        return [
+            _dated(
+                node_line(mark(n.id), n.type, n.name, shorten_properties(n.properties, text_chars)),
+                n,
+            )
+            for n in nodes.value
+        ]
+
+    def shows_all() -> bool:
+        lines_bytes = sum(byte_length(line) + 1 for line in node_lines())
+        return len(nodes.value) < most and lines_bytes <= budget * _NODES_SHARE
+
     return [
         *_prepare_types(batch, scope),
-        *_prepare_index(batch, scope, budget, is_folded=not shows_ids),
+        *_prepare_index(batch, scope, budget, is_folded=not shows_ids, is_needless=shows_all),
         *_prepare_conclusions(batch, scope, shows_ids=shows_ids),
         lambda: Section(
             "Stale nodes", _stale_lines(stale.value, clock.value.now), rank=6, keep=5, share=0.08
         ),
         lambda: Section(
-            "Best connected nodes",
-            [
-                f"{node_line(mark(n.id), n.type, n.name)} ({_format_degree(n.edges)} edges)"
-                for n in connected.value
-            ],
-            rank=9,
+            "Changed values",
+            [_change_line(change) for change in changes.value],
+            rank=5,
+            keep=10,
+            share=0.1,
+            oldest_first=True,
         ),
         lambda: Section(
             "Newest edges",
@@ -245,11 +212,8 @@ def _prepare_overview(
             oldest_first=True,
         ),
         lambda: Section(
-            "Newest nodes",
-            [
-                node_line(mark(n.id), n.type, n.name, shorten_properties(n.properties, text_chars))
-                for n in nodes.value
-            ],
+            NODES,
+            node_lines(),
             rank=8,
             keep=10,
             oldest_first=True,
@@ -261,9 +225,32 @@ def _prepare_overview(
     ]
 
 
-def _prepare_index(batch: Batch, scope: GraphScope, budget: int, *, is_folded: bool) -> _Sections:
+def _dated(line: str, node: Row) -> str:
+    """The line with the date of the node's newest page, and the number of sites if several speak of it."""
+    sites = f", {node.sites} sites" if node.sites > 1 else ""
+    return f"{line} {node.as_of:%Y-%m-%d}{sites}" if node.as_of else f"{line} undated{sites}"
+
+
+def _change_line(change: Row) -> str:
+    """`- Bid "A's bid" points: 81.4 (2026-09-17), now 80.4 (2026-10-02)`"""
+    old, new = (
+        truncate_text(json_line(value), _PLAN_TEXT_CHARS) for value in (change.old, change.value)
+    )
+    node = node_line(None, change.type, change.name)
+    return f"{node} {change.key}: {old} ({change.old_date}), now {new} ({change.new_date})"
+
+
+def _prepare_index(
+    batch: Batch,
+    scope: GraphScope,
+    budget: int,
+    *,
+    is_folded: bool,
+    is_needless: Callable[[], bool],
+) -> _Sections:
     """The names of nodes, as many as fit its share of the budget, and if there are more, groups of nodes by their first
     letters. Names that were not updated for the longest time come first: the newest nodes have a section of their own.
+    Empty if it `is_needless`, because that section has all nodes.
     """
     room = int(budget * _INDEX_SHARE)
     names = batch.add(recent.settled_names(scope, room // _MIN_NAME_BYTES))
@@ -283,7 +270,7 @@ def _prepare_index(batch: Batch, scope: GraphScope, budget: int, *, is_folded: b
         return Section(FOLDED, lines, rank=1, keep=len(lines), share=_GROUPS_SHARE)
 
     def named() -> Section:
-        lines = _name_lines(fitting())
+        lines = [] if is_needless() else _name_lines(fitting())
         return Section("Nodes by type", lines, rank=1, keep=len(lines))
 
     return [named, folded]
@@ -296,8 +283,14 @@ def _prepare_research_sections(batch: Batch, scope: GraphScope, _: int) -> _Sect
     return [
         *_prepare_types(batch, scope, shows_schemas=True),
         lambda: Section("Nodes by type", _name_lines(names.value), rank=2, keep=20),
-        lambda: Section(PAGES_READ, [f"- {url}" for url in pages.value], rank=3, keep=10),
+        lambda: Section(PAGES_READ, [_page_line(page) for page in pages.value], rank=3, keep=10),
     ]
+
+
+def _page_line(page: Row) -> str:
+    date = f"{page.published:%Y-%m-%d} " if page.published else ""
+    title = truncate_text(one_line(page.title or ""), _TITLE_CHARS)
+    return f"- {date}{title}{' ' if title else ''}{page.url}"
 
 
 def _prepare_analysis_sections(batch: Batch, scope: GraphScope, _: int) -> _Sections:
@@ -323,7 +316,7 @@ def _prepare_types(batch: Batch, scope: GraphScope, *, shows_schemas: bool = Fal
     """`shows_schemas`: also the properties, for phases that write them."""
     node_types = batch.add(_types_query(_NODE_TYPES, scope, shows_schemas=shows_schemas))
     return [
-        lambda: Section(_NODE_TYPES_TITLE, node_types.value, rank=0, keep=30),
+        lambda: Section("Node types", node_types.value, rank=0, keep=30),
         _prepare_edge_types(batch, scope, shows_schemas=shows_schemas),
     ]
 
@@ -333,7 +326,7 @@ def _prepare_edge_types(
 ) -> Callable[[], Section]:
     edge_types = batch.add(_types_query(_EDGE_TYPES, scope, shows_schemas=shows_schemas))
     rank = 1 if shows_schemas else 4
-    return lambda: Section(_EDGE_TYPES_TITLE, edge_types.value, rank=rank, keep=20)
+    return lambda: Section("Edge types", edge_types.value, rank=rank, keep=20)
 
 
 def _types_query(
@@ -447,23 +440,10 @@ def _prepare_requests(batch: Batch, scope: GraphScope) -> _Sections:
     ]
 
 
-def without_types(text: str) -> str:
-    """Removes the types from the text of a survey, for a phase that writes nothing to the graph."""
+def pages_read(text: str) -> str:
+    """The section of pages in the text of a survey for a query, for the phase that searches; empty if it has none."""
     parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
-    titles = (f"## {_NODE_TYPES_TITLE}\n", f"## {_EDGE_TYPES_TITLE}\n")
-    return "".join(part for part in parts if not part.startswith(titles)).rstrip("\n") or EMPTY
-
-
-def section_lines(text: str, title: str) -> list[str]:
-    """The lines of the section `title` in the text of a survey."""
-    lines = iter(text.splitlines())
-    if f"## {title}" not in lines:
-        return []
-    return list(takewhile(lambda line: not line.startswith("## "), lines))
-
-
-def _format_degree(edges: int) -> str:
-    return f"{edges}+" if edges >= DEGREE_LIMIT else str(edges)
+    return "".join(part for part in parts if part.startswith(f"## {PAGES_READ}\n")).rstrip("\n")
 
 
 def _name_lines(names: Sequence[Row]) -> list[str]:
@@ -496,12 +476,19 @@ def _group_lines(groups: Sequence[Row], budget: int) -> list[str]:
     return lines
 
 
-def _stale_lines(nodes: Sequence[NodeFacts], now: datetime) -> list[str]:
-    return [
-        f"{node_line(None, node.type, node.name)}, last confirmed {format_age(now - node.updated_at)}"
-        for node in nodes
-        if now - node.updated_at > STALE_AFTER
-    ]
+def _stale_lines(nodes: Sequence[Row], now: datetime) -> list[str]:
+    """`- Company: 12, confirmed last 3 weeks ago: "A", "B", …`, by type, the stalest first."""
+    by_type: dict[str, list[Row]] = {}
+    for node in nodes:
+        if now - node.updated_at > STALE_AFTER:
+            by_type.setdefault(node.type, []).append(node)
+    lines = []
+    for type_name, stale in by_type.items():
+        names = ", ".join(quote_name(node.name) for node in stale[:_STALE_NAMES])
+        more = ", …" if len(stale) > _STALE_NAMES else ""
+        since = format_age(now - stale[0].updated_at)
+        lines.append(f"- {type_name}: {len(stale)}, confirmed last {since}: {names}{more}")
+    return lines
 
 
 @dataclass(frozen=True)
@@ -583,17 +570,22 @@ def _own_types(scope: GraphScope) -> BoundQuery[list[str]]:
 
 
 MAX_ELEMENTS: Final = 80
-TOKENS: Final = 1_200
-_VALUE_CHARS: Final = (160, 80, 40)
-"""Of a value: as many as let all elements fit."""
+TOKENS: Final = 1_600
+_VALUE_CHARS: Final = ((160, True), (160, False), (80, False), (40, False))
+"""Of a value, and whether quotes are shown: as much as lets all elements fit."""
+_QUOTE_BYTES: Final = 400
 
 _WRITTEN: Final = CompiledStatement(f"""
 with wrote as (
   select evidence.node_id, evidence.edge_id, max(learned_at) as at, jsonb_agg(
     jsonb_build_object('claims', claims,
-      'as_of', cast(cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as text))
+      'as_of', cast(cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as text),
+      'site', substring(url from '^[A-Za-z]+[:]//([^/?#]+)'),
+      'quote', case when end_byte - first_byte <= {_QUOTE_BYTES} then
+        convert_from(substring(convert_to(text, 'UTF8'), first_byte + 1, end_byte - first_byte), 'UTF8') end)
     order by as_of, cast(claims as text), evidence.id) as evidence
   from steps join evidence on evidence.step_id = steps.id
+  join sources on sources.id = source_id and retracted_at is null
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
     and not exists (
       select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
@@ -616,14 +608,14 @@ limit {MAX_ELEMENTS}
 
 def written_lines(scope: GraphScope) -> BoundQuery[str]:
     """The nodes and edges that the queries of the scope's iteration have written, nodes first, each with the values that it
-    was given and the dates as of which they hold. Values that newer ones supersede are left out.
+    was given, the dates as of which they hold, the sites, and the quotes if all fit. Superseded values are left out.
     """
 
     def read(rows: Sequence[Row]) -> str:
         budget = scope.budget_bytes(TOKENS)
         held = [(row, values) for row in rows if (values := _held_values(row))]
-        for most_chars in _VALUE_CHARS:
-            lines = [_line(row, values, most_chars) for row, values in held]
+        for most_chars, has_quotes in _VALUE_CHARS:
+            lines = [_line(row, values, most_chars, has_quotes=has_quotes) for row, values in held]
             if sum(byte_length(line) + 1 for line in lines) <= budget:
                 break
         return truncate_to_budget(lines, budget)
@@ -631,9 +623,11 @@ def written_lines(scope: GraphScope) -> BoundQuery[str]:
     return BoundQuery(_WRITTEN, {**scope.sql_params, "of_iteration": scope.iteration_id}, read)
 
 
-def _held_values(row: Row) -> dict[str, Json]:
-    """The claims that the element's properties follow, by date; those that support only the element have no values."""
-    values: dict[str, Json] = {}
+def _held_values(row: Row) -> dict[tuple[str, str], Json]:
+    """The claims that the element's properties follow, by date and site, and by quote; those that support only the element
+    have no values.
+    """
+    values: dict[tuple[str, str], Json] = {}
     for each in row.evidence:
         held = {
             name: value
@@ -641,18 +635,22 @@ def _held_values(row: Row) -> dict[str, Json]:
             if name in row.properties and is_equal(row.properties[name], value)
         }
         if held or not each["claims"]:
-            values.setdefault(each["as_of"] or "date unknown", {}).update(held)
+            said = f"{each['as_of'] or 'undated'}, {each['site']}"
+            values.setdefault((said, one_line(each["quote"] or "")), {}).update(held)
     return values
 
 
-def _line(row: Row, values: Mapping[str, Json], most_chars: int) -> str:
+def _line(
+    row: Row, values: Mapping[tuple[str, str], Json], most_chars: int, *, has_quotes: bool
+) -> str:
     line = (
         node_line(row.node_id, row.type, row.name)
         if row.edge_id is None
         else edge_line(row.edge_id, row.type, row.source, row.target)
     )
-    dated = [
-        f"{json_line(shorten_properties(claims, most_chars))} ({date})" if claims else f"({date})"
-        for date, claims in values.items()
-    ]
-    return f"{line} {'; '.join(dated)}"
+    parts: dict[str, None] = {}
+    for (said, quote), claims in values.items():
+        shown = f"{json_line(shorten_properties(claims, most_chars))} " if claims else ""
+        words = f" {json_line(quote)}" if has_quotes and quote else ""
+        parts[f"{shown}({said}{words})"] = None
+    return f"{line} {'; '.join(parts)}"

@@ -1,7 +1,7 @@
 """Tools that write conclusions: analyses, and advice that rests on them."""
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 from uuid import UUID
 
@@ -100,7 +100,6 @@ def add_agent_analysis_node(
         summary = _resolved("summary", arguments.summary, short_ids)
         content = _resolved("content", arguments.content, short_ids)
         draft = draft_of(scope, ANALYSIS_TYPE, arguments.name, summary, content)
-        why_unread = readings.check(draft)
         analysis_id = await conclusions.add_analysis(
             transaction,
             scope,
@@ -110,9 +109,9 @@ def add_agent_analysis_node(
             content=content,
             confidence=arguments.confidence,
             horizon=arguments.horizon,
+            review=partial(readings.check, draft),
         )
-        readings.add(draft)
-        return {"nodeId": str(analysis_id), **_unread(why_unread)}
+        return {"nodeId": str(analysis_id), **_unread(readings.add(draft))}
 
     return StateTool(
         "addAgentAnalysisNode",
@@ -138,7 +137,6 @@ def add_agent_advice_node(
         draft = draft_of(
             scope, ADVICE_TYPE, arguments.name, summary, content, arguments.invalidation
         )
-        why_unread = readings.check(draft)
         advice_id = await conclusions.add_advice(
             transaction,
             scope,
@@ -154,13 +152,12 @@ def add_agent_advice_node(
             change=None
             if arguments.change is None
             else _resolved("change", arguments.change, short_ids),
-            is_read=why_unread is None,
+            review=partial(readings.check, draft),
         )
-        readings.add(draft)
         return {
             "nodeId": str(advice_id),
             "action": arguments.action,
-            **_unread(why_unread),
+            **_unread(readings.add(draft)),
         }
 
     return StateTool(
@@ -196,7 +193,7 @@ def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> State
     )
 
 
-def _unread(why: str | None) -> Json:
+def _unread(why: str) -> Json:
     return {NOT_READ_KEY: why} if why else {}
 
 

@@ -117,8 +117,8 @@ async def test_a_value_of_the_future_counts_from_its_publication(
 @pytest.mark.parametrize(
     ("day", "lines"),
     [
-        (None, ['- Country "Ghana", last confirmed 3 weeks ago']),
-        (7, ['- Country "Ghana", last confirmed 2 weeks ago']),
+        (None, ['- Country: 1, confirmed last 3 weeks ago: "Ghana"']),
+        (7, ['- Country: 1, confirmed last 2 weeks ago: "Ghana"']),
         (20, []),
         (60, []),
     ],

@@ -27,6 +27,7 @@ from shared.errors import RetrySoonError, TransientError
 from shared.graph import context
 from shared.graph.context import PinnedSurveys, Survey
 from shared.graph.context import survey as pinned_module
+from shared.graph.context.survey import NODES, PAGES_READ
 from shared.graph.elements import add_node
 from shared.graph.prompt_format import byte_length
 from shared.graph.provenance.evidence import EvidenceInput
@@ -51,6 +52,7 @@ from tests.support.factories import make_agent, make_iteration
 from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
 from tests.support.graph.descriptions import describe_analyses, describe_nodes, resolve_references
+from tests.support.graph.page_evidence import said
 from tests.support.graph.tooling import call
 from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.sql_capture import captured_statements
@@ -100,29 +102,24 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     assert [line for line in text.splitlines() if line.startswith("## ")] == [
         "## Node types",
         "## Edge types",
-        "## Nodes by type",
         "## Analyses",
         "## Advice",
         "## Stale nodes",
-        "## Best connected nodes",
         "## Newest edges",
-        "## Newest nodes",
+        f"## {NODES}",
         "## Open investigation requests",
         "## Recently asked",
     ]
     assert "- Country: A Country of the world" in _section(text, "Node types")
     assert "- borders: what borders says (Country -> Country)" in _section(text, "Edge types")
-    assert _section(text, "Nodes by type") == [
-        '- Country: "Ghana", "To\\"go"',
-        '- Regulation: "Old rule"',
-    ], "conclusions have sections of their own"
-    assert _section(text, "Newest nodes") == [
-        '- Regulation "Old rule" {"summary": "A state."}',
-        '- Country "Ghana" {"summary": "A state.", "capital": "Accra"}',
-        '- Country "To\\"go" {"summary": "A state."}',
-    ], "the newest is the last one"
-    assert '- Country "Ghana" (1 edges)' in _section(text, "Best connected nodes")
-    assert _section(text, "Stale nodes") == ['- Regulation "Old rule", last confirmed 3 weeks ago']
+    assert _section(text, NODES) == [
+        '- Regulation "Old rule" {"summary": "A state."} 2024-05-01',
+        '- Country "Ghana" {"summary": "A state.", "capital": "Accra"} 2024-05-01',
+        '- Country "To\\"go" {"summary": "A state."} 2024-05-01',
+    ], "the newest is the last one, and conclusions have sections of their own"
+    assert _section(text, "Stale nodes") == [
+        '- Regulation: 1, confirmed last 3 weeks ago: "Old rule"'
+    ]
     assert _section(text, "Newest edges") == ['- "Ghana" -borders-> "To\\"go"']
     assert _section(text, "Analyses") == [
         '- pattern "Growth": Growth in short.',
@@ -136,6 +133,46 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     assert f'- [node:{ghana}] Country "Ghana" {{' in in_conversation
     assert f'- [edge:{border}] "Ghana"' in in_conversation
     assert f'- [node:{advice}] HOLD "Wait": Wait.' in in_conversation
+
+
+async def test_a_node_has_the_date_of_its_newest_page_and_its_sites(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana = await agent_graph.node("Ghana")
+    later = datetime(2025, 3, 4, tzinfo=UTC)
+    await said(agent_graph, "https://a.example/x", "Ghana grows.", node=ghana, at=later)
+    await said(
+        agent_graph,
+        "https://b.example/x",
+        "Ghana is.",
+        node=ghana,
+        at=datetime(2023, 1, 2, tzinfo=UTC),
+    )
+    assert _section(await _build(agent_graph), NODES) == [
+        '- Country "Ghana" {"summary": "A state."} 2025-03-04, 3 sites'
+    ]
+
+
+async def test_values_that_changed_are_shown_with_both_dates(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    for year, people in ((2023, 29), (2024, 30), (2025, 31), (2026, 31)):
+        quote = f"{people} million in {year}."
+        at = datetime(year, 1, 5, tzinfo=UTC)
+        await said(
+            agent_graph, f"https://{year}.example/x", quote, node=ghana, at=at, population=people
+        )
+    assert _section(await _build(agent_graph), "Changed values") == [
+        '- Country "Ghana" population: 30 (2024-01-05), now 31 (2025-01-05)'
+    ]
+
+
+async def test_known_facts_are_those_of_nodes_that_a_query_names(agent_graph: AgentGraph) -> None:
+    await agent_graph.node("Ghana", capital="Accra")
+    await agent_graph.node("Togo")
+    async with agent_graph.database.transaction() as session:
+        known = context.known_facts(agent_graph.scope, "Find the population of Ghana")
+        lines = await known.execute(session)
+    assert lines == '- Country "Ghana" {"summary": "A state.", "capital": "Accra"}'
 
 
 async def test_types_of_edges_are_shown_as_they_are_restricted(agent_graph: AgentGraph) -> None:
@@ -218,7 +255,7 @@ async def test_an_analyzer_is_shown_what_the_queries_of_its_iteration_wrote(
         f"- [edge:{border}",
     ]
     assert '"population": 33' in shown[0]
-    assert re.search(r"\(20\d\d-\d\d-\d\d\)$", shown[0])
+    assert shown[0].endswith(" (2024-05-01, atlas.example)")
     other = replace(scope, iteration_id=uuid4())
     assert await agent_graph.database.run(context.written_lines(other)) == ""
 
@@ -276,7 +313,7 @@ async def test_a_node_is_stale_however_fresh_its_type_is(agent_graph: AgentGraph
     await agent_graph.touch(old, updated_at=LONG_AGO)
     await agent_graph.node("Togo")
     assert _section(await _build(agent_graph), "Stale nodes") == [
-        '- Country "Ghana", last confirmed 3 weeks ago'
+        '- Country: 1, confirmed last 3 weeks ago: "Ghana"'
     ]
 
 
@@ -291,21 +328,22 @@ async def test_a_researcher_sees_types_with_their_properties_names_and_pages(
         "## Node types",
         "## Edge types",
         "## Nodes by type",
-        f"## {context.PAGES_READ}",
+        f"## {PAGES_READ}",
     ]
     [country] = [line for line in _section(text, "Node types") if line.startswith("- Country: ")]
     assert country.endswith(" (capital: string, summary*: string, population: integer)")
-    assert _section(text, context.PAGES_READ)
-    without = [line for line in text.splitlines() if line.startswith(("## ", '- Country: "'))]
-    assert context.without_types(text).splitlines()[0] == "## Nodes by type"
-    assert set(without[2:]) <= set(context.without_types(text).splitlines())
+    assert context.pages_read(text).splitlines() == [
+        f"## {PAGES_READ}",
+        *_section(text, PAGES_READ),
+    ]
+    assert context.pages_read("The graph is empty.") == ""
 
 
 async def test_the_pages_that_were_read_last_come_first(agent_graph: AgentGraph) -> None:
     for number in (3, 1, 2):
         page = {"url": f"https://page.example/{number}", "content": f"{number} people."}
         await agent_graph.store_search_results({"results": [page]})
-    pages = _section(await _build(agent_graph, kind=StepKind.QUERY), context.PAGES_READ)
+    pages = _section(await _build(agent_graph, kind=StepKind.QUERY), PAGES_READ)
     assert pages[:3] == [f"- https://page.example/{number}" for number in (2, 1, 3)]
 
 
@@ -327,11 +365,8 @@ async def test_what_is_added_is_shown_at_the_end_of_its_section(agent_graph: Age
     before = await _build(agent_graph)
     await agent_graph.node("Togo")
     after = await _build(agent_graph)
-    first_difference = next(
-        place for place, (one, other) in enumerate(zip(before, after, strict=False)) if one != other
-    )
-    assert before[:first_difference].endswith('- Country: "Ghana"')
-    assert after[first_difference:].startswith(', "Togo"')
+    assert after.startswith(before)
+    assert after.removeprefix(before).startswith('\n- Country "Togo"')
 
 
 async def test_nodes_that_a_text_names_are_found(agent_graph: AgentGraph) -> None:
@@ -391,9 +426,9 @@ async def test_the_budget_is_respected_and_analyses_precede_nodes(agent_graph: A
     text = await _build(agent_graph, token_budget=1_000)
     assert byte_length(text) <= agent_graph.scope.budget_bytes(1_000)
     assert len(_section(text, "Analyses")) == 8
-    assert 0 < len(_section(text, "Newest nodes")) < 40
+    assert 0 < len(_section(text, NODES)) < 40
     long_text = await _build(agent_graph, token_budget=100_000)
-    assert len(_section(long_text, "Newest nodes")) == 60
+    assert len(_section(long_text, NODES)) == 60
     assert "x" * 99 + "…" in long_text
     assert "x" * 240 not in long_text
 
@@ -436,11 +471,12 @@ async def test_relevant_nodes_come_with_edges_and_neighbours(
         text = await describe_nodes(
             session, agent_graph.scope, [togo, ghana, foreign_node, uuid4()]
         )
+    behind = " (2024-05-01, atlas.example)"
     assert text.splitlines() == [
-        f'- [node:{togo}] Country "Togo" {{"summary": "A state."}}',
-        f'- [node:{ghana}] Country "Ghana" {{"capital": "{"a" * 500}", "summary": "A state."}}',
-        f'- [edge:{far}] "Togo" -borders-> "Benin" {{}}',
-        f'- [edge:{near}] "Ghana" -borders-> "Togo" {{}}',
+        f'- [node:{togo}] Country "Togo" {{"summary": "A state."}}{behind}',
+        f'- [node:{ghana}] Country "Ghana" {{"capital": "{"a" * 500}", "summary": "A state."}}{behind}',
+        f'- [edge:{far}] "Togo" -borders-> "Benin" {{}}{behind}',
+        f'- [edge:{near}] "Ghana" -borders-> "Togo" {{}}{behind}',
         f'- [node:{benin}] Country "Benin" {{"summary": "A state."}}',
     ]
 
@@ -965,6 +1001,21 @@ async def test_a_resumed_run_knows_what_it_has_shown(agent_graph: AgentGraph) ->
         await resumed.load(session, [message])
     missing = UUID("00000000-0000-0000-0000-000000000002")
     assert resumed.expand("[n1] [n2]") == f"[node:{ghana}] [node:{missing}]"
+
+
+async def test_relevant_nodes_come_with_earlier_values(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    for year, people in ((2025, 30), (2026, 31)):
+        at = datetime(year, 1, 5, tzinfo=UTC)
+        quote = f"{people} million."
+        await said(
+            agent_graph, f"https://{year}.example/x", quote, node=ghana, at=at, population=people
+        )
+    async with agent_graph.database.transaction() as session:
+        text = await describe_nodes(session, agent_graph.scope, [ghana])
+    assert text.endswith(
+        "(2026-01-05, 2025.example, 2026.example, atlas.example) population was 30 (2025-01-05)"
+    )
 
 
 async def test_relevant_nodes_are_numbered_with_the_statements_that_load_their_edges(

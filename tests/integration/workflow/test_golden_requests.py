@@ -22,7 +22,7 @@ from shared.database.engine import Database
 from shared.database.statements import Batch
 from shared.database.tables import Context, Interaction
 from shared.enums import Phase, StepKind
-from shared.graph.context import PinnedSurveys, without_types
+from shared.graph.context import PinnedSurveys, pages_read
 from shared.graph.context import survey as survey_module
 from shared.llm.phase_run_store import load_requests
 from tests.support.golden.golden_services import create_agent, running_services, settings_of
@@ -228,7 +228,7 @@ async def check_sent_messages_are_stored(recording: Recording, database_url: str
         assert run.context_sha256 is not None, f"a {run.phase} run has no context"
         survey = steps[run.step_id].survey
         is_search = run.phase == Phase.KNOWLEDGE_ACQUISITION
-        assert (without_types(survey) if is_search else survey) in user["content"]
+        assert (pages_read(survey) if is_search else survey) in user["content"]
         assert contexts[run.agent_id, run.context_sha256] == survey
         assert run.context_sha256 == hash_text(survey)
     assert depth, "no context was stored as a difference"

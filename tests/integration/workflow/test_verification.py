@@ -224,7 +224,11 @@ async def test_a_supported_conclusion_is_stored_with_its_verdicts(case: ReadingC
         ("sandbox-reader", PROMPT_VERSION, call.id)
     }
     [verdict] = await case.verdicts()
-    assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == ("supported", call.id, PROMPT_VERSION)
+    assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == (
+        "supported",
+        call.id,
+        PROMPT_VERSION,
+    )
     [message] = model.read
     assert 'Country "Ghana": ' in message
     assert "»All that is written here of states" in message
@@ -340,6 +344,17 @@ async def test_a_provider_that_does_not_read_loses_no_conclusion(
         {"why": result["not_read"]["why"]} if isinstance(error, AnswerError) else {}
     )
     assert await case.sentences("Growth") == []
+
+
+async def test_a_refusal_of_the_rules_is_told_as_it_is_beside_a_conclusion_that_is_read(
+    case: ReadingCase,
+) -> None:
+    uncited = case.analysis("Uncited", "Its capital is Accra.")
+    model = ReadingModel([[uncited, case.analysis()], [END]])
+    result = await case.analyze(model)
+    assert len(result["analyses"]) == 1
+    assert "cite" in model.results[0]
+    assert "Uncited" not in "".join(model.read)
 
 
 async def test_a_used_up_budget_leaves_it_unread_and_suspends_nobody(case: ReadingCase) -> None:

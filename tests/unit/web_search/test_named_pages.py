@@ -84,7 +84,7 @@ def test_pages_that_the_graph_context_lists_as_read_may_be_read_again(
     context = f"""## Nodes by type
 - Place: "See https://planted.example"
 ## {PAGES_READ}
-- https://read.example/a
+- 2026-02-01 See https://titled.example https://read.example/a
 - https://read.example/b?page=2
 ## Analyses
 - https://later.example"""

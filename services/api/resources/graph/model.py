@@ -36,11 +36,10 @@ from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.events.envelope import Utc
 from shared.graph.conclusions import citation_index
-from shared.graph.context import survey
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.redirects import resolve_redirects
 from shared.graph.projection import EDGES, NODES
-from shared.graph.retrieval import node_search, query
+from shared.graph.retrieval import hubs, node_search, query
 from shared.graph.retrieval.node_search import SearchCriteria, all_words_query
 from shared.graph.scope import (
     IS_SUPPORTED_SQL,
@@ -402,10 +401,10 @@ async def draw_best_connected(
     """Draws the nodes with the most edges, among recently updated ones, and their neighbours."""
     session, scope = access.session, access.scope
     max_hubs = max(1, limit // _NODES_PER_HUB)
-    hubs = [item.id for item in await survey.best_connected(scope, max_hubs).execute(session)]
-    edges = await query.incident_edges(session, scope, hubs, limit)
+    centers = [hub.id for hub in await hubs.find_hubs(scope, max_hubs).execute(session)]
+    edges = await query.incident_edges(session, scope, centers, limit)
     ends = (end for edge in edges for end in (edge.source_id, edge.target_id))
-    ids = list(dict.fromkeys([*hubs, *ends]))
+    ids = list(dict.fromkeys([*centers, *ends]))
     statement = _drawn_nodes(access, drawing_filter).where(_is_any_of(ids[:limit]))
     nodes = [DrawnNode(*row) for row in await session.execute(statement)]
     return await _with_edges(access, nodes, cut=True)
