@@ -1,12 +1,17 @@
 """Subjects: the nodes that a piece of advice is about. Pure."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from shared.graph.conclusions.citations import Kind
 from shared.graph.grounding.names import is_mentioned
 from shared.tools import ToolRefusalError
+
+_WORD: Final = re.compile(r"\w+")
+_SHORT_CHARS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -16,6 +21,13 @@ class SubjectNode:
 
     def is_named_in(self, text: str) -> bool:
         return any(is_mentioned(name, [text]) for name in self.names)
+
+    def is_described_in(self, text: str) -> bool:
+        """Whether the text has most words of a name, in any order: "the 2024 bond of Brandal" for "Brandal bond of 2024"."""
+        said = _words(text)
+        return any(
+            2 * len(words & said) > len(words) for name in self.names if (words := _words(name))
+        )
 
 
 def listed(names: Mapping[UUID, str]) -> str:
@@ -50,12 +62,18 @@ def find_subject(
             f"subject: the {part} of this advice names another node: {listed({each: names[each] for each in named})}."
             " Give the nodes that the advice is about, and name them."
         )
-    if unnamed := set(stated) - in_name - in_summary:
+    described = {node.id for node in nodes if node.is_described_in(f"{name} {summary}")}
+    if unnamed := set(stated) - in_name - in_summary - described:
         raise ToolRefusalError(
             "subject: neither the name nor the summary of this advice names"
             f" {listed({each: names[each] for each in unnamed})}. Name what the advice is about."
         )
     return frozenset(stated)
+
+
+def _words(text: str) -> frozenset[str]:
+    """Its words in small letters, without the shortest ones."""
+    return frozenset(word for word in _WORD.findall(text.casefold()) if len(word) > _SHORT_CHARS)
 
 
 def _named_in(text: str, nodes: Iterable[SubjectNode]) -> frozenset[UUID]:

@@ -125,6 +125,12 @@ def test_a_stated_subject_is_what_the_advice_rests_on_and_names(
         find_subject(stated, name, summary, NODES)
 
 
+def test_a_stated_subject_may_be_named_in_other_words() -> None:
+    bond = SubjectNode(UUID(int=8), ("Orion Bank bond of 2024",))
+    stated = find_subject([bond.id], "Hold", "Hold the 2024 bond of Orion.", [*NODES, bond])
+    assert stated == {bond.id}
+
+
 def test_advice_on_a_free_subject_stands_beside_others() -> None:
     placed = place([position(1, VEGA)], "SELL", ORION, CHILE)
     assert placed == Placed(frozenset({ORION, CHILE}), {}, "")
