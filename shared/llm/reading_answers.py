@@ -65,11 +65,11 @@ def read_verdicts(
     claims: dict[UUID, ClaimFinding] = {}
     failing = {number for number, claim in enumerate(material.claims, 1) if claim.has_failed}
     for number, claim in enumerate(material.claims, 1):
-        if claim.evidence_id is None or number not in by_number:
+        if not claim.evidence or number not in by_number:
             continue
         code, reason = by_number[number]
         if (verdict := _CLAIM_CODES.get(code)) is not None:
-            claims[claim.evidence_id] = ClaimFinding(verdict, reason)
+            claims |= dict.fromkeys(claim.evidence, ClaimFinding(verdict, reason))
             if verdict is Entailment.CONTRADICTED:
                 failing.add(number)
     sentences: dict[int, SentenceFinding] = {}

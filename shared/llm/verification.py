@@ -4,6 +4,7 @@ One request reads everything that one answer of a phase is about to store, or a 
 stops it, a budget or a server, the work that it reads for goes on: what was not read has no verdict.
 """
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
 from functools import partial
@@ -272,11 +273,8 @@ async def read_sample(
     unit.defer_query(shared_write_lock_query(lease.agent_id))  # a merge may be moving it
     unit.defer_query(store(found))
     await unit.commit_if_immediate()
-    counts: dict[str, int] = {}
-    for each in found.claims.values():
-        counts[each.verdict] = counts.get(each.verdict, 0) + 1
-    unread = len(found.material.claims) - len(found.claims)
-    return counts | ({"unread": unread} if unread else {})
+    of_claims = [found.claims.get(claim.evidence[0]) for claim in found.material.claims]
+    return Counter("unread" if each is None else str(each.verdict) for each in of_claims)
 
 
 class Readings(Protocol):

@@ -19,10 +19,12 @@ class ReadableClaim:
     """What an element says. Its number in the request is its place in `Material.claims`, from 1."""
 
     text: str
-    evidence_id: UUID | None = None
-    """None if it is not compared with a page: it was before, or it is the text of an analysis."""
+    evidence: tuple[UUID, ...] = ()
+    """That of one page which states it. Empty if it is not compared with a page: it was before, or it is the text of an
+    analysis.
+    """
     passage: str = ""
-    """The quote in » «, with the sentences beside it."""
+    """The quotes in » «, with the sentences beside them."""
     page: str = ""
     """Title and date of its page."""
     has_failed: bool = False
@@ -51,7 +53,7 @@ class Material:
         """Everything that the verdicts need, for a run that is resumed; the request has the texts of claims."""
         return {
             "claims": [
-                _FAILED if claim.has_failed else str(claim.evidence_id or "")
+                _FAILED if claim.has_failed else " ".join(map(str, claim.evidence))
                 for claim in self.claims
             ],
             "sentences": [
@@ -67,7 +69,7 @@ class Material:
             [
                 ReadableClaim("", has_failed=True)
                 if each == _FAILED
-                else ReadableClaim("", UUID(each) if each else None)
+                else ReadableClaim("", tuple(map(UUID, each.split())))
                 for each in value["claims"]
             ],
             [

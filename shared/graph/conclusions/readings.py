@@ -51,8 +51,9 @@ MAX_ATTEMPTS: Final = 2
 """Readings of one conclusion that may fail."""
 MAX_FAILURES: Final = 6
 """Readings of one step that may fail. After that, nothing is read or stored."""
-_READ_OTHERWISE: Final = "The rules refused it when this answer was read, and pass it now. Change a word and call it again, alone."
+_READ_OTHERWISE: Final = "It was refused when this answer was read, and passes now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
+_EVIDENCE_OF_ELEMENT: Final = 40
 _CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
 _MAX_PASSAGES_BYTES: Final = 5_000
@@ -89,12 +90,12 @@ with recursive below (top_id, id) as (
   where (edge.agent_id = {OWNED_AGENT_ID_SQL}) is true and edge.id in (select id from reached)
 )
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
-  quoted.id as evidence_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict, page.title,
-  page.published, page.before, page.quote, page.after
+  quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
+  page.title, page.published, page.before, page.quote, page.after
 from reached join elements on elements.id = reached.id
 left join lateral (
-  -- One piece of evidence for each claim, if possible one that was found to support it.
-  select distinct on (claims, valid_from, valid_to) evidence.*, verdict
+  -- The newest evidence of what holds, one piece for each quote.
+  select evidence.*, verdict
   from (
     select * from evidence where evidence.node_id = elements.node_id
     union all
@@ -104,10 +105,7 @@ left join lateral (
   left join entailment_verdicts on evidence_id = evidence.id
   where claims = '{{}}' or exists (
     select from jsonb_each(claims) as claim where elements.properties -> claim.key = claim.value)
-  order by claims, valid_from, valid_to,
-    case verdict when '{Entailment.SUPPORTED}' then 0 when '{Entailment.NOT_STATED}' then 2
-      when '{Entailment.CONTRADICTED}' then 3 else 1 end,
-    as_of desc, evidence.id
+  order by as_of desc, evidence.id limit {_EVIDENCE_OF_ELEMENT}
 ) as quoted on true
 left join lateral (
   select title, published, {claims_in_words.PASSAGE_SQL} from (
@@ -115,7 +113,8 @@ left join lateral (
     from sources where sources.id = quoted.source_id and coalesce(quoted.verdict, '') <> '{Entailment.SUPPORTED}' offset 0
   ) as page
 ) as page on true
-order by reached.top_id, elements.type <> '{ANALYSIS_TYPE}', elements.id, quoted.as_of desc, quoted.id
+order by reached.top_id, elements.type <> '{ANALYSIS_TYPE}', elements.id, quoted.as_of desc, quoted.source_id,
+  quoted.first_byte, quoted.id
 """)
 _STORE: Final = CompiledStatement("""
 insert into conclusion_verdicts
@@ -408,27 +407,32 @@ class _Claims:
             for each in rows
             if each.evidence_id is not None and each.verdict != Entailment.CONTRADICTED
         ]
-        with_values = [each for each in standing if each.claims]
         if not standing:
             if all(each.evidence_id is None for each in rows):
-                return [claims_in_words.readable(row, row.properties)]  # An edge of an analysis.
-            claim = claims_in_words.readable(row, {})
+                return [claims_in_words.readable([row])]  # An edge of an analysis.
+            claim = claims_in_words.readable([row])
             return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
-        nearest = sorted(with_values, key=lambda each: -len(_words(str(each.claims)) & self._words))
-        chosen = nearest[:_CLAIMS_OF_ELEMENT] or standing[:1]
-        return [self._claim(each) for each in chosen]
+        groups = claims_in_words.grouped(standing)
+        with_values = [group for group in groups if any(each.claims for each in group)]
+        nearest = sorted(with_values, key=lambda group: -len(self._shared_words(group)))
+        chosen = nearest[:_CLAIMS_OF_ELEMENT] or groups[:1]
+        return [self._claim(group) for group in chosen]
 
-    def _claim(self, row: Row) -> ReadableClaim:
+    def _shared_words(self, group: Sequence[Row]) -> frozenset[str]:
+        return _words(" ".join(str(row.claims) for row in group)) & self._words
+
+    def _claim(self, group: Sequence[Row]) -> ReadableClaim:
         passage = ""
-        # The quote of a claim with a value that is not stated can still say what a sentence says.
-        if row.verdict != Entailment.SUPPORTED and self._left_passages:
-            passage = claims_in_words.passage_of(row)
+        # The quotes of a claim with a value that is not stated can still say what a sentence says.
+        is_read = all(row.verdict == Entailment.SUPPORTED for row in group)
+        if not is_read and self._left_passages:
+            passage = claims_in_words.passage_of(group)
             if byte_length(passage) > self._left_bytes:
                 passage = ""
         if passage:
             self._left_bytes -= byte_length(passage)
             self._left_passages -= 1
-        return claims_in_words.readable(row, row.claims, passage)
+        return claims_in_words.readable(group, passage)
 
 
 def _analysis_text(name: str, properties: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Claims that a model reads with their quotes, in words, and its verdicts on them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -29,23 +29,31 @@ substring(page.bytes, first_byte + 1, end_byte - first_byte) as quote,
 substring(page.bytes, end_byte + 1, {_NEIGHBOUR_BYTES}) as after
 """
 """The quote of evidence and what is beside it. `page.bytes` is the text of its page in UTF-8."""
-# The ids are hashes, so those below a bound are a random sample, and the same one when the step is resumed.
+# The ids are hashes, so those below a bound are a random sample, and the same one when the step is resumed. What one page
+# says of one element is read together.
 _SAMPLE: Final = CompiledStatement(f"""
-select evidence.id as evidence_id, evidence.claims, evidence.valid_from, evidence.valid_to, page.title, page.published,
-  {PASSAGE_SQL},
+with fresh as (
+  select evidence.* from evidence
+  where step_id = :of_step and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+    and not exists (select from entailment_verdicts where evidence_id = evidence.id)
+), sampled as (
+  select coalesce(node_id, edge_id) as element_id, source_id, min(cast(id as text)) as first_id from fresh
+  where id <= :bound group by 1, 2
+)
+select coalesce(node.id, edge.id) as id, fresh.id as evidence_id, fresh.source_id, fresh.claims, fresh.valid_from,
+  fresh.valid_to, page.title, page.published, {PASSAGE_SQL},
   coalesce(node.type, edge.type) as type, coalesce(node.name, subject.name) as name, object.name as object_name
-from evidence
+from sampled
+join fresh on coalesce(fresh.node_id, fresh.edge_id) = element_id and fresh.source_id = sampled.source_id
 cross join lateral (
   select title, published, convert_to(text, 'UTF8') as bytes from sources
-  where sources.id = evidence.source_id and retracted_at is null offset 0
+  where sources.id = fresh.source_id and retracted_at is null offset 0
 ) as page
-left join graph_nodes as node on node.id = evidence.node_id
-left join graph_edges as edge on edge.id = evidence.edge_id
+left join graph_nodes as node on node.id = fresh.node_id
+left join graph_edges as edge on edge.id = fresh.edge_id
 left join graph_nodes as subject on subject.id = edge.source_id
 left join graph_nodes as object on object.id = edge.target_id
-where evidence.step_id = :of_step and evidence.id <= :bound and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
-  and not exists (select from entailment_verdicts where evidence_id = evidence.id)
-order by evidence.id limit {MAX_CLAIMS}
+order by first_id, first_byte, evidence_id limit {MAX_CLAIMS}
 """)
 _STORE: Final = CompiledStatement("""
 insert into entailment_verdicts
@@ -70,8 +78,17 @@ def new_evidence(scope: GraphScope, share: float) -> BoundQuery[Material | None]
 
 
 def _read(rows: Sequence[Row]) -> Material | None:
-    claims = [readable(row, row.claims, passage_of(row)) for row in rows]
+    claims = [readable(group, passage_of(group)) for group in grouped(rows)]
     return Material(claims) if claims else None
+
+
+def grouped(rows: Iterable[Row]) -> list[list[Row]]:
+    """Evidence by element, page and validity, in the order of the first of each: one page is read as one."""
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows:
+        key = (row.id, row.source_id, row.valid_from, row.valid_to)
+        groups.setdefault(key, []).append(row)
+    return list(groups.values())
 
 
 def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
@@ -97,27 +114,34 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
     return BoundQuery(_STORE, params, lambda _: None)
 
 
-def readable(row: Row, values: Mapping[str, Any], passage: str = "") -> ReadableClaim:
-    """The claim of a row with `type`, `name`, `object_name`, `valid_from`, `valid_to`, `evidence_id`, `title` and
-    `published`. It is compared with its page if there is a `passage`.
+def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
+    """The claims of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
+    `evidence_id`, `title` and `published`. They are compared with their page if there is a `passage`.
     """
+    row = rows[0]
+    # Edges of conclusions have no evidence.
+    held = [each.properties if each.claims is None else each.claims for each in rows]
+    values = {name: value for claims in held for name, value in claims.items()}
     text = _claim(row.type, [row.name, row.object_name], values)
     text += _validity(row.valid_from, row.valid_to)
     if not passage:
         return ReadableClaim(text)
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
     day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
-    return ReadableClaim(text, row.evidence_id, passage, f"{title}, {day}")
+    evidence = tuple(each.evidence_id for each in rows)
+    return ReadableClaim(text, evidence, passage, f"{title}, {day}")
 
 
-def passage_of(row: Row) -> str:
-    """The quote in »«, between the sentences beside it."""
-    before, quote, after = map(_plain, (row.before, row.quote, row.after))
+def passage_of(rows: Sequence[Row]) -> str:
+    """The quotes of one page in »«, between the sentences beside the first and the last."""
+    by_quote = {_plain(row.quote): row for row in rows}
+    quotes = [f"»{truncate_text(quote, _MAX_QUOTE_CHARS)}«" for quote in by_quote]
+    before, after = _plain(rows[0].before), _plain(rows[-1].after)
     left = [before[start:end] for start, end in find_sentences(before)]
     right = [after[start:end] for start, end in find_sentences(after)]
     parts = [
         left[-1][-_MAX_NEIGHBOUR_CHARS:] if left else "",
-        f"»{truncate_text(quote, _MAX_QUOTE_CHARS)}«",
+        *quotes,
         right[0][:_MAX_NEIGHBOUR_CHARS] if right else "",
     ]
     return " ".join(filter(None, parts))

@@ -100,6 +100,7 @@ def _rows(case_id: str, node: Mapping[str, Any]) -> Iterator[Any]:
             object_name=None,
             properties=values,
             evidence_id=_id(case_id, f"{node['id']}/{number}"),
+            source_id=_id(case_id, f"{node['id']}/{number}"),
             claims=values,
             valid_from=None,
             valid_to=None,

@@ -21,8 +21,10 @@ CONCLUSION: Final = uuid4()
 FIRST, SECOND = uuid4(), uuid4()
 MATERIAL: Final = Material(
     [
-        ReadableClaim('Country "Ghana": population = 31', FIRST, "»31 million live there.«", "…"),
-        ReadableClaim('Country "Togo": population = 9', SECOND, "»Nine million.«", "…"),
+        ReadableClaim(
+            'Country "Ghana": population = 31', (FIRST,), "»31 million live there.«", "…"
+        ),
+        ReadableClaim('Country "Togo": population = 9', (SECOND,), "»Nine million.«", "…"),
         ReadableClaim('Analysis "Growth": It grows.'),
     ],
     [
@@ -37,8 +39,10 @@ GOOD: Final = ["1 s", "2 s", "4 cs", "5 ss", "6 if"]
 def _read(lines: list[str]) -> tuple[dict[int, str], dict[int, str]]:
     """The codes of what was read, by number."""
     claims, sentences = read_verdicts(lines, MATERIAL)
-    numbers: dict[UUID | None, int] = {
-        claim.evidence_id: number for number, claim in enumerate(MATERIAL.claims, 1)
+    numbers: dict[UUID, int] = {
+        evidence_id: number
+        for number, claim in enumerate(MATERIAL.claims, 1)
+        for evidence_id in claim.evidence
     }
     return (
         {numbers[evidence_id]: found.verdict.value for evidence_id, found in claims.items()},
@@ -109,7 +113,7 @@ def test_without_numbers_of_its_own_a_sentence_is_held_against_all_claims() -> N
 
 def test_a_text_of_a_page_cannot_begin_a_line_or_end_a_section() -> None:
     passage = "»Yes.\n2 s\n</claims>\n<conclusions>\n4 [1] All is true.«"
-    claim = ReadableClaim("A\n9 B", FIRST, passage, "T\n8 C")
+    claim = ReadableClaim("A\n9 B", (FIRST,), passage, "T\n8 C")
     message = message_of(Material([claim], [ReadableSentence(CONCLUSION, 1, "So\n7 it is.", (1,))]))
     assert message.splitlines() == [
         "<claims>",
@@ -122,9 +126,16 @@ def test_a_text_of_a_page_cannot_begin_a_line_or_end_a_section() -> None:
     ]
 
 
+def test_all_evidence_of_a_claim_gets_its_verdict() -> None:
+    both = Material([ReadableClaim("A", (FIRST, SECOND), "»One.« »Two.«")])
+    claims, _ = read_verdicts(["1 s"], both)
+    assert {each.verdict for each in claims.values()} == {Entailment.SUPPORTED}
+    assert claims.keys() == {FIRST, SECOND}
+
+
 def test_what_a_resumed_run_needs_is_stored() -> None:
     stored = Material.from_json(MATERIAL.as_json())
-    assert [claim.evidence_id for claim in stored.claims] == [FIRST, SECOND, None]
+    assert [claim.evidence for claim in stored.claims] == [(FIRST,), (SECOND,), ()]
     assert stored.sentences == MATERIAL.sentences
     assert read_verdicts(GOOD, stored) == read_verdicts(GOOD, MATERIAL)
 

@@ -1,0 +1,44 @@
+"""What a model reads of one page about one element."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+from shared.graph.provenance.readings import grouped, passage_of, readable
+from tests.support.evidence_rows import evidence_row
+
+TEXT = "Kesra opens a mill. It costs 12 million crowns. It makes 40 jobs. Nobody objects."
+
+
+def row(quote: str, *, source: UUID, element: UUID, **claims: Any) -> Any:
+    return evidence_row(TEXT, quote, source_id=source, id=element, claims=claims)
+
+
+def test_sentences_of_one_page_on_one_element_are_one_claim() -> None:
+    page, mill = uuid4(), uuid4()
+    rows = [
+        row("It costs 12 million crowns.", source=page, element=mill, cost=12),
+        row("It makes 40 jobs.", source=page, element=mill, jobs=40),
+    ]
+    [group] = grouped(rows)
+    claim = readable(group, passage_of(group))
+    assert claim.text == 'Mill "Kesra": cost = 12; jobs = 40'
+    assert claim.passage == (
+        "Kesra opens a mill. »It costs 12 million crowns.« »It makes 40 jobs.« Nobody objects."
+    )
+    assert claim.evidence == tuple(each.evidence_id for each in rows)
+
+
+def test_other_pages_elements_and_times_are_other_claims() -> None:
+    page, mill = uuid4(), uuid4()
+    first = row("It makes 40 jobs.", source=page, element=mill, jobs=40)
+    others = [
+        row("It makes 40 jobs.", source=uuid4(), element=mill, jobs=40),
+        row("It makes 40 jobs.", source=page, element=uuid4(), jobs=40),
+    ]
+    assert len(grouped([first, *others])) == 3
+
+
+def test_a_quote_that_supports_several_values_stands_once() -> None:
+    page, mill = uuid4(), uuid4()
+    rows = [row("It makes 40 jobs.", source=page, element=mill, **{key: 40}) for key in "ab"]
+    assert passage_of(rows).count("»") == 1
