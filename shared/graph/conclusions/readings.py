@@ -412,7 +412,14 @@ class _Claims:
                 return [claims_in_words.readable([row])]  # An edge of an analysis.
             claim = claims_in_words.readable([row])
             return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
-        groups = claims_in_words.grouped(standing)
+        # Quotes are loaded of what is not known to be supported.
+        groups = [
+            group
+            for is_read in (True, False)
+            for group in claims_in_words.grouped(
+                row for row in standing if (row.verdict == Entailment.SUPPORTED) is is_read
+            )
+        ]
         with_values = [group for group in groups if any(each.claims for each in group)]
         nearest = sorted(with_values, key=lambda group: -len(self._shared_words(group)))
         chosen = nearest[:_CLAIMS_OF_ELEMENT] or groups[:1]
@@ -424,8 +431,7 @@ class _Claims:
     def _claim(self, group: Sequence[Row]) -> ReadableClaim:
         passage = ""
         # The quotes of a claim with a value that is not stated can still say what a sentence says.
-        is_read = all(row.verdict == Entailment.SUPPORTED for row in group)
-        if not is_read and self._left_passages:
+        if group[0].verdict != Entailment.SUPPORTED and self._left_passages:
             passage = claims_in_words.passage_of(group)
             if byte_length(passage) > self._left_bytes:
                 passage = ""

@@ -232,7 +232,8 @@ def test_a_query_shows_the_requests_that_it_is_to_answer(
     requests: list[str], shown: str | None
 ) -> None:
     query = Query(objective="The use of copper", reasoning="It lacks.")
-    message = acquisition_message(MISSION, query, "", datetime(2026, 1, 1, tzinfo=UTC), requests)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    message = acquisition_message(MISSION, query, "", "", now, requests)
     lines = f"Requests that it is to answer:\n{shown}\nEnd with a line such as `Not found 1: `"
     assert (lines in message) == (shown is not None)
     assert ("Not found" in message) == (shown is not None)
