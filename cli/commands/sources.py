@@ -22,6 +22,7 @@ from cli.render.provenance import (
     show_chain,
     show_doubts,
     show_failed_checks,
+    show_later,
     show_retractions,
     show_source,
     show_sources,
@@ -268,6 +269,7 @@ def _verify_conclusion(client: Client, conclusion_id: UUID, *, as_json: bool) ->
         show_doubts(out(), verification)
         show_chain(out(), verification)
         show_summary(out(), verification)
+        show_later(out(), verification)
     return verification.holds
 
 

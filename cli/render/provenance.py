@@ -21,6 +21,7 @@ from shared.schemas.provenance import (
     EvidenceLink,
     EvidenceResponse,
     PageCheckResponse,
+    ProofLink,
     RetractionResponse,
     SourceDetails,
     SourceLink,
@@ -166,7 +167,10 @@ def show_doubts(console: Console, verification: VerificationResponse) -> None:
 
 
 def show_chain(console: Console, verification: VerificationResponse) -> None:
-    """The chain as a tree. A link that occurs again is only named."""
+    """The conclusions, what each states with the sentence that says it, and what is broken, as a tree.
+
+    A link that occurs again is only named.
+    """
     every: Iterable[AnyLink] = (
         *verification.conclusions,
         *verification.elements,
@@ -185,20 +189,62 @@ def show_chain(console: Console, verification: VerificationResponse) -> None:
             return tree
         for fault in link.breaks:
             tree.add(f"[bad]{fault.broken}: {_data(fault.message)}[/]")
-        for doubt in link.doubts if isinstance(link, ConclusionLink) else ():
-            tree.add(describe_doubt(doubt))
-        found = (links.get(link_id) for link_id in _rests_on(link))
-        below = [each for each in found if each is not None]
-        superseded = sum(map(_is_superseded, below))
-        for each in below:
-            is_node_of_edge = isinstance(link, ElementLink) and isinstance(each, ElementLink)
-            if not _is_superseded(each) and not (is_node_of_edge and each.holds):
-                branch(tree.add, each)
-        if superseded:
-            tree.add(f"[quiet]{plural(superseded, 'quote')} of superseded values, also checked[/]")
+        if isinstance(link, ConclusionLink):
+            for doubt in link.doubts:
+                tree.add(describe_doubt(doubt))
+            _add_proof(tree, link, links)
+        for link_id in _rests_on(link):
+            below = links.get(link_id)
+            is_shown = isinstance(below, ConclusionLink | SourceLink)
+            if below is not None and (is_shown or not below.holds):
+                branch(tree.add, below)
         return tree
 
     console.print(branch(Tree, links[verification.id]), soft_wrap=True)
+
+
+def _add_proof(tree: Tree, conclusion: ConclusionLink, links: Mapping[UUID, AnyLink]) -> None:
+    if not conclusion.is_proof_stored:
+        tree.add(
+            "[quiet]Concluded by a release that stored no proof. Found now, in what was known then:[/]"
+        )
+    for row in conclusion.proof:
+        changed = f"  [warn]{_data(row.change)}[/]" if row.change else ""
+        claim = tree.add(f"{GOOD if row.is_found else BAD} {_proven(row)}{changed}")
+        page = links.get(row.source_id)
+        if isinstance(page, SourceLink):
+            source = claim.add(f"{_mark(page)} {_line(page)}")
+            for fault in page.breaks:
+                source.add(f"[bad]{fault.broken}: {_data(fault.message)}[/]")
+
+
+def _proven(row: ProofLink) -> str:
+    """`population of Ghana = 33000000: “…”`."""
+    about = f"{_data(row.name)} [quiet]({_data(row.type)})[/]"
+    if row.property is not None:
+        about = f"{_data(row.property)} of {_data(row.name)} = {_value(row.value)}"
+    read = f" {_verdict_of_model(row.verdict)}" if row.verdict else ""
+    return f"{about}: “{_data(clip(row.quote, MAX_QUOTE_CHARS))}”{read}"
+
+
+def show_later(console: Console, verification: VerificationResponse) -> None:
+    """What was learned after each conclusion about what it states; nothing if that is nothing."""
+    for conclusion in verification.conclusions:
+        if not conclusion.since.in_words:
+            continue
+        name = f"{conclusion.link} “{_data(conclusion.name)}”"
+        console.print(f"Since then, on {name}: {conclusion.since.in_words}.")
+        rows = {row.number: row for row in conclusion.proof}
+        for later in conclusion.since.latest:
+            if later.relation == "confirms":
+                continue
+            row = rows[later.number]
+            claim = (
+                f"{_data(row.property or row.type)} of {_data(row.name)} = {_value(later.value)}"
+            )
+            verb = "contradicts" if later.relation == "contradicts" else "newer value"
+            quote = _data(clip(later.quote, MAX_QUOTE_CHARS))
+            console.print(f"  [warn]{verb}:[/] {claim}: “{quote}” [link]{_data(later.url)}[/]")
 
 
 def _mark(link: AnyLink) -> str:
@@ -317,13 +363,6 @@ def counted_in_words(checked: CheckedCounts) -> str:
     parts = {"page": checked.sources, "quote": checked.evidence}
     parts |= {"node": checked.nodes, "edge": checked.edges}
     return ", ".join(plural(number, noun) for noun, number in parts.items())
-
-
-def _is_superseded(link: AnyLink) -> bool:
-    """Whether it is intact and only supports superseded values. Broken evidence is always shown."""
-    if not isinstance(link, EvidenceLink):
-        return False
-    return link.holds and bool(link.claims) and not link.active_properties
 
 
 def _line(link: AnyLink) -> str:

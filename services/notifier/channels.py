@@ -76,6 +76,8 @@ def text(data: ItemData | TrialData) -> str:
             parts.append(f"Holds until: {data.horizon}")
         if data.invalidation is not None:
             parts.append(f"What would prove it wrong: {data.invalidation}")
+        if data.checked is not None:
+            parts.append(f"Checked when it was given: {data.checked}.")
         more = data.link or "vigil inbox"
         parts.append(f"--\n{data.agent_name}, an agent of Vigil. More: {more}")
     return "\n\n".join(part for part in parts if part) + "\n"

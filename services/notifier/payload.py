@@ -9,15 +9,17 @@ from uuid import UUID
 from pydantic import BaseModel
 from sqlalchemy import select
 
+from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, Destination, GraphNode, InboxItem
 from shared.database.transaction import Transaction
 from shared.graph import labels
-from shared.graph.conclusions import position_store
+from shared.graph.conclusions import position_store, readings, rules
 from shared.graph.conclusions.citations import Citation, parse_citations, replace_citations
 from shared.graph.scope import GraphScope
 from shared.notifications import destinations
 from shared.notifications.deliveries import DeliveryLease
 from shared.schemas.base import PositionResponse
+from shared.wording import NOT_READ, plural
 from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import database_time
 
@@ -43,6 +45,8 @@ class ItemData(BaseModel):
     position: PositionResponse | None = None
     """Whether the advice stands when it is sent."""
     content: str | None = None
+    checked: str | None = None
+    """What was checked when the advice was given, and how far: levels of verification."""
     link: str | None = None
     """The page of the web UI that shows the item with its proof."""
 
@@ -87,7 +91,8 @@ async def pack(
         item, agent_name, archive_date, advice = row
         position = await _load_position(transaction, item, archive_date)
         names = await _names_of_cited(transaction, item, advice)
-        message = build_message(item, agent_name, advice, names, public_url, position)
+        checked = None if advice is None else await _describe_checks(transaction, item, advice)
+        message = build_message(item, agent_name, advice, names, public_url, position, checked)
         iteration_id = None if advice is None else advice.iteration_id
     secrets = await destinations.secrets(transaction, destination.id)
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
@@ -120,6 +125,36 @@ async def _load_position(
     return positions.get(item.node_id)
 
 
+# Of the advice, and of the analyses that it cites, directly or not.
+_PROVEN: Final = CompiledStatement("""
+with recursive chain (id) as (
+  select cast(:advice as uuid)
+  union
+  select cited_id from citations join chain on conclusion_id = chain.id
+)
+select count(distinct (element_id, source_id, first_byte, end_byte)) as sentences, count(distinct source_id) as pages
+from conclusion_proofs where conclusion_id in (select id from chain)
+""")
+
+
+async def _describe_checks(
+    transaction: Transaction, item: InboxItem, advice: GraphNode
+) -> str | None:
+    """`12 sentences found in 5 pages; read by gpt-x: supported`; None for advice whose proof was not stored."""
+    if not rules.has_proof(advice.rules):
+        return None
+    found = await _PROVEN.row(transaction, {"advice": advice.id})
+    scope = GraphScope(item.owner_id, item.agent_id)
+    named = [(advice.id, advice.name, advice.properties)]
+    verdicts = await readings.load_verdicts(transaction, scope, named)
+    reading = readings.summarize(advice.name, advice.properties, verdicts.get(advice.id, ()))
+    assert found is not None, "it counts"
+    return (
+        f"{plural(found.sentences, 'sentence')} found in {plural(found.pages, 'page')};"
+        f" {reading.in_words if reading else NOT_READ}"
+    )
+
+
 async def _names_of_cited(
     transaction: Transaction, item: InboxItem, advice: GraphNode | None
 ) -> Mapping[UUID, labels.Label]:
@@ -138,6 +173,7 @@ def build_message(
     names: Mapping[UUID, labels.Label],
     public_url: str | None,
     position: PositionResponse | None = None,
+    checked: str | None = None,
 ) -> Message:
     """The message for an inbox item; without `advice` it is a notice. `names` replace the ids in its texts."""
 
@@ -167,6 +203,7 @@ def build_message(
         advice_id=None if advice is None else advice.id,
         content=properties.get("content"),
         position=position,
+        checked=checked,
         link=link,
     )
     kind: MessageType = "notice.created" if advice is None else "advice.created"

@@ -281,6 +281,7 @@ with unneeded as (
   where agent_id = :agent and fetched_at < :before and retracted_at is null
     and not exists (select from evidence where source_id = sources.id)
     and not exists (select from doubts where source_id = sources.id)
+    and not exists (select from conclusion_proofs where source_id = sources.id)
     and not exists (select from retracted_sources where source_id = sources.id)
     and not exists (select from retractions where source_id = sources.id)
     -- Evidence that comes back when a merge is undone.

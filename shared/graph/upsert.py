@@ -48,6 +48,22 @@ WRITTEN_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
 """By table, besides `agent_id`. The database fills in the other columns."""
 
 
+PROOF_COLUMNS: Final = (
+    *(
+        "conclusion_id",
+        "number",
+        "agent_id",
+        "sentence",
+        "stated",
+        "kind",
+        "element_id",
+        "type",
+        "name",
+    ),
+    *("property", "value", "source_id", "first_byte", "end_byte"),
+)
+
+
 def _insert_sql(table: str, parameter: str, condition: str, order: str = "") -> str:
     """Insert the JSON rows of a parameter, which belong to the agent of the scope.
 
@@ -92,6 +108,9 @@ _WRITE_CONCLUSIONS: Final = CompiledStatement(
     " cited as (insert into citations (conclusion_id, cited_id)"
     "   select conclusion_id, cited_id from jsonb_to_recordset(cast(:citations as jsonb)) as row"
     "   (conclusion_id uuid, cited_id uuid) on conflict do nothing),"
+    f" proven as (insert into conclusion_proofs ({', '.join(PROOF_COLUMNS)})"
+    f"   select {', '.join(PROOF_COLUMNS)}"
+    "   from jsonb_populate_recordset(cast(null as conclusion_proofs), cast(:proofs as jsonb)) as row),"
     # That contradicted evidence is cited is noted, and the conclusion is doubted: see `propagate_contradictions`.
     " noted as (update entailment_verdicts set due_at = clock_timestamp()"
     f"  where agent_id = {OWNED_AGENT_ID_SQL} and verdict = '{Entailment.CONTRADICTED}' and due_at is null"
@@ -151,6 +170,7 @@ class ElementBuffer:
     _evidence: list[Mapping[str, Any]] = field(default_factory=list)
     _citations: list[Mapping[str, Any]] = field(default_factory=list)
     _cited_elements: set[UUID] = field(default_factory=set)
+    _proofs: list[Mapping[str, Any]] = field(default_factory=list)
 
     def add_node(self, node: Mapping[str, Any], evidence: Rows = ()) -> None:
         self._nodes.append(node)
@@ -158,10 +178,18 @@ class ElementBuffer:
         self.written_nodes[node["id"]] = node
 
     def add_conclusion(
-        self, node: Mapping[str, Any], cited: Iterable[UUID], elements: Iterable[UUID]
+        self,
+        node: Mapping[str, Any],
+        cited: Iterable[UUID],
+        elements: Iterable[UUID],
+        proof: Iterable[Mapping[str, Any]],
     ) -> None:
-        """`cited` are the ids that its texts cite, `elements` the current ids of these."""
+        """`cited` are the ids that its texts cite, `elements` the current ids of these, `proof` the rows of its proof."""
         self.add_node(node)
+        self._proofs += [
+            {"conclusion_id": node["id"], "number": number, "agent_id": self.scope.agent_id, **row}
+            for number, row in enumerate(proof, 1)
+        ]
         self._cited_elements.update(elements)
         self._citations += [
             {"conclusion_id": node["id"], "cited_id": cited_id} for cited_id in cited
@@ -200,6 +228,7 @@ class ElementBuffer:
                 len(self._nodes),
                 citations=json_text(self._citations),
                 cited_elements=uuid_array(self._cited_elements),
+                proofs=json_text(self._proofs),
             )
         if self._edges:
             self._add_write(batch, _WRITE_LINKS, len(self._edges))
@@ -221,6 +250,7 @@ class ElementBuffer:
         """See `Buffer`."""
         self._names, self._nodes, self._edges = [], [], []
         self._evidence, self._citations, self._cited_elements = [], [], set()
+        self._proofs = []
 
 
 def _check_written(expected: int, rows: Sequence[Any]) -> None:

@@ -210,6 +210,90 @@ class ChainLink(ResponseModel):
     breaks: list[LinkFault]
 
 
+class ProofLink(ResponseModel):
+    """A figure, date, name or relation that a conclusion states, with the sentence that says it: as it was when it was
+    concluded.
+    """
+
+    number: int
+    sentence: int
+    """The sentence of the conclusion that states it first, numbered as in `sentences`."""
+    stated: str
+    """In the words of the conclusion; of a relation, the names of both ends."""
+    kind: Literal["node", "edge"]
+    element_id: UUID
+    type: str
+    name: str
+    """Of the node, or of both ends of the edge, as it was."""
+    property: str | None
+    """Null: the claim is that the node or edge exists."""
+    value: Any
+    quote: str
+    """The sentence."""
+    source_id: UUID
+    first_byte: int
+    end_byte: int
+    url: str
+    title: str | None
+    published: datetime | None
+    fetched_at: datetime | None
+    evidence_id: UUID | None
+    """The evidence that it is now; null: nothing says it now."""
+    is_found: bool
+    """The sentence stands in the stored page."""
+    is_matched: bool | None
+    """Figures and names of the claim match the sentence by rules; null: no rules were applied."""
+    verdict: VerdictResponse | None
+    """What a model had found when it was concluded; null: it had not read it."""
+    sites: list[str]
+    """The sites that said so when it was concluded, without retracted pages."""
+    origins: int
+    """Their number of origins: sites that carry one text, or the line of one news agency, are one."""
+    change: str | None
+    """What has become of it since, in a sentence; null: nothing."""
+
+
+class LaterLink(ResponseModel):
+    """A sentence that was learned after a conclusion, about something that it states."""
+
+    relation: Literal["confirms", "contradicts", "newer"]
+    """`newer`: another value of a later date."""
+    number: int
+    """Of the row of the proof."""
+    evidence_id: UUID
+    source_id: UUID
+    url: str
+    value: Any
+    quote: str
+    learned_at: datetime
+
+
+class SinceResponse(ResponseModel):
+    """What was learned after a conclusion: numbers of sentences."""
+
+    confirms: int = 0
+    contradicts: int = 0
+    newer: int = 0
+    latest: list[LaterLink] = Field(default_factory=list)
+    """The newest, those that contradict first."""
+
+    @property
+    def in_words(self) -> str:
+        """`3 confirm, 1 contradicts`; empty if there is nothing."""
+        parts = [
+            f"{self.confirms:,} {'confirms' if self.confirms == 1 else 'confirm'}"
+            if self.confirms
+            else "",
+            f"{self.contradicts:,} {'contradicts' if self.contradicts == 1 else 'contradict'}"
+            if self.contradicts
+            else "",
+            f"{self.newer:,} {'has a newer value' if self.newer == 1 else 'have newer values'}"
+            if self.newer
+            else "",
+        ]
+        return ", ".join(filter(None, parts))
+
+
 class ConclusionLink(ChainLink):
     link: str
     """`advice` or `analysis`."""
@@ -223,6 +307,11 @@ class ConclusionLink(ChainLink):
     """What a model found in its sentences. Those that are missing were not read."""
     reading: ReadingResponse | None = None
     """None: no model has read it."""
+    proof: list[ProofLink] = Field(default_factory=list)
+    """What it states, and the sentences that say it, as they were when it was concluded."""
+    is_proof_stored: bool = True
+    """False: it was concluded by a release that stored no proof; this one was found in what was known then."""
+    since: SinceResponse = Field(default_factory=SinceResponse)
 
 
 class ElementLink(ChainLink):
@@ -331,7 +420,7 @@ class ElementFault(LinkFault):
 
     link: str
     """`source`, `evidence`, `node`, `edge`, `analysis` or `advice`; or what changes the meaning of these: `journal`, `type`,
-    `name`, `merge`, `retraction`, `citation`, `doubt`, `verdict` or `position`; or `ledger`: iterations and calls.
+    `name`, `merge`, `retraction`, `citation`, `doubt`, `verdict`, `position` or `proof`; or `ledger`: iterations and calls.
     """
     id: UUID
     name: str

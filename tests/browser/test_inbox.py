@@ -55,7 +55,7 @@ def test_the_inbox_is_read_beside_the_list_and_marked(
     expect(item.get_by_role("heading", name=agent_data.ADVICE)).to_be_visible()
     expect(item.get_by_text("wait for that")).to_be_visible()
     expect(item.locator("#doubts")).to_contain_text("rumours.example was retracted")
-    expect(item.locator("#proof")).to_contain_text("5 sentences found")
+    expect(item.locator("#proof")).to_contain_text("4 sentences found")
     expect(item.locator("#proof blockquote mark").first).to_be_visible()
     expect(item.locator("#proof a.to-page").first).to_have_attribute(
         "href", re.compile(r"/sources/[0-9a-f-]+\?quote=")

@@ -37,6 +37,7 @@ from shared.database.tables.notifications import (
 )
 from shared.database.tables.provenance import (
     Citation,
+    ConclusionProof,
     ConclusionVerdict,
     Doubt,
     EntailmentVerdict,
@@ -66,6 +67,7 @@ __all__ = [
     "Call",
     "CallDay",
     "Citation",
+    "ConclusionProof",
     "ConclusionVerdict",
     "Context",
     "Conversation",

@@ -2,6 +2,7 @@
 
 from datetime import date, datetime
 from decimal import Decimal
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -235,6 +236,47 @@ class ConclusionVerdict(Base):
     """The call of the ledger with the answer. No foreign key: the ledger expires."""
     step_id: Mapped[UUID]
     created_at: Mapped[Created]
+
+
+class ConclusionProof(Base):
+    """One figure, date, name or relation that a conclusion states, with the sentence of a page that says it.
+
+    Written with the conclusion and never changed. It names no row of `evidence`, which a merge may replace: what has become
+    of it is looked up by page, place and value.
+    """
+
+    __tablename__ = "conclusion_proofs"
+    __table_args__ = (
+        CheckConstraint("kind in ('node', 'edge')", name="kind"),
+        CheckConstraint("0 <= first_byte and first_byte < end_byte", name="span"),
+        Index("conclusion_proofs_agent_idx", "agent_id"),
+    )
+
+    conclusion_id: Mapped[UUID] = mapped_column(
+        ForeignKey("graph_nodes.id", ondelete="CASCADE"), primary_key=True
+    )
+    number: Mapped[int] = mapped_column(SmallInteger, primary_key=True)
+    agent_id: Mapped[UUID]
+    sentence: Mapped[int] = mapped_column(SmallInteger)
+    """The first sentence of the conclusion that states it, numbered as in `conclusion_verdicts`."""
+    stated: Mapped[str]
+    """The words of that sentence that state it."""
+    kind: Mapped[str]
+    element_id: Mapped[UUID]
+    """The node or edge that the claim is about, by its id at that time. No foreign key, as in citations."""
+    type: Mapped[str]
+    name: Mapped[str]
+    """Of the node, or of both ends of the edge, at that time."""
+    property: Mapped[str | None]
+    """None: the claim is that the node or edge exists."""
+    value: Mapped[Any | None] = mapped_column(JSONB(none_as_null=True))
+    """Of the property."""
+    source_id: Mapped[UUID] = mapped_column(
+        ForeignKey("sources.id", ondelete="CASCADE"), index=True
+    )
+    first_byte: Mapped[int]
+    end_byte: Mapped[int]
+    """The sentence in the text of the page."""
 
 
 class Retraction(Base):

@@ -1,7 +1,9 @@
 """What conclusions rest on: the elements that they cite, and those that cited analyses cite."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
@@ -10,19 +12,26 @@ from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
+from shared.graph.conclusions.proofs import ProvableElement, Quote
 from shared.graph.conclusions.subjects import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
+from shared.graph.provenance.integrity import is_equal
 from shared.graph.provenance.origins import ORIGIN_KEY, Origin, Publication, find_origins
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.types import RESERVED_TYPES
 from shared.urls import page_key, urls_in
 
-_CLAIMS_SQL: Final = f"""
-  (select coalesce(jsonb_agg(jsonb_build_array(claims, nullif(as_of, {UNKNOWN_DATE_SQL}), valid_from, valid_to)
+_QUOTES_SQL: Final = f"""
+  (select coalesce(jsonb_agg(jsonb_build_array(
+       claims, nullif(as_of, {UNKNOWN_DATE_SQL}), valid_from, valid_to, learned_at, source_id, first_byte, end_byte,
+       retracted_at is not null, verdict)
      order by as_of desc, learned_at desc, evidence.id), '[]')
-   from evidence where evidence.{{column}} = element.id)
+   from evidence join sources on sources.id = source_id
+   left join entailment_verdicts on evidence_id = evidence.id
+   where evidence.{{column}} = element.id)
 """
 _PAGES_SQL: Final = f"""
   (select coalesce(jsonb_agg(distinct jsonb_build_array(url, reading -> '{ORIGIN_KEY}')), '[]')
@@ -54,7 +63,7 @@ with recursive cited (id) as (
 )
 select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties,
   element.is_supported, element.is_doubted,
-  element.name || {_NAMES_SQL.format(node="element")} as names, {_CLAIMS_SQL.format(column="node_id")} as claims,
+  element.name || {_NAMES_SQL.format(node="element")} as names, {_QUOTES_SQL.format(column="node_id")} as quotes,
   {_PAGES_SQL.format(column="node_id")} as pages, cast(null as jsonb) as ends
 from elements join (
   select id, type, name, properties, {IS_SUPPORTED_SQL} as is_supported, {IS_DOUBTED_SQL} as is_doubted
@@ -64,7 +73,7 @@ union all
 select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties,
   element.is_supported, element.is_doubted,
   source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
-  {_CLAIMS_SQL.format(column="edge_id")}, {_PAGES_SQL.format(column="edge_id")},
+  {_QUOTES_SQL.format(column="edge_id")}, {_PAGES_SQL.format(column="edge_id")},
   jsonb_build_array(jsonb_build_array(source.id, source.name), jsonb_build_array(target.id, target.name))
 from elements join (
   select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_supported, false as is_doubted
@@ -82,12 +91,36 @@ class _Cited:
     kind: Kind
     is_supported: bool
     is_doubted: bool
+    type: str
+    names: tuple[str, ...]
     properties: Mapping[str, Any]
-    element: CitedElement
+    quotes: tuple[Quote, ...]
+    """The newest first."""
     pages: tuple[Publication, ...]
     """Those that support it, without retracted ones."""
     ends: Sequence[tuple[str, str]]
     """Id and name of both ends of an edge."""
+
+    @cached_property
+    def element(self) -> CitedElement:
+        return self.element_with(self.quotes)
+
+    def element_with(self, quotes: Sequence[Quote]) -> CitedElement:
+        """The element as it is with these of its quotes alone."""
+        left_out = {name for each in self.quotes if each not in quotes for name in each.claims}
+        known = {name for each in quotes for name in each.claims}
+        values = [
+            (name, value)
+            for name, value in self.properties.items()
+            if name not in left_out
+            or (name in known and any(is_equal(each.claims.get(name), value) for each in quotes))
+        ]
+        dates: dict[str, None] = {}
+        for each in quotes:
+            values += [item for item in each.claims.items() if item not in values]
+            dates |= dict.fromkeys(each.dates)
+        is_edge = self.kind is Kind.EDGE
+        return CitedElement(self.type, self.names, tuple(values), tuple(dates), is_edge)
 
 
 class Basis:
@@ -101,7 +134,7 @@ class Basis:
         """By the ids by which they are cited."""
         nodes = {key: each for key, each in self._cited.items() if each.kind is Kind.NODE}
         return CitedElements(
-            {cited_id: each.element.type for cited_id, each in nodes.items()},
+            {cited_id: each.type for cited_id, each in nodes.items()},
             self._cited.keys() - nodes.keys(),
             {cited_id for cited_id, each in self._cited.items() if not each.is_supported},
             {cited_id for cited_id, each in self._cited.items() if each.is_doubted},
@@ -111,9 +144,46 @@ class Basis:
         """The ids of the cited elements, of which some may be cited by the id that they had before a merge."""
         return {self._cited[key].id for key in cited_ids if key in self._cited}
 
-    def elements(self, cited_ids: Sequence[UUID]) -> list[CitedElement]:
-        """The elements that a conclusion with these citations rests on, each once."""
-        return [each.element for each in self._rests_on(cited_ids)]
+    def elements(
+        self, cited_ids: Sequence[UUID], known_at: datetime | None = None
+    ) -> list[CitedElement]:
+        """The elements that a conclusion with these citations rests on, each once; with `known_at`, with what was known of
+        them at that time.
+        """
+        elements = self._rests_on(cited_ids)
+        if known_at is None:
+            return [each.element for each in elements]
+        return [each.element_with(_known(each.quotes, known_at)) for each in elements]
+
+    def provable(
+        self, cited_ids: Sequence[UUID], known_at: datetime | None = None
+    ) -> list[ProvableElement]:
+        """The nodes and edges that a conclusion with these citations rests on, with the quotes that can prove it.
+
+        With `known_at`, the quotes that were known at that time, of pages that are retracted since too.
+        """
+        above: defaultdict[UUID, set[UUID]] = defaultdict(set)
+        for key in cited_ids:
+            if (each := self._cited.get(key)) is None:
+                continue
+            above[each.id].add(key)
+            for below_key in parse_citations(*_texts(each.properties)).ids():
+                if each.type == ANALYSIS_TYPE and (below := self._cited.get(below_key)):
+                    above[below.id].add(key)
+        return [
+            ProvableElement(
+                each.id,
+                each.kind,
+                " → ".join(name for _, name in each.ends) or each.names[0],
+                each.element_with(quotes),
+                quotes,
+                tuple((UUID(end), name) for end, name in each.ends),
+                frozenset(above[each.id]),
+            )
+            for each in self._rests_on(cited_ids)
+            if each.type not in RESERVED_TYPES
+            and (quotes := each.quotes if known_at is None else _known(each.quotes, known_at))
+        ]
 
     def subjects(self, cited_ids: Sequence[UUID]) -> list[SubjectNode]:
         """The nodes below a conclusion with these citations that are no conclusions themselves, and the ends of edges."""
@@ -124,13 +194,13 @@ class Basis:
             if each is None or each.id in found:
                 continue
             found[each.id] = each
-            if each.element.type == ANALYSIS_TYPE:
+            if each.type == ANALYSIS_TYPE:
                 pending += parse_citations(*_texts(each.properties)).ids()
         elements = list(found.values())
         nodes = [
-            SubjectNode(each.id, each.element.names)
+            SubjectNode(each.id, each.names)
             for each in elements
-            if each.kind is Kind.NODE and each.element.type not in (ANALYSIS_TYPE, ADVICE_TYPE)
+            if each.kind is Kind.NODE and each.type not in (ANALYSIS_TYPE, ADVICE_TYPE)
         ]
         ends = {UUID(end): name for each in elements for end, name in each.ends}
         return [*nodes, *(SubjectNode(end, (name,)) for end, name in ends.items())]
@@ -150,7 +220,7 @@ class Basis:
         found: dict[UUID, _Cited] = {}
         for each in (self._cited[key] for key in cited_ids if key in self._cited):
             found[each.id] = each
-            if each.element.type != ANALYSIS_TYPE:
+            if each.type != ANALYSIS_TYPE:
                 continue
             for key in parse_citations(*_texts(each.properties)).ids():
                 if (below := self._cited.get(key)) is not None:
@@ -165,24 +235,35 @@ def basis_query(scope: GraphScope, cited_ids: Iterable[UUID]) -> BoundQuery[Basi
 
 
 def _read(row: Any) -> _Cited:
-    kind = Kind(row.kind)
-    values = list(row.properties.items())
-    dates: dict[str, None] = {}
-    for claims, *moments in row.claims:
-        values += [item for item in claims.items() if item not in values]
-        dates |= dict.fromkeys(moment for moment in moments if moment)
-    names = tuple(dict.fromkeys(row.names))
-    element = CitedElement(row.type, names, tuple(values), tuple(dates), kind is Kind.EDGE)
     return _Cited(
         row.id,
-        kind,
+        Kind(row.kind),
         row.is_supported,
         row.is_doubted,
+        row.type,
+        tuple(dict.fromkeys(row.names)),
         row.properties,
-        element,
+        tuple(map(_read_quote, row.quotes)),
         tuple(Publication.from_json(*page) for page in row.pages),
         row.ends or (),
     )
+
+
+def _read_quote(values: Sequence[Any]) -> Quote:
+    claims, as_of, valid_from, valid_to, learned_at, source_id, *rest = values
+    return Quote(
+        claims,
+        as_of,
+        valid_from,
+        valid_to,
+        datetime.fromisoformat(learned_at),
+        UUID(source_id),
+        *rest,
+    )
+
+
+def _known(quotes: Sequence[Quote], at: datetime) -> tuple[Quote, ...]:
+    return tuple(each for each in quotes if each.learned_at <= at)
 
 
 def _texts(properties: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -31,6 +31,7 @@ from shared.graph.conclusions.commitments import (
     validate_invalidation,
 )
 from shared.graph.conclusions.positions import Declaration
+from shared.graph.conclusions.proofs import find_proof
 from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
@@ -215,7 +216,10 @@ async def _add_conclusion(
                 "under a new name."
             )
         why_unread = review()
-        buffer.add_conclusion(node, sorted(set(cited_ids)), basis.current_ids(cited_ids))
+        proof = find_proof(name, properties, basis.provable(cited_ids))
+        buffer.add_conclusion(
+            node, sorted(set(cited_ids)), basis.current_ids(cited_ids), map(asdict, proof)
+        )
     return node_id, why_unread
 
 

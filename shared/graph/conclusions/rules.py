@@ -20,6 +20,8 @@ _MAX_LISTED: Final = 4
 _VERSION: Final = "version"
 _OWNER_NAMES: Final = "owner_names"
 _MIN_ANALYSES: Final = "min_analyses"
+HAS_PROOF: Final = "has_proof"
+"""Whether the proof was stored with the conclusion."""
 
 
 def check(
@@ -60,7 +62,7 @@ def refusal(type_name: str, findings: Sequence[ConclusionFinding]) -> str:
 
 def accepted_by(owner_names: Sequence[str], min_analyses: int | None) -> Json:
     """What is stored with a conclusion that these rules accepted, so that it can be checked again."""
-    rules: Json = {_VERSION: CONCLUSION_RULES}
+    rules: Json = {_VERSION: CONCLUSION_RULES, HAS_PROOF: True}
     if owner_names:
         rules[_OWNER_NAMES] = list(owner_names)
     if min_analyses is not None:
@@ -77,6 +79,11 @@ def owner_names(rules: Mapping[str, Any]) -> list[str]:
     """The names that a conclusion took from its agent's mission, which may have changed since."""
     names = rules.get(_OWNER_NAMES)
     return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def has_proof(rules: Mapping[str, Any] | None) -> bool:
+    """Whether the conclusion's proof was stored with it. Releases before 0.4 stored none."""
+    return rules is not None and rules.get(HAS_PROOF) is True
 
 
 def min_analyses(rules: Mapping[str, Any]) -> int:

@@ -1,7 +1,7 @@
 """Whether the numbers of a conclusion are known, or follow from known numbers beside them. Pure."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
@@ -205,35 +205,13 @@ class ConclusionNumbers:
         return None
 
     def _find_value(self, sentence: Sentence, number: Number) -> Value | None:
-        limit = sentence.limit(number)
         weak: Value | None = None
-        for value in (*self._known.values, *self._terms.values, *self._results):
-            for written, step in number.readings:
-                exact = self._exact(number, value)
-                if exact is None or not is_within(
-                    abs(written), step, abs(exact), limit, number.unit
-                ):
-                    continue
-                if written < 0 < exact and not self._is_after_number(sentence, number):
-                    continue
-                if value.unit or not number.unit:
-                    return value
-                weak = weak or value
+        values = (*self._known.values, *self._terms.values, *self._results)
+        for value in matching(sentence, number, values):
+            if value.unit or not number.unit:
+                return value
+            weak = weak or value
         return weak
-
-    def _exact(self, number: Number, value: Value) -> Decimal | None:
-        if number.unit == TIMES:
-            is_ratio = value.unit == TIMES or _RATIO.search(value.property)
-            return value.number if is_ratio else None
-        if value.unit == TIMES:
-            return value.number if not number.unit else None
-        return value.number_in(number.unit, number.currencies)
-
-    def _is_after_number(self, sentence: Sentence, number: Number) -> bool:
-        """Whether the sign before the number is that of a difference."""
-        return bool(
-            re.search(r"\d\s*[-−–]\s*$", sentence.text[max(0, number.start - 20) : number.start])
-        )
 
     def _add_operand(self, text: ConclusionText, place: int, number: Number, value: Value) -> None:
         sentence = text.sentences[place]
@@ -475,6 +453,34 @@ class ConclusionNumbers:
     def _label_of(self, value: Value) -> str:
         names = self._known.cited[value.element].names if value.element >= 0 else ()
         return f"{value.property} of {names[0]}" if names else value.property
+
+
+def matching(sentence: Sentence, number: Number, values: Iterable[Value]) -> Iterator[Value]:
+    """Those of the values that the number of the sentence is, exactly, rounded or as a limit."""
+    limit = sentence.limit(number)
+    for value in values:
+        exact = _exact(number, value)
+        if exact is not None and any(
+            is_within(abs(written), step, abs(exact), limit, number.unit)
+            and (not written < 0 < exact or _is_after_number(sentence, number))
+            for written, step in number.readings
+        ):
+            yield value
+
+
+def _exact(number: Number, value: Value) -> Decimal | None:
+    if number.unit == TIMES:
+        is_ratio = value.unit == TIMES or _RATIO.search(value.property)
+        return value.number if is_ratio else None
+    if value.unit == TIMES:
+        return value.number if not number.unit else None
+    return value.number_in(number.unit, number.currencies)
+
+
+def _is_after_number(sentence: Sentence, number: Number) -> bool:
+    """Whether the sign before the number is that of a difference."""
+    before = sentence.text[max(0, number.start - 20) : number.start]
+    return bool(re.search(r"\d\s*[-−–]\s*$", before))
 
 
 def _is_numbering(sentence: Sentence, number: Number) -> bool:

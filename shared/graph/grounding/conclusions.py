@@ -296,9 +296,7 @@ class _ConclusionCheck:
         owner_texts: Sequence[str],
     ) -> None:
         everything = strip_markup("\n".join(texts.values()))
-        # "s" is a word in French.
-        language = find_language(_POSSESSIVE.sub("", everything))
-        sign = find_decimal_sign(everything, language)
+        language, sign = language_and_sign(everything)
         self._texts = [
             ConclusionText(key, read_sentences(texts[key], language, sign))
             for key in _ORDER
@@ -360,6 +358,13 @@ class _ConclusionCheck:
         if date.is_ambiguous or date.year is None:
             return unread("rules cannot tell which date this is")
         return left_out(f"the date {written!r} is not in anything that is cited")
+
+
+def language_and_sign(text: str) -> tuple[str | None, str | None]:
+    """The language of a conclusion and its decimal sign, where they can be told. `text` is without markup."""
+    # "s" is a word in French.
+    language = find_language(_POSSESSIVE.sub("", text))
+    return language, find_decimal_sign(text, language)
 
 
 def _language_of_short(text: str) -> str | None:

@@ -49,6 +49,8 @@ class Value:
     property: str = ""
     element: int = -1
     """The place of its element; -1 if it has none."""
+    claim: int = -1
+    """The place among the values of its element; -1 if it has none."""
 
     def number_in(self, unit: str, currencies: frozenset[str]) -> Decimal | None:
         """The number in that unit; None if it does not have it."""
@@ -124,30 +126,38 @@ class Known:
         self.dates += [day for text in element.dates if (day := parse_date(text))]
         stated = _stated_units(element)
         for name in element.names:
-            self._read_text("", name, -1)
-        for property_name, value in _flat(element.values):
-            self.texts.append(_spaced(property_name))
-            self.dates += _dates_in(property_name)
-            if isinstance(value, str):
-                self.texts.append(strip_markup(value))
-                self._read_text(property_name, value, place)
-            else:
-                self._read_number(property_name, value, place, stated)
+            self._read_text("", name, -1, -1)
+        for claim, (name, whole) in enumerate(element.values):
+            for property_name, value in _flat_value(name, whole, 0):
+                self.texts.append(_spaced(property_name))
+                self.dates += _dates_in(property_name)
+                if isinstance(value, str):
+                    self.texts.append(strip_markup(value))
+                    self._read_text(property_name, value, place, claim)
+                else:
+                    self._read_number(property_name, value, place, claim, stated)
 
-    def _read_text(self, property_name: str, text: str, place: int) -> None:
+    def _read_text(self, property_name: str, text: str, place: int, claim: int) -> None:
         if (day := parse_date(text)) is not None:
             self.dates.append(day)
             return
         dates, numbers = _read_string(text)
         self.dates += dates
         self.values += [
-            Value(number, each.unit, each.currencies, property=property_name, element=place)
+            Value(
+                number,
+                each.unit,
+                each.currencies,
+                property=property_name,
+                element=place,
+                claim=claim,
+            )
             for each in numbers
             for number, _ in each.readings
         ]
 
     def _read_number(
-        self, property_name: str, value: float, place: int, stated: frozenset[str]
+        self, property_name: str, value: float, place: int, claim: int, stated: frozenset[str]
     ) -> None:
         number = to_decimal(value)
         if number is None:
@@ -156,7 +166,7 @@ class Known:
         if is_year(number) and (hint.is_year or not (hint.unit or hint.currency or hint.scale)):
             self.dates.append(Date(int(number)))
         self.values += [
-            Value(*read, property=property_name, element=place)
+            Value(*read, property=property_name, element=place, claim=claim)
             for read in _readings(number, hint, stated)
         ]
 

@@ -33,6 +33,7 @@ from shared.graph.types import EdgeType, NodeType, list_edge_types, list_node_ty
 from shared.graph.verification import loader
 from shared.graph.verification.checks import QuotedEvidence, is_conclusion
 from shared.graph.verification.loader import RowLoader
+from shared.graph.verification.proofs import load_rows as load_proof_rows
 
 SOURCE_BATCH_SIZE: Final = 50
 """Sources include their text."""
@@ -118,6 +119,22 @@ class PositionLine(_Line):
     reason: str | None = None
 
 
+class ProofLine(_Line):
+    """A row of the proof of a conclusion: see `shared.database.tables.ConclusionProof`."""
+
+    sentence: int = Field(ge=0, le=2**15 - 1)
+    stated: str
+    kind: Kind
+    element_id: UUID
+    type: str
+    name: str
+    property: str | None
+    value: Any
+    source_id: UUID
+    first_byte: int
+    end_byte: int
+
+
 class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
     earlier_ids: tuple[UUID, ...] = ()
@@ -128,6 +145,8 @@ class NodeLine(NodeRow):
     """Doubts about a conclusion."""
     position: PositionLine | None = None
     """Of advice."""
+    proof: tuple[ProofLine, ...] = Field((), max_length=2**15 - 1)
+    """Of a conclusion, in its order."""
 
 
 class EdgeLine(EdgeRow):
@@ -265,6 +284,7 @@ class GraphContent:
             conclusions = [row.id for row, _ in rows if is_conclusion(row)]
             doubts = await self._doubts_of(conclusions) if conclusions else {}
             positions = await self._positions_of(conclusions) if conclusions else {}
+            proofs = await self._proofs_of(conclusions) if conclusions else {}
             for row, step_id in rows:
                 quotes = evidence.get(row.id, [])
                 fields: dict[str, Any] = {
@@ -276,6 +296,7 @@ class GraphContent:
                     fields["names"] = names.get(row.id, {})
                     fields["doubts"] = tuple(doubts.get(row.id, ()))
                     fields["position"] = positions.get(row.id)
+                    fields["proof"] = proofs.get(row.id, ())
                 yield Exported(cast(L, line_type.model_construct(**fields)), step_id, quotes)
 
     def _with_pending_changes(self, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> ThingRow:
@@ -293,6 +314,13 @@ class GraphContent:
         return {
             advice_id: PositionLine(**dict(zip(PositionLine.model_fields, values, strict=True)))
             for advice_id, *values in await self._session.execute(statement)
+        }
+
+    async def _proofs_of(self, conclusions: list[UUID]) -> dict[UUID, tuple[ProofLine, ...]]:
+        rows = await load_proof_rows(self._session, self._scope, conclusions)
+        return {
+            conclusion_id: tuple(ProofLine(**asdict(row)) for _, row in of_one)
+            for conclusion_id, of_one in rows.items()
         }
 
     async def _doubts_of(self, conclusions: list[UUID]) -> dict[UUID, list[DoubtLine]]:

@@ -34,6 +34,7 @@ from shared.graph.transfer.exporter import (
     NodeLine,
     NodeTypeLine,
     PositionLine,
+    ProofLine,
     SourceLine,
     count_line,
 )
@@ -147,6 +148,13 @@ def _refuse_element(line: NodeLine | EdgeLine) -> None:
             refuse_unstorable(line.position.reason, "reason")
         for doubt in line.doubts:
             _refuse_moments(doubt)
+        if line.proof and line.type not in RESERVED_TYPES:
+            raise ToolRefusalError("proof: only conclusions have one.")
+        for row in line.proof:
+            texts = [row.stated, row.type, row.name, row.property, row.value]
+            refuse_unstorable(texts, "proof", largest=MAX_INTEGER)
+            if not 0 <= row.first_byte < row.end_byte <= MAX_BYTE:
+                raise ToolRefusalError("proof: its byte range is invalid.")
 
 
 def _refuse_moments(line: BaseModel) -> None:
@@ -293,7 +301,7 @@ Rows = list[dict[str, Any]]
 ImportedIds = Mapping[UUID, tuple[UUID, bool]]
 """By old id the new id, and whether it is that of a retracted source."""
 
-_EXTRA_FIELDS: Final = {"evidence", "earlier_ids", "names", "doubts", "position"}
+_EXTRA_FIELDS: Final = {"evidence", "earlier_ids", "names", "doubts", "position", "proof"}
 """Fields of a line that are not columns of the row."""
 
 
@@ -310,6 +318,8 @@ class PreparedRows:
     """By the new id of the conclusion."""
     positions: Sequence[tuple[UUID, PositionLine]] = ()
     """By the new id of the advice."""
+    proofs: Sequence[tuple[UUID, Sequence[ProofLine]]] = ()
+    """By the new id of the conclusion."""
 
 
 class RowPreparer:
@@ -368,6 +378,7 @@ class RowPreparer:
         rows, names, evidence = Rows(), Rows(), Rows()
         pairs, doubts = list[tuple[UUID, UUID, bool]](), list[tuple[UUID, DoubtLine]]()
         positions = list[tuple[UUID, PositionLine]]()
+        proofs = list[tuple[UUID, Sequence[ProofLine]]]()
         existing_ends = dict.fromkeys(imported, "")
         for parsed, quotes in zip(batch, quoted, strict=True):
             line = parsed.value
@@ -385,6 +396,8 @@ class RowPreparer:
                 doubts += [(new_id, doubt) for doubt in line.doubts]
                 if line.position is not None:
                     positions.append((new_id, line.position))
+                if line.proof:
+                    proofs.append((new_id, line.proof))
             else:
                 faults = checks.check_edge(self._old_agent, line, quotes, existing_ends)
                 _refuse_faults(parsed, faults)
@@ -404,7 +417,7 @@ class RowPreparer:
             ("graph_names", names),
             ("evidence", evidence),
         ]
-        return PreparedRows(batch[0].kind, tables, pairs, doubts, positions)
+        return PreparedRows(batch[0].kind, tables, pairs, doubts, positions, proofs)
 
     def _new_node_id(self, line: NodeLine) -> UUID:
         """Derived from type and name, unless the old id derives from an earlier spelling."""

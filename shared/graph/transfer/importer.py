@@ -36,6 +36,7 @@ from shared.graph.transfer.exporter import (
     Head,
     NodeLine,
     PositionLine,
+    ProofLine,
     SourceLine,
 )
 from shared.graph.transfer.file_reader import (
@@ -215,6 +216,37 @@ async def store_positions(
     await position_store.enter_missing(transaction, scope)
 
 
+async def store_proofs(
+    transaction: Transaction,
+    scope: GraphScope,
+    id_map: IdMap,
+    proofs: Sequence[tuple[UUID, Sequence[ProofLine]]],
+) -> None:
+    """Store proofs by the new id of the conclusion. Raises BadFileError if a page is not in the file.
+
+    A node or edge that merges have removed keeps its old id, which no other has.
+    """
+    lines = [line for _, of_one in proofs for line in of_one]
+    new_ids = await id_map.new_ids(
+        {each for line in lines for each in (line.element_id, line.source_id)}
+    )
+    if missing := [line.source_id for line in lines if line.source_id not in new_ids]:
+        raise BadFileError(f"a proof quotes page {missing[0]}, which the file does not have")
+    rows = Rows()
+    for conclusion_id, of_one in proofs:
+        for number, line in enumerate(of_one, 1):
+            columns = line.model_dump() | {
+                "conclusion_id": conclusion_id,
+                "number": number,
+                "agent_id": scope.agent_id,
+                "element_id": new_ids.get(line.element_id, line.element_id),
+                "source_id": new_ids[line.source_id],
+                "value": None if line.property is None else Jsonb(line.value),
+            }
+            rows.append(columns)
+    await copy_rows(transaction, "conclusion_proofs", rows)
+
+
 _REMAP: Final = CompiledStatement(
     "update graph_nodes set properties = cast(:properties as jsonb), seal = :seal where id = :of_node"
 )
@@ -238,6 +270,7 @@ class GraphImport:
         """Checked, and not written yet."""
         self._doubts: list[tuple[UUID, DoubtLine]] = []
         self._positions: list[tuple[UUID, PositionLine]] = []
+        self._proofs: list[tuple[UUID, Sequence[ProofLine]]] = []
 
     async def run(self, contents: Iterable[ParsedLine]) -> None:
         """Import all lines.
@@ -259,6 +292,7 @@ class GraphImport:
         await store_retractions(self._transaction, self._scope)
         await store_doubts(self._transaction, self._id_map, self._doubts)
         await store_positions(self._transaction, self._scope, self._id_map, self._positions)
+        await store_proofs(self._transaction, self._scope, self._id_map, self._proofs)
 
     async def _check_batch(
         self, batch: list[ParsedLine], batches: Iterator[list[ParsedLine]]
@@ -300,6 +334,7 @@ class GraphImport:
         await self._id_map.add(prepared.pairs)
         self._doubts += prepared.doubted
         self._positions += prepared.positions
+        self._proofs += prepared.proofs
 
     async def _remap_citations(self) -> None:
         """Citations can refer to later lines, so they are remapped at the end."""

@@ -1,7 +1,7 @@
 """Checks of single rows. Pure: each check yields the faults that it finds."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
@@ -23,7 +23,7 @@ from shared.graph.conclusions.commitments import stored_date
 from shared.graph.grounding.known import CitedElement
 from shared.graph.grounding.outcomes import Level
 from shared.graph.grounding.passages import Cited, WrittenNode
-from shared.graph.grounding.quotes import Quoted, check_element, check_period
+from shared.graph.grounding.quotes import ElementOutcome, Quoted, check_element, check_period
 from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading
@@ -66,6 +66,7 @@ class Link(StrEnum):
     DOUBT = "doubt"
     VERDICT = "verdict"
     POSITION = "position"
+    PROOF = "proof"
     LEDGER = "ledger"
 
 
@@ -100,6 +101,8 @@ class FaultKind(StrEnum):
     """A row is not what the journal says."""
     LEDGER = "ledger"
     """Iterations, texts or calls are missing that Vigil has not deleted because of their age."""
+    PROOF = "proof"
+    """A sentence of a proof is not in its page."""
     POSITION = "position"
     """Two pieces of advice stand on one subject, or what is said of one's state does not agree."""
 
@@ -187,7 +190,7 @@ def _check_span(quoted: QuotedEvidence) -> Faults:
             FaultKind.SPAN,
             f"its byte range ends at {row.end_byte}, but the page at {quoted.text_bytes}",
         )
-    elif not _decodes(quoted.quote):
+    elif not is_text(quoted.quote):
         yield Fault(FaultKind.SPAN, "its byte range splits a character")
     if integrity.sha256(quoted.quote) != row.quote_sha256:
         yield Fault(FaultKind.QUOTE, "the text at its byte range is not the quote")
@@ -215,12 +218,53 @@ def check_grounding(
     `ends` are the names of the node, or of each end. Without the texts of the pages, a name is no fault: only figures and
     dates are.
     """
-    checked = [quoted for quoted in evidence if quoted.cited is not None]
     counts.unchecked += sum(
         max(1, len(quoted.row.claims)) for quoted in evidence if quoted.cited is None
     )
-    if not checked:
-        return
+    for quoted, quotes, place, outcome in _check_quotes(ends, evidence):
+        for level in _levels(quotes[place], outcome).values():
+            is_matched = level <= Level.COMPLETED
+            counts.supported += is_matched
+            counts.unverified += not is_matched
+        if quoted.row.rules != RULES:
+            # Other rules accepted it.
+            continue
+        quote = quotes[place]
+        if (period := check_period(quote, quotes)).level is Level.LEFT_OUT:
+            yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {period.reason}")
+        for name in quote.claims:
+            if (claim := outcome.properties[name]).level is Level.LEFT_OUT:
+                yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {name}: {claim.reason}")
+
+
+def matched_claims(
+    ends: Sequence[Sequence[str]], evidence: Sequence[QuotedEvidence]
+) -> dict[tuple[UUID, str | None], bool]:
+    """Whether figures and names match, by id of the evidence and property; None stands for the node or edge itself.
+
+    The arguments are those of `check_grounding`. Evidence that no rules have checked is left out.
+    """
+    found: dict[tuple[UUID, str | None], bool] = {}
+    for quoted, quotes, place, outcome in _check_quotes(ends, evidence):
+        found[quoted.row.id, None] = outcome.element.level <= Level.COMPLETED
+        for name, level in _levels(quotes[place], outcome).items():
+            found[quoted.row.id, name] = level <= Level.COMPLETED
+    return found
+
+
+def _levels(quote: Quoted, outcome: ElementOutcome) -> dict[str | None, Level]:
+    """Of each claim, or of the element alone if the quote claims nothing else."""
+    element = outcome.element.level
+    return {name: max(outcome.properties[name].level, element) for name in quote.claims} or {
+        None: element
+    }
+
+
+def _check_quotes(
+    ends: Sequence[Sequence[str]], evidence: Sequence[QuotedEvidence]
+) -> Iterator[tuple[QuotedEvidence, list[Quoted], int, ElementOutcome]]:
+    """Each piece of evidence that rules have checked, with all such quotes, its place among them, and its outcome."""
+    checked = [quoted for quoted in evidence if quoted.cited is not None]
     quotes = [
         Quoted(
             each.cited, page_key(each.url), each.row.claims, each.row.valid_from, each.row.valid_to
@@ -229,28 +273,16 @@ def check_grounding(
         if each.cited is not None
     ]
     nodes = [WrittenNode(names) for names in ends]
-    for number, (quoted, quote) in enumerate(zip(checked, quotes, strict=True)):
+    for place, (quoted, quote) in enumerate(zip(checked, quotes, strict=True)):
         # Other quotes name the element, and have a part of a value that several state.
         others = [
             other._replace(claims=_common(other.claims, quote.claims))
-            for place, other in enumerate(quotes)
-            if place != number
+            for number, other in enumerate(quotes)
+            if number != place
         ]
         others.sort(key=lambda other: not other.claims)
         outcome = check_element(nodes, [quote, *others[:_MAX_TOGETHER]])
-        claims = [outcome.properties[name] for name in quote.claims] or [outcome.element]
-        for claim in claims:
-            is_matched = max(claim.level, outcome.element.level) <= Level.COMPLETED
-            counts.supported += is_matched
-            counts.unverified += not is_matched
-        if quoted.row.rules != RULES:
-            # Other rules accepted it.
-            continue
-        if (period := check_period(quote, quotes)).level is Level.LEFT_OUT:
-            yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {period.reason}")
-        for name in quote.claims:
-            if (claim := outcome.properties[name]).level is Level.LEFT_OUT:
-                yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {name}: {claim.reason}")
+        yield quoted, quotes, place, outcome
 
 
 _MAX_TOGETHER: Final = MAX_QUOTES
@@ -363,12 +395,22 @@ def check_position(row: NodeRow, position: PositionRow, others: Iterable[Positio
         yield Fault(FaultKind.POSITION, "its confidence or horizon is not what was advised")
 
 
-def check_values(row: NodeRow, cited: Sequence[CitedElement], counts: CheckedClaims) -> Faults:
-    """Whether a conclusion follows by rules from the elements that it cites, with all values that they ever had."""
+def check_values(
+    row: NodeRow, cited: Sequence[CitedElement], proven: Set[str], counts: CheckedClaims
+) -> Faults:
+    """Whether a conclusion follows by rules from the elements that it cites, with all values that they ever had.
+
+    `proven` are the words for which its stored proof has a sentence: a value that a merge had given a node is that of
+    another one if the merge is undone.
+    """
     assert row.rules is not None, "those of earlier releases are only counted"
     findings = rules.check(row.name, row.properties, cited, rules.owner_names(row.rules))
-    refused = rules.refused(findings)
-    supported = sum(each.finding.level is Level.MATCHED for each in findings)
+    refused = [each for each in rules.refused(findings) if each.written not in proven]
+    supported = sum(
+        each.finding.level is Level.MATCHED
+        or (each.finding.level is Level.LEFT_OUT and each not in refused)
+        for each in findings
+    )
     counts.supported += supported
     counts.unverified += len(findings) - supported
     if rules.is_current(row.rules):
@@ -420,7 +462,8 @@ def _text_property(row: NodeRow, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _decodes(quote: bytes) -> bool:
+def is_text(quote: bytes) -> bool:
+    """Whether it is UTF-8."""
     try:
         quote.decode()
     except UnicodeDecodeError:

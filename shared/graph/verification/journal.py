@@ -119,6 +119,15 @@ TABLES: Final = (
         depends_on="conclusion_id",
     ),
     CoveredTable(
+        19,
+        "conclusion_proofs",
+        Link.PROOF,
+        "proof",
+        "conclusion_id",
+        "name",
+        depends_on="conclusion_id",
+    ),
+    CoveredTable(
         15,
         "pruned_iterations",
         Link.LEDGER,

@@ -4,30 +4,27 @@ Each page is one transaction with the same cost wherever it starts, so a client 
 any size.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy import exists, func, select
 
 from shared.database import pagination
 from shared.database.pagination import InvalidCursorError, fetch_slice
-from shared.database.tables import Agent, GraphNode
+from shared.database.tables import GraphNode
 from shared.database.transaction import Transaction
-from shared.domains import DomainPreferences, site_of
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
+from shared.enums import ADVICE_TYPE, Entailment
 from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.conclusions.readings import load_verdicts as load_sentence_verdicts
 from shared.graph.conclusions.readings import sentences_of, summarize
-from shared.graph.provenance.claims import current_claims, known_date
-from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row, ThingRow
-from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins
+from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
-from shared.graph.verification import checks, journal, loader
+from shared.graph.verification import checks, journal, loader, proofs
 from shared.graph.verification.checks import (
     CheckedClaims,
     Fault,
@@ -36,26 +33,20 @@ from shared.graph.verification.checks import (
     Link,
     QuotedEvidence,
     cited_by,
-    find_unproven,
     is_conclusion,
     link_of,
 )
 from shared.graph.verification.loader import RowLoader, StoredSource
+from shared.graph.verification.proofs import Proof
 from shared.schemas.base import ReadingResponse
 from shared.schemas.provenance import (
     CheckedCounts,
-    ConclusionLink,
     DoubtResponse,
     ElementDoubt,
     ElementFault,
-    ElementLink,
-    EvidenceLink,
-    LinkFault,
     SentenceReading,
-    SourceLink,
     VerdictResponse,
     VerificationPage,
-    VerificationResponse,
 )
 
 if TYPE_CHECKING:
@@ -291,6 +282,8 @@ class CheckedRows:
     faults: list[ElementFault] = field(default_factory=list)
     doubts: Mapping[UUID, list[DoubtResponse]] = field(default_factory=dict)
     """By conclusion."""
+    proofs: Mapping[UUID, Proof] = field(default_factory=dict)
+    """By conclusion, of a chain."""
 
     @property
     def counts(self) -> CheckedCounts:
@@ -359,6 +352,9 @@ class CheckedRows:
             dependencies |= {quoted.row.id: [quoted.row.source_id] for quoted in evidence}
         for edge in self.edges.values():
             dependencies[edge.id] = [*dependencies.get(edge.id, ()), edge.source_id, edge.target_id]
+        for key, proof in self.proofs.items():
+            pages = {each.row.source_id for each in proof.rows}
+            dependencies[key] = [*dependencies.get(key, ()), *pages]
         return dependencies
 
 
@@ -371,7 +367,10 @@ async def walk_chain(transaction: Transaction, scope: GraphScope, root: UUID) ->
     chain = CheckedRows()
     await _follow(transaction, scope, chain, root)
     await _load_evidence(transaction, scope, chain)
+    chain.proofs = await proofs.load_proofs(transaction, scope, chain.conclusions)
     source_ids = {quoted.row.source_id for quotes in chain.evidence.values() for quoted in quotes}
+    # What a split has moved to another node is quoted by no element of the chain.
+    source_ids |= {each.row.source_id for proof in chain.proofs.values() for each in proof.rows}
     chain.sources = await loader.SOURCES.load(transaction, scope, source_ids)
     await _check(transaction, scope, chain)
     await _compare_with_journal(transaction, scope, chain)
@@ -449,17 +448,20 @@ async def _check(transaction: Transaction, scope: GraphScope, rows: CheckedRows)
 async def _check_values(
     transaction: Transaction, scope: GraphScope, rows: CheckedRows
 ) -> list[ElementFault]:
-    """The faults of conclusions that do not follow from what they cite."""
+    """The faults of conclusions that do not follow from what they cite, and of their proofs."""
     faults: list[ElementFault] = []
-    checked = [row for row in rows.conclusions if row.rules is not None]
-    rows.values.unchecked += len(rows.conclusions) - len(checked)
-    for batch in _batches(checked):
+    rows.values.unchecked += sum(row.rules is None for row in rows.conclusions)
+    for batch in _batches([row for row in rows.conclusions if row.rules is not None]):
         cited_ids = {cited_id for row in batch for cited_id in cited_by(row).ids()}
         basis = await basis_query(scope, cited_ids).execute(transaction)
+        proven = await proofs.load_rows(transaction, scope, [row.id for row in batch])
+        unfound = await proofs.check_rows(transaction, proven)
         for row in batch:
-            elements = basis.elements(cited_by(row).ids())
-            found = checks.check_values(row, elements, rows.values)
+            elements = basis.elements(cited_by(row).ids(), row.created_at)
+            said = {proof_row.stated for _, proof_row in proven.get(row.id, ())}
+            found = checks.check_values(row, elements, said, rows.values)
             faults += _faults_of(row.id, link_of(row.type), row.name, found)
+            faults += _faults_of(row.id, Link.PROOF, row.name, iter(unfound.get(row.id, ())))
     return faults
 
 
@@ -501,7 +503,7 @@ def _faults(
         for quoted in quotes:
             faults = checks.check_evidence(agent_id, quoted)
             yield from _faults_of(quoted.row.id, Link.EVIDENCE, f"of {name}", faults)
-        about = [element_id] if node else _ends_of(rows.edges[element_id])
+        about = [element_id] if node else ends_of(rows.edges[element_id])
         names = [rows.names.get(node_id, ["?"]) for node_id in about]
         for evidence_id, fault in checks.check_grounding(names, quotes, rows.claims):
             yield from _faults_of(evidence_id, Link.EVIDENCE, f"of {name}", iter([fault]))
@@ -517,7 +519,7 @@ def _faults(
         yield from _faults_of(edge.id, Link.EDGE, edge.type, faults)
 
 
-def _ends_of(edge: EdgeRow) -> list[UUID]:
+def ends_of(edge: EdgeRow) -> list[UUID]:
     return [edge.source_id, edge.target_id]
 
 
@@ -526,106 +528,3 @@ def _faults_of(row_id: UUID, link: Link, name: str, faults: Faults) -> Iterator[
         yield ElementFault(
             id=row_id, link=link, name=name, broken=fault.kind, message=fault.description
         )
-
-
-async def verify_conclusion(
-    transaction: Transaction, owner_id: UUID, conclusion_id: UUID
-) -> VerificationResponse | None:
-    """Verify a conclusion of the owner; None if there is none of that id.
-
-    Run it in a repeatable read transaction.
-    """
-    agent = (
-        await transaction.execute(
-            select(Agent.id, Agent.barred_domains)
-            .join(GraphNode, GraphNode.agent_id == Agent.id)
-            .where(
-                GraphNode.id == conclusion_id,
-                GraphNode.type.in_((ANALYSIS_TYPE, ADVICE_TYPE)),
-                Agent.owner_id == owner_id,
-            )
-        )
-    ).one_or_none()
-    if agent is None:
-        return None
-    chain = await walk_chain(transaction, GraphScope(owner_id, agent.id), conclusion_id)
-    domains = DomainPreferences(barred=agent.barred_domains)
-    return _ReportBuilder(chain).build(agent.id, conclusion_id, domains)
-
-
-class _ReportBuilder:
-    def __init__(self, chain: CheckedRows) -> None:
-        self._chain = chain
-        self._rests_on = chain.rests_on()
-        self._unproven = find_unproven(self._rests_on, (fault.id for fault in chain.faults))
-        self._breaks: defaultdict[UUID, list[LinkFault]] = defaultdict(list)
-        for fault in chain.faults:
-            self._breaks[fault.id].append(LinkFault(broken=fault.broken, message=fault.message))
-
-    def build(self, agent_id: UUID, root: UUID, domains: DomainPreferences) -> VerificationResponse:
-        chain = self._chain
-        pages = [row for row in chain.sources.values() if row.retracted_at is None]
-        sites = domains.allowed_sites(page.url for page in pages)
-        origins = find_origins(
-            Publication.from_json(page.url, (page.reading or {}).get(ORIGIN_KEY))
-            for page in pages
-            if domains.barring(page.url) is None
-        )
-        elements: list[ThingRow] = [row for row in chain.nodes.values() if not is_conclusion(row)]
-        elements += chain.edges.values()
-        return VerificationResponse(
-            id=root,
-            agent_id=agent_id,
-            holds=root not in self._unproven,
-            checked=chain.counts,
-            conclusions=[self._conclusion_link(row) for row in chain.conclusions],
-            elements=[self._element_link(row) for row in elements],
-            evidence=[
-                link for quotes in chain.evidence.values() for link in self._evidence_links(quotes)
-            ],
-            sources=[
-                SourceLink.model_validate(self._fields(row)) for row in chain.sources.values()
-            ],
-            sites=sorted(sites),
-            origins=[list(origin.sites) for origin in sorted({*origins.values()})],
-            barred_sites=sorted({site_of(page.url) for page in pages} - sites),
-            doubts=chain.element_doubts,
-        )
-
-    def _fields(self, row: Row) -> dict[str, Any]:
-        """The fields of the row, which its link shows in part, and what was found about it."""
-        fields = dict(row)
-        return fields | {
-            "holds": fields["id"] not in self._unproven,
-            "breaks": self._breaks[fields["id"]],
-            "rests_on": self._rests_on.get(fields["id"], []),
-        }
-
-    def _conclusion_link(self, row: NodeRow) -> ConclusionLink:
-        return ConclusionLink(
-            **self._fields(row),
-            link=link_of(row.type),
-            summary=str(row.properties.get("summary", "")),
-            doubts=self._chain.doubts.get(row.id, []),
-            sentences=self._chain.sentences.get(row.id, []),
-            reading=self._chain.reading_of(row),
-        )
-
-    def _element_link(self, row: ThingRow) -> ElementLink:
-        if isinstance(row, NodeRow):
-            return ElementLink(**self._fields(row), link=Link.NODE)
-        ends = (self._chain.nodes.get(end) for end in (row.source_id, row.target_id))
-        name = " → ".join(end.name if end else "?" for end in ends)
-        return ElementLink(**self._fields(row), link=Link.EDGE, name=name)
-
-    def _evidence_links(self, evidence: Sequence[QuotedEvidence]) -> Iterator[EvidenceLink]:
-        properties_by_evidence: defaultdict[UUID, list[str]] = defaultdict(list)
-        for name, claim in current_claims(quoted.claim for quoted in evidence).items():
-            properties_by_evidence[claim.evidence_id].append(name)
-        for quoted in evidence:
-            yield EvidenceLink(
-                **(self._fields(quoted.row) | {"as_of": known_date(quoted.row.as_of)}),
-                quote=quoted.quote.decode(errors="replace"),
-                active_properties=properties_by_evidence[quoted.row.id],
-                verdict=self._chain.verdicts.get(quoted.row.id),
-            )

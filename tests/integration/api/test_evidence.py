@@ -19,11 +19,13 @@ from shared.enums import CheckFailure, ProbeKind
 from shared.errors import TransientError
 from shared.fetch.client import FetchError, UnsupportedTypeError
 from shared.fetch.feeds import parse_feed
+from shared.graph.conclusions import conclusions
 from shared.graph.scope import GraphScope
 from shared.graph.verification import journal
 from tests.support.api.clients import assert_problem, create_agent
 from tests.support.api.full_agent import AGENT, FullAgent
 from tests.support.api.rows import delete_pages, get_agent
+from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.scheduling import ago
 
 OLDER, NEWER = ("https://press.example/2024", "https://press.example/2025")
@@ -96,9 +98,20 @@ async def test_what_another_site_says_is_shown_beside_the_value(
 
 
 async def test_a_site_that_is_barred_now_is_named_beside_the_value_that_it_supports(
-    api: httpx.AsyncClient, full: FullAgent, element_paths: list[str]
+    api: httpx.AsyncClient, database: Database, full: FullAgent, element_paths: list[str]
 ) -> None:
     path = f"/agents/{AGENT}"
+    agent = await get_agent(database, AGENT)
+    async with database.transaction() as session:
+        analysis_id = await conclusions.add_analysis(
+            session,
+            GraphScope(agent.owner_id, agent.id),
+            name="It buys in 2025",
+            kind="observation",
+            summary="It buys.",
+            content=f"It bought 2025 of them [node:{full.node_id}].",
+            **ANALYSIS_TERMS,
+        )
     for barred, shown in ((["press.example"], ["press.example"]), (["ads.press.example"], [])):
         changed = await api.patch(path, json={"barred_domains": barred})
         assert changed.status_code == 200, changed.text
@@ -107,7 +120,7 @@ async def test_a_site_that_is_barred_now_is_named_beside_the_value_that_it_suppo
             assert element["properties"] == {"tonnes": 2025}
             assert element["agreement"]["tonnes"]["sites"] == ["press.example"]
             assert element["agreement"]["tonnes"]["barred"] == shown
-        verification = (await api.get(f"/conclusions/{full.analysis_id}/verification")).json()
+        verification = (await api.get(f"/conclusions/{analysis_id}/verification")).json()
         assert verification["barred_sites"] == shown
         assert verification["sites"] == ([] if shown else ["press.example"])
 

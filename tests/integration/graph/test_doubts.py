@@ -22,7 +22,7 @@ from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
 from shared.graph.retraction.propagation import resolve_doubts
 from shared.graph.tools import analysis_generation
-from shared.graph.verification.verifier import verify_conclusion
+from shared.graph.verification.report import verify_conclusion
 from shared.llm.toolset import prepare_state_calls
 from tests.support.fences import EVERYONE
 from tests.support.forecast_terms import ANALYSIS_TERMS
@@ -31,6 +31,7 @@ from tests.support.graph.answers import calls_of
 from tests.support.graph.duplicates import merge_nodes, undo_merge
 from tests.support.graph.evidence_rows import store_verdict
 from tests.support.graph.retraction_graph import RetractionGraph
+from tests.support.graph.verification import check_all
 from tests.support.lock_probe import has_lock_waiter
 from tests.support.marks import slow
 from tests.support.waiting import wait_until
@@ -694,15 +695,20 @@ async def test_verification_says_what_was_read_and_finds_what_was_changed(
 ) -> None:
     ghana = await graph.node("Ghana", {PAGE: ACCRA, OTHER: ACCRA})
     analysis = await graph.analysis("On Ghana", f"[node:{ghana}]")
-    await graph.contradict(ghana, PAGE, "It says otherwise.")
+    await graph.contradict(ghana, OTHER, "It says otherwise.")
     scope = graph.agent_graph.scope
     database = graph.agent_graph.database
     async with database.snapshot() as session:
         verification = await verify_conclusion(session, scope.owner_id, analysis)
     assert verification is not None
+    of_graph, _ = await check_all(database, scope, 500)
+    assert (of_graph.evidence, of_graph.evidence_found_contradicted) == (2, 1)
+    assert of_graph.evidence_found_supported == of_graph.evidence_found_not_stated == 0
+    # It was read after the conclusion, whose count stays what it was.
     checked = verification.checked
-    assert (checked.evidence, checked.evidence_found_contradicted) == (2, 1)
-    assert checked.evidence_found_supported == checked.evidence_found_not_stated == 0
+    assert (checked.evidence, checked.evidence_found_contradicted) == (1, 0)
+    [row] = verification.conclusions[0].proof
+    assert row.change == "Read since: contradicted (It says otherwise.)"
     verdicts = [link.verdict for link in verification.evidence if link.verdict]
     assert [(each.verdict, each.reason) for each in verdicts] == [
         ("contradicted", "It says otherwise.")

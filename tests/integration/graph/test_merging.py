@@ -33,7 +33,7 @@ from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retrieval import hubs, query
 from shared.graph.transfer.graphml import NAMESPACE, export_graphml
 from shared.graph.transfer.prov import export_prov
-from shared.graph.verification.verifier import verify_conclusion
+from shared.graph.verification.report import verify_conclusion
 from shared.schemas.base import PageRequest
 from shared.schemas.provenance import ElementFault
 from shared.tools import Json, ToolRefusalError

@@ -16,7 +16,7 @@ from shared.graph.entity_resolution.merge import Merge
 from shared.graph.entity_resolution.redirects import current_ids
 from shared.graph.retraction import doubts
 from shared.graph.retraction.propagation import resolve_doubts
-from shared.graph.verification.verifier import verify_conclusion
+from shared.graph.verification.report import verify_conclusion
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import assert_sealed, load_rows, merge_nodes
 from tests.support.graph.page_evidence import LEARNED, said

@@ -38,7 +38,7 @@ from shared.graph.transfer.exporter import format_line as line_of
 from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
 from shared.graph.transfer.importer import import_graph
 from shared.graph.types import RESERVED_TYPES
-from shared.graph.verification.verifier import verify_conclusion
+from shared.graph.verification.report import verify_conclusion
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, graph_fingerprint
 from tests.support.case_files import read_cases

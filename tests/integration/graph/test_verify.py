@@ -32,10 +32,10 @@ from shared.enums import ANALYSIS_TYPE, CallKind, InboxKind
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.scope import GraphScope
+from shared.graph.verification.report import verify_conclusion
 from shared.graph.verification.verifier import (
     MAX_PAGE_ROWS,
     check_page,
-    verify_conclusion,
     walk_chain,
 )
 from shared.runtime.settings import Settings
@@ -88,11 +88,40 @@ async def test_advice_is_verified_down_to_its_pages(evidence_graph: EvidenceGrap
         "Ghana → Togo",
         "Growth → Ghana",
     }
-    assert {source.url for source in report.sources} == set(list(evidence_graph.sources)[:3])
+    ghana, _, census = list(evidence_graph.sources)[:3]
+    assert {source.url for source in report.sources} == {ghana, census}
     by_quote = {evidence.quote: evidence for evidence in report.evidence}
-    assert by_quote["Its capital is Lomé."].active_properties == ["capital", "summary"]
+    # What no conclusion of the chain states is checked, and is no part of its proof.
+    assert by_quote.keys() == {
+        "Ghana now counts 35 million people",
+        "It borders Togo along 1,098 km.",
+    }
+    assert not any(link.breaks for link in (*report.elements, *report.evidence, *report.sources))
+
+
+async def test_a_proof_has_what_a_conclusion_states_also_if_it_is_superseded(
+    evidence_graph: EvidenceGraph,
+) -> None:
+    await evidence_graph.analysis(
+        "People",
+        "Ghana had 33 million people, and has 35 million now [node:{Ghana}]. Togo has 9 million, and its capital is Lomé"
+        " [node:{Togo}]. The length of the border is 1,098 [edge:{border}].",
+    )
+    report = await verify(evidence_graph, "People")
+    assert report.holds
+    assert {source.url for source in report.sources} == set(list(evidence_graph.sources)[:3])
+    [analysis] = report.conclusions
+    assert [(row.name, row.property, row.value, row.stated) for row in analysis.proof] == [
+        ("Ghana", "population", 33_000_000, "33 million"),
+        ("Ghana", "population", 35_000_000, "35 million"),
+        ("Togo", "population", 9e6, "9 million"),
+        ("Togo", "capital", "Lomé", "Lomé"),
+        ("Ghana → Togo", "lengths", [1098, 0.5], "1,098"),
+    ]
+    by_quote = {evidence.quote: evidence for evidence in report.evidence}
+    assert by_quote["Its capital is Lomé."].active_properties == ["capital"]
     superseded = by_quote["Ghana — “the Gold Coast” once — has 33 million"]
-    assert superseded.active_properties == ["summary"]
+    assert superseded.active_properties == ["population"]
     assert by_quote["Ghana now counts 35 million people"].active_properties == ["population"]
     assert not any(link.breaks for link in (*report.elements, *report.evidence, *report.sources))
 
@@ -113,7 +142,7 @@ async def test_the_full_check_covers_everything_with_any_page_size(
             sentences=10,
             conclusions_unread=3,
             entries=22,
-            rows=32,
+            rows=35,
         ),
         [],
     )
@@ -138,7 +167,7 @@ async def test_conclusions_on_a_broken_source_do_not_hold(evidence_graph: Eviden
         evidence.quote: {fault.broken for fault in evidence.breaks} for evidence in report.evidence
     }
     assert faults_by_quote["Togo has 8 million people"] == {"quote"}
-    assert not faults_by_quote["It borders Togo"]
+    assert not faults_by_quote["It borders Togo along 1,098 km."]
     _, breaks = await check_graph(evidence_graph)
     assert {(fault.link, fault.broken) for fault in breaks} >= {
         ("source", "text"),
@@ -328,15 +357,15 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
     assert lines[0].startswith("○ advice “Wait”")
     assert lines[1].startswith("○ analysis “Growth”")
     assert lines[1].endswith("not read by a model")
-    assert any(line.startswith("✓ Country Ghana (") and "capital = Accra" in line for line in lines)
-    index = lines.index("✓ capital: “Its capital is Accra.”")
+    index = lines.index("✓ Ghana → Togo (borders): “It borders Togo along 1,098 km.”")
     page = "✓ About https://a.example/ghana, https://a.example/ghana, fetched 2026-03-01"
     assert lines[index + 1] == page
-    verdict = "✓ nothing was changed, and each sentence was found in its page. 3 pages, 7 quotes, 5 nodes, 2 edges"
+    assert "✓ Ghana (Country): “Ghana now counts 35 million people”" in lines
+    verdict = "✓ nothing was changed, and each sentence was found in its page. 2 pages, 2 quotes, 5 nodes, 2 edges"
     assert lines[-1].startswith(verdict)
     assert lines[-2] == (
-        "7 of 7 sentences found, 4 of 4 figures and names of conclusions match, 9 written before there were rules,"
-        " 0 of 7 claims read: supported, 0 of 10 sentences of conclusions read: supported,"
+        "2 of 2 sentences found, 4 of 4 figures and names of conclusions match, 2 written before there were rules,"
+        " 0 of 2 claims read: supported, 0 of 10 sentences of conclusions read: supported,"
         " 3 conclusions not read by a model."
     )
     full_check = await vigil(api, "verify", "--all", "--json")
@@ -353,7 +382,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "claims_unchecked": 9,
         "entries": 22,
         "entries_signed": 0,
-        "rows": 32,
+        "rows": 35,
         "values_supported": 4,
         "values_unverified": 0,
         "conclusions_unchecked": 0,
@@ -365,6 +394,9 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "evidence_found_contradicted": 0,
         "evidence_found_not_stated": 0,
     }
+    await evidence_graph.analysis("Capital", "The capital of Togo [node:{Togo}] is Lomé.")
+    result = await vigil(api, "verify", evidence_graph.nodes["Capital"])
+    assert "✓ capital of Togo = Lomé: “Its capital is Lomé.”" in result.stdout
 
 
 async def test_a_history_must_have_the_root_that_is_known(
@@ -375,7 +407,7 @@ async def test_a_history_must_have_the_root_that_is_known(
     await evidence_graph.page("https://f.example/new", "Ghana has a new page.")
     result = await vigil(api, *of_watcher, "--since", report["root"].upper())
     assert result.exit_code == 0, result.output
-    assert "History: 23 entries, not signed; 33 rows compared with it; root " in result.stdout
+    assert "History: 23 entries, not signed; 36 rows compared with it; root " in result.stdout
     assert "the history contains this root, and every row matches the history." in result.stdout
     unknown = await vigil(api, *of_watcher, "--since", "0" * 64)
     assert unknown.exit_code == 1
@@ -439,7 +471,8 @@ async def test_doubts_are_printed_and_are_not_faults(
     assert doubt_line.endswith(f": {page} was retracted ({reason})")
     assert lines.index(doubt_line) == 1
     assert lines[0].startswith("! This analysis is in doubt.")
-    assert lines[-1].startswith("✓ nothing was changed, and each sentence was found in its page.")
+    assert lines[-2].startswith("✓ nothing was changed, and each sentence was found in its page.")
+    assert lines[-1] == "Everything rests on one site, b.example: no other site confirms it."
     report = json.loads((await vigil(api, "verify", evidence_graph.nodes["Wait"], "--json")).stdout)
     assert report["holds"]
     for conclusion in report["conclusions"]:

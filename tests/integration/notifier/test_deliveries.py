@@ -81,6 +81,7 @@ async def test_advice_arrives_signed_and_complete(
         "link": f"https://vigil.example.org/inbox?item={item}",
         # Written without the Adviser, as by an earlier version.
         "position": None,
+        "checked": None,
     }
     assert UUID(hit.message["data"]["advice_id"])
     assert (delivery.attempts, delivery.status_code, delivery.error) == (1, 200, None)

@@ -101,8 +101,10 @@ class EvidenceGraph:
             name, content, conclusions.add_analysis, kind="observation", **ANALYSIS_TERMS
         )
 
-    async def advice(self, name: str, content: str) -> None:
-        await self._conclude(name, content, conclusions.add_advice, action="HOLD", **ADVICE_TERMS)
+    async def advice(self, name: str, content: str, **fields: Any) -> None:
+        await self._conclude(
+            name, content, conclusions.add_advice, action="HOLD", **ADVICE_TERMS, **fields
+        )
 
     async def about(self, analysis: str, node: str) -> None:
         """Add an analyzer's edge, which has no evidence."""

@@ -26,6 +26,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INT4MULTIRANGE, JSONB, Range
 from shared.database.tables import (
     CallDay,
     Citation,
+    ConclusionProof,
     ConclusionVerdict,
     Doubt,
     EntailmentVerdict,
@@ -63,6 +64,7 @@ COVERED: Final[Sequence[type[Any]]] = (
     RetractedSource,
     Citation,
     Doubt,
+    ConclusionProof,
     ConclusionVerdict,
     EntailmentVerdict,
     Position,

@@ -1,15 +1,14 @@
 """A provenance chain as a tree: shown, repeated and deferred branches."""
 
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from uuid import UUID, uuid4
 
 import pytest
 
 from services.api.resources.conclusions.chain import (
-    LARGE_LINKS,
-    MAX_KEY_QUOTES,
-    MAX_QUOTES,
+    LARGE_ROWS,
+    SMALL_ROWS,
     Branch,
     build_chain,
     sentence_after,
@@ -22,7 +21,9 @@ from shared.schemas.provenance import (
     ElementLink,
     EvidenceLink,
     LinkFault,
+    ProofLink,
     SourceLink,
+    VerdictResponse,
     VerificationResponse,
 )
 
@@ -30,7 +31,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 BREAK = LinkFault(broken="seal", message="it was changed")
 
 
-def conclusion(link: str, rests_on: Iterable[UUID]) -> ConclusionLink:
+def conclusion(link: str, rests_on: Iterable[UUID], *proof: ProofLink) -> ConclusionLink:
     return ConclusionLink(
         id=uuid4(),
         holds=True,
@@ -40,6 +41,7 @@ def conclusion(link: str, rests_on: Iterable[UUID]) -> ConclusionLink:
         summary="",
         rests_on=[*rests_on],
         doubts=[],
+        proof=[*proof],
     )
 
 
@@ -56,31 +58,63 @@ def page(retracted_at: datetime | None = None) -> SourceLink:
     )
 
 
-def quote(
-    source: SourceLink, *, is_active: bool = True, day: int = 0, broken: bool = False
-) -> EvidenceLink:
+def row(source: SourceLink, evidence: EvidenceLink | None = None, number: int = 1) -> ProofLink:
+    return ProofLink(
+        number=number,
+        sentence=1,
+        stated=f"{number} tonnes",
+        kind="node",
+        element_id=uuid4(),
+        type="Thing",
+        name="a thing",
+        property="tonnes",
+        value=number,
+        quote=f"They have {number} tonnes.",
+        source_id=source.id,
+        first_byte=0,
+        end_byte=1,
+        url=source.url,
+        title=source.title,
+        published=None,
+        fetched_at=DAY,
+        evidence_id=evidence.id if evidence else None,
+        is_found=True,
+        is_matched=True,
+        verdict=None,
+        sites=["a.example"],
+        origins=1,
+        change=None,
+    )
+
+
+def quote(source: SourceLink, *, broken: bool = False, verdict: str | None = None) -> EvidenceLink:
     return EvidenceLink(
         id=uuid4(),
         holds=not broken,
         breaks=[BREAK] if broken else [],
         element_id=uuid4(),
         source_id=source.id,
-        quote=f"of day {day}",
+        quote="They have 1 tonnes.",
         first_byte=0,
         end_byte=1,
-        claims={"price": day},
-        active_properties=["price"] if is_active else [],
+        claims={"tonnes": 1},
+        active_properties=["tonnes"],
         valid_from=None,
         valid_to=None,
-        as_of=DAY + timedelta(days=day),
+        as_of=DAY,
         learned_at=DAY,
+        verdict=None
+        if verdict is None
+        else VerdictResponse.model_validate(
+            {"verdict": verdict, "reason": "", "model": "m", "call_id": uuid4(), "created_at": DAY}
+        ),
     )
 
 
-def element(*quotes: EvidenceLink) -> ElementLink:
+def element(*quotes: EvidenceLink, holds: bool = True) -> ElementLink:
     return ElementLink(
         id=uuid4(),
-        holds=True,
+        holds=holds,
         breaks=[],
         link="node",
         type="Thing",
@@ -94,7 +128,7 @@ def verification(
     conclusions: list[ConclusionLink],
     elements: list[ElementLink],
     evidence: list[EvidenceLink],
-    source: SourceLink,
+    *sources: SourceLink,
 ) -> VerificationResponse:
     return VerificationResponse(
         id=conclusions[0].id,
@@ -106,7 +140,7 @@ def verification(
         conclusions=conclusions,
         elements=elements,
         evidence=evidence,
-        sources=[source],
+        sources=[*sources],
         sites=["a.example"],
         origins=[["a.example"]],
     )
@@ -119,57 +153,43 @@ def descendants(branch: Branch, kind: str) -> Iterator[Branch]:
         yield from descendants(child, kind)
 
 
-def test_a_chain_is_shown_down_to_its_quotes_and_each_link_once() -> None:
+def test_each_conclusion_has_its_proof_and_is_shown_in_full_once() -> None:
     source = page()
     evidence = quote(source)
-    node_link = element(evidence)
-    analyses = [conclusion("analysis", [node_link.id]) for _ in range(2)]
-    advice = conclusion("advice", [link.id for link in analyses])
-    chain = build_chain(verification([advice, *analyses], [node_link], [evidence], source), {})
-    nodes = list(descendants(chain.root, "node"))
-    assert [branch.is_known for branch in nodes] == [False, True]
-    assert [branch.source for branch in descendants(chain.root, "evidence")] == [source]
+    pattern = conclusion("analysis", [], row(source, evidence))
+    other = conclusion("analysis", [pattern.id], row(source))
+    advice = conclusion("advice", [pattern.id, other.id], row(source, evidence))
+    chain = build_chain(verification([advice, pattern, other], [], [evidence], source), {})
+    analyses = list(descendants(chain.root, "analysis"))
+    assert [branch.link.id for branch in analyses] == [pattern.id, other.id, pattern.id]
+    assert [branch.is_known for branch in analyses] == [False, False, True]
+    assert [len(branch.proof) for branch in (chain.root, *analyses)] == [1, 1, 1, 0]
+    assert [each.source for each in chain.root.proof] == [source]
     assert chain.is_small
-    assert (chain.checked.nodes, chain.checked.evidence, chain.checked.sources) == (4, 1, 1)
 
 
-def test_superseded_quotes_are_counted_and_those_of_retracted_pages_shown() -> None:
-    for source, expected in ((page(), 0), (page(retracted_at=DAY), 1)):
-        evidence = quote(source, is_active=False)
-        node_link = element(evidence)
-        root = conclusion("analysis", [node_link.id])
-        chain = build_chain(verification([root], [node_link], [evidence], source), {})
-        (node,) = descendants(chain.root, "node")
-        assert (len(node.below), node.superseded) == (expected, 1 - expected)
-
-
-def test_the_newest_and_all_broken_quotes_are_shown() -> None:
+def test_what_is_broken_below_is_shown_and_the_rest_is_not() -> None:
     source = page()
-    quotes = [quote(source, day=day) for day in range(30)]
-    quotes += [quote(source, day=-day, broken=True) for day in range(2)]
-    node_link = element(*quotes)
-    root = conclusion("analysis", [node_link.id])
-    chain = build_chain(verification([root], [node_link], quotes, source), {})
-    (node,) = descendants(chain.root, "node")
-    links = [branch.link for branch in node.below]
-    assert [link.holds for link in links[:3]] == [False, False, True]
-    assert len(links) == MAX_QUOTES
-    assert node.left_out == len(quotes) - MAX_QUOTES
-    newest = links[2]
-    assert isinstance(newest, EvidenceLink)
-    assert newest.quote == "of day 29"
+    sound, broken = quote(source), quote(source, broken=True)
+    elements = [element(sound), element(sound, broken, holds=False)]
+    root = conclusion("analysis", [each.id for each in elements])
+    changed = source.model_copy(update={"holds": False, "breaks": [BREAK]})
+    chain = build_chain(verification([root], elements, [sound, broken], changed), {})
+    assert [branch.link.id for branch in descendants(chain.root, "node")] == [elements[1].id]
+    assert [branch.link.id for branch in descendants(chain.root, "evidence")] == [broken.id]
+    assert [branch.link.id for branch in descendants(chain.root, "source")] == [source.id]
     assert chain.breaks == 2
 
 
 def test_quotes_are_shown_with_the_sentences_around_them() -> None:
     source = page()
     evidence = quote(source)
-    node_link = element(evidence)
-    root = conclusion("analysis", [node_link.id])
+    root = conclusion("analysis", [], row(source, evidence), row(source))
     around = {evidence.id: ("One. Two e.g. here.\nThree is", "cut off. Four.\nFive.")}
-    chain = build_chain(verification([root], [node_link], [evidence], source), {}, around)
-    (branch,) = descendants(chain.root, "evidence")
-    assert (branch.before, branch.after) == ("Three is", "cut off.")
+    chain = build_chain(verification([root], [], [evidence], source), {}, around)
+    first, second = chain.root.proof
+    assert (first.before, first.after) == ("Three is", "cut off.")
+    assert (second.before, second.after) == ("", "")
 
 
 @pytest.mark.parametrize(
@@ -185,30 +205,9 @@ def test_a_sentence_that_is_cut_has_an_ellipsis(text: str, before: str, after: s
     assert (sentence_before(text), sentence_after(text)) == (before, after)
 
 
-def test_the_key_quotes_are_broken_ones_then_those_with_stated_figures() -> None:
-    source, other = page(), page()
-    quotes = [quote(source, day=day) for day in range(20)]
-    stated = quote(other).model_copy(update={"quote": "They bought 41,000 tonnes in 2025."})
-    broken = quote(source, broken=True)
-    node_link = element(*quotes, stated, broken)
-    evidence = [
-        each.model_copy(update={"element_id": node_link.id}) for each in (*quotes, stated, broken)
-    ]
-    root = conclusion("analysis", [node_link.id]).model_copy(
-        update={"summary": "In 2025 they bought 41,000 tonnes, of day 7."}
-    )
-    chain = build_chain(verification([root], [node_link], evidence, source), {})
-    shown = [branch.link.id for branch, _ in chain.key_quotes]
-    assert shown[:2] == [broken.id, stated.id]
-    assert len(shown) == MAX_KEY_QUOTES
-    assert {name for _, name in chain.key_quotes} == {"a thing"}
-
-
 def test_what_rests_on_a_retracted_page_is_in_doubt_and_counted() -> None:
     trusted, retracted = page(), page(retracted_at=DAY)
-    quotes = [quote(trusted), quote(retracted)]
-    nodes = [element(each) for each in quotes]
-    root = conclusion("analysis", [node_link.id for node_link in nodes])
+    root = conclusion("analysis", [], row(trusted), row(retracted))
     doubt = ElementDoubt(
         link="analysis",
         id=root.id,
@@ -217,48 +216,44 @@ def test_what_rests_on_a_retracted_page_is_in_doubt_and_counted() -> None:
         source_id=retracted.id,
         url=retracted.url,
         reason="nobody confirms it",
-        elements=[nodes[1].id],
+        elements=[],
     )
     other_page = trusted.model_copy(update={"url": "https://b.example"})
-    result = verification([root], nodes, quotes, retracted).model_copy(
-        update={"sources": [other_page, retracted], "doubts": [doubt]}
+    other_row = root.proof[0].model_copy(update={"url": other_page.url})
+    other_root = root.model_copy(update={"proof": [other_row, root.proof[1]]})
+    result = verification([other_root], [], [], other_page, retracted).model_copy(
+        update={"doubts": [doubt]}
     )
     chain = build_chain(result, {})
     assert chain.is_doubted
     assert (chain.pages, chain.pages_retracted, chain.quotes_retracted) == (2, 1, 1)
     assert chain.root.is_doubted
-    assert [branch.is_doubted for branch in descendants(chain.root, "node")] == [False, True]
-    assert [branch.is_doubted for branch in descendants(chain.root, "evidence")] == [False, True]
+    assert [each.is_doubted for each in chain.root.proof] == [False, True]
     # Of a page with a version that is trusted, nothing is lost.
-    both = build_chain(result.model_copy(update={"sources": [trusted, retracted]}), {})
+    both = build_chain(verification([root], [], [], trusted, retracted), {})
     assert (both.pages, both.pages_retracted) == (1, 0)
 
 
-@pytest.mark.parametrize(("broken", "found"), [("seal", 2), ("quote", 1), ("span", 1)])
-def test_only_quotes_that_are_in_their_page_count_as_found(broken: str, found: int) -> None:
+def test_a_row_that_a_model_found_contradicted_is_in_doubt() -> None:
     source = page()
-    fault = LinkFault(broken=broken, message="it was changed")
-    faulty = quote(source).model_copy(update={"holds": False, "breaks": [fault]})
-    evidence = [quote(source), faulty]
-    node_link = element(*evidence)
-    root = conclusion("analysis", [node_link.id])
-    chain = build_chain(verification([root], [node_link], evidence, source), {})
-    assert (chain.quotes_found, chain.checked.evidence) == (found, 2)
-    changed = source.model_copy(update={"breaks": [LinkFault(broken="text", message="")]})
-    chain = build_chain(verification([root], [node_link], evidence, changed), {})
-    assert chain.quotes_found == 0
+    for verdict, is_doubted in (("contradicted", True), ("supported", False), (None, False)):
+        evidence = quote(source, verdict=verdict)
+        root = conclusion("analysis", [], row(source, evidence))
+        chain = build_chain(verification([root], [], [evidence], source), {})
+        assert [each.is_doubted for each in chain.root.proof] == [is_doubted]
 
 
 def test_large_chains_stop_at_their_analyses() -> None:
     source = page()
-    quotes = [quote(source, day=day) for day in range(LARGE_LINKS)]
-    node_link = element(*quotes)
-    analysis = conclusion("analysis", [node_link.id])
-    advice = conclusion("advice", [analysis.id])
-    chain = build_chain(verification([advice, analysis], [node_link], quotes, source), {})
+    rows = [row(source, number=number) for number in range(LARGE_ROWS)]
+    analysis = conclusion("analysis", [], *rows)
+    advice = conclusion("advice", [analysis.id], row(source))
+    chain = build_chain(verification([advice, analysis], [], [], source), {})
     (branch,) = chain.root.below
     assert branch.is_left
-    assert not branch.below
+    assert not branch.proof
     assert not chain.is_small
-    analysis_chain = build_chain(verification([analysis], [node_link], quotes, source), {})
-    assert [child.kind for child in analysis_chain.root.below] == ["node"]
+    analysis_chain = build_chain(verification([analysis], [], [], source), {})
+    assert len(analysis_chain.root.proof) == LARGE_ROWS
+    few = conclusion("analysis", [], *rows[:SMALL_ROWS])
+    assert build_chain(verification([few], [], [], source), {}).is_small

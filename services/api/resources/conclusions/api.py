@@ -14,7 +14,7 @@ from services.api.resources.conclusions import model
 from services.api.verification import GraphVerifier
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.queries import list_conclusions
-from shared.graph.verification import verifier
+from shared.graph.verification import report
 from shared.graph.verification.verifier import MAX_PAGE_ROWS, PAGE_ROWS
 from shared.schemas.base import ConclusionResponse
 from shared.schemas.conclusions import InvestigationRequestResponse
@@ -30,7 +30,7 @@ investigations_router: Final = APIRouter(prefix="/agents/{agent}", tags=["invest
 @verification_router.get("/conclusions/{conclusion_id}/verification")
 async def verify_conclusion(access: OwnedSnapshot, conclusion_id: UUID) -> VerificationResponse:
     """Verifies an analysis or advice of any of your agents, down to the bytes of its pages."""
-    verification = await verifier.verify_conclusion(access.session, access.owner_id, conclusion_id)
+    verification = await report.verify_conclusion(access.session, access.owner_id, conclusion_id)
     if verification is None:
         raise NotFoundError("conclusion", conclusion_id)
     return verification

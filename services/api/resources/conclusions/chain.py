@@ -1,13 +1,11 @@
-"""The evidence chain of a conclusion as a tree. Pure.
+"""The proof of a conclusion as a tree, as in `vigil verify`: what each conclusion states, then what it cites. Pure.
 
-Each link is shown in full at its first occurrence and by name afterwards, as in `vigil verify`.
+Each conclusion is shown in full at its first occurrence and by name afterwards. Of the nodes, edges and quotes below, only
+what is broken is shown.
 """
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from typing import Final
 from uuid import UUID
 
@@ -22,49 +20,50 @@ from shared.schemas.provenance import (
     ElementDoubt,
     ElementLink,
     EvidenceLink,
+    ProofLink,
     SourceLink,
     VerificationResponse,
 )
 
-SMALL_LINKS: Final = 40
-"""Chains up to this many links are shown expanded."""
-LARGE_LINKS: Final = 400
-"""Beyond this many links, the parts below the analyses of advice are loaded when they are expanded."""
-MAX_QUOTES: Final = 12
-"""Quotes shown per node or edge. Broken ones are always shown."""
-MAX_KEY_QUOTES: Final = 4
-"""Quotes shown with the seal, before the chain."""
+SMALL_ROWS: Final = 40
+"""Chains up to this many rows are shown expanded."""
+LARGE_ROWS: Final = 400
+"""Beyond this many rows, the parts below the analyses of advice are loaded when they are expanded."""
 _MAX_CONTEXT_CHARS: Final = 280
 _ELLIPSIS: Final = "…"
-_NUMBER: Final = re.compile(r"(?<![\d.,])(?!(?:19|20)\d\d(?!\d|[.,]\d))\d[\d.,]*\d")
-_NOT_IN_PAGE: Final = frozenset({"span", "quote", "source", "text"})
-"""Faults after which it is open whether a quote is in its page."""
+
+
+@dataclass(frozen=True)
+class ProvenRow:
+    """A row of a proof, with its page."""
+
+    link: ProofLink
+    hashes: HashesResponse | None
+    source: SourceLink | None
+    source_hashes: HashesResponse | None
+    is_doubted: bool
+    """Its page is retracted, or a model found that it says something else."""
+    before: str = ""
+    """The sentence before it in the page."""
+    after: str = ""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A link with the links that it rests on. `source` is the page of a quote."""
+    """A conclusion with its proof and what it cites, or a broken link."""
 
     kind: str
-    """`advice`, `analysis`, `node`, `edge` or `evidence`."""
-    link: ConclusionLink | ElementLink | EvidenceLink
+    """`advice`, `analysis`, `node`, `edge`, `evidence` or `source`."""
+    link: ConclusionLink | ElementLink | EvidenceLink | SourceLink
     hashes: HashesResponse | None
     is_doubted: bool = False
     """It holds, but a page that it rests on is retracted, or a quote contradicts it."""
-    source: SourceLink | None = None
-    source_hashes: HashesResponse | None = None
-    before: str = ""
-    """Of a quote: the sentence before it in the page."""
-    after: str = ""
+    proof: Sequence[ProvenRow] = ()
     below: Sequence["Branch"] = field(default_factory=list)
     is_known: bool = False
     """It was shown in full before."""
     is_left: bool = False
     """The part below is loaded when it is expanded."""
-    superseded: int = 0
-    """Quotes whose values newer ones supersede: checked, but not shown."""
-    left_out: int = 0
-    """Further quotes that are not shown."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,10 @@ class Chain:
     holds: bool
     breaks: int
     checked: CheckedCounts
-    quotes_found: int
-    """Quotes that their pages contain word for word."""
-    key_quotes: Sequence[tuple[Branch, str]]
-    """Some quotes that it rests on, each of another page where there are enough, with the name of what each supports."""
     quotes_retracted: int
-    """Those in pages that are retracted."""
+    """Sentences of the proofs in pages that are retracted."""
     pages: int
-    """Pages that it rests on, of which several versions may be checked."""
+    """Pages that the proofs quote, of which several versions may be checked."""
     pages_retracted: int
     doubts: Sequence[ElementDoubt]
     elements: Mapping[UUID, "NamedElement"]
@@ -88,7 +83,7 @@ class Chain:
     origins: Sequence[Sequence[str]]
     """Of the pages that it rests on."""
     barred_sites: Sequence[str]
-    """Of pages that it rests on and that the owner has barred since."""
+    """Of those pages, the sites that the owner has barred since."""
     reading: ReadingResponse | None
     """The verdicts of the model that read the conclusion; None if none has read it."""
     is_small: bool
@@ -121,47 +116,33 @@ def build_chain(
     hashes: Mapping[UUID, HashesResponse],
     surroundings: Surroundings = NO_SURROUNDINGS,
 ) -> Chain:
-    links = list_links(verification)
-    tree = _Tree(verification, hashes, surroundings, is_large=len(links) > LARGE_LINKS)
+    rows = [row for conclusion in verification.conclusions for row in conclusion.proof]
+    tree = _Tree(verification, hashes, surroundings, is_large=len(rows) > LARGE_ROWS)
     retracted = {source.id for source in verification.sources if source.retracted_at is not None}
-    pages = {source.url for source in verification.sources}
-    trusted_pages = {source.url for source in verification.sources if source.id not in retracted}
+    pages = {row.url for row in rows}
+    trusted_pages = {row.url for row in rows if row.source_id not in retracted}
+    sentences = {(row.element_id, row.source_id, row.first_byte, row.end_byte) for row in rows}
     return Chain(
         root=tree.root(),
-        quotes_found=_count_found(verification),
-        quotes_retracted=sum(quote.source_id in retracted for quote in verification.evidence),
+        quotes_retracted=sum(source_id in retracted for _, source_id, *_ in sentences),
         pages=len(pages),
         pages_retracted=len(pages - trusted_pages),
-        key_quotes=tree.key_quotes(),
         doubts=verification.doubts,
         elements={
             element.id: NamedElement(element.link, element.name)
             for element in verification.elements
         },
         holds=verification.holds,
-        breaks=sum(len(link.breaks) for link in links),
+        breaks=sum(len(link.breaks) for link in list_links(verification)),
         checked=verification.checked,
         origins=verification.origins,
         barred_sites=verification.barred_sites,
         reading=verification.conclusions[0].reading,
-        is_small=len(links) <= SMALL_LINKS,
+        is_small=len(rows) <= SMALL_ROWS,
         citations=[
             *map(_citation, verification.conclusions),
             *map(_citation, verification.elements),
         ],
-    )
-
-
-def _count_found(verification: VerificationResponse) -> int:
-    changed = {
-        source.id
-        for source in verification.sources
-        if any(fault.broken in _NOT_IN_PAGE for fault in source.breaks)
-    }
-    return sum(
-        quote.source_id not in changed
-        and not any(fault.broken in _NOT_IN_PAGE for fault in quote.breaks)
-        for quote in verification.evidence
     )
 
 
@@ -209,7 +190,7 @@ class _Tree:
         *,
         is_large: bool,
     ) -> None:
-        self._verification = verification
+        self._root = verification.id
         self._hashes = hashes
         self._surroundings = surroundings
         self._is_large = is_large
@@ -225,97 +206,50 @@ class _Tree:
         }
 
     def root(self) -> Branch:
-        return self._branch(self._uppers[self._verification.id])
+        return self._branch(self._uppers[self._root])
 
     def _branch(self, link: ConclusionLink | ElementLink) -> Branch:
         hashes, kind, is_doubted = self._hashes.get(link.id), link.link, link.id in self._doubted
         if link.id in self._met:
             return Branch(kind, link, hashes, is_doubted, is_known=True)
         self._met.add(link.id)
-        if self._is_large and kind == "analysis" and link.id != self._verification.id:
+        if self._is_large and kind == "analysis" and link.id != self._root:
             return Branch(kind, link, hashes, is_doubted, is_left=True)
-        quotes = [self._evidence[item] for item in link.rests_on if item in self._evidence]
-        current_quotes = sorted(
-            (quote for quote in quotes if not self._is_superseded(quote)), key=_weight
-        )
-        broken = sum(not line.holds for line in current_quotes)
-        visible_quotes = current_quotes[: max(MAX_QUOTES, broken)]
-        return Branch(
-            kind,
-            link,
-            hashes,
-            is_doubted,
-            below=[*(self._quote(row) for row in visible_quotes), *self._uppers_below(link)],
-            superseded=len(quotes) - len(current_quotes),
-            left_out=len(current_quotes) - len(visible_quotes),
-        )
+        proof = [self._row(row) for row in link.proof] if isinstance(link, ConclusionLink) else []
+        return Branch(kind, link, hashes, is_doubted, proof, list(self._below(link)))
 
-    def _uppers_below(self, link: ConclusionLink | ElementLink) -> Iterator[Branch]:
+    def _below(self, link: ConclusionLink | ElementLink) -> Iterator[Branch]:
         for item in link.rests_on:
-            below = self._uppers.get(item)
-            if below is None:
-                continue
-            # An edge's end is shown only where it is broken.
-            if isinstance(link, ElementLink) and below.holds:
-                continue
-            yield self._branch(below)
+            upper = self._uppers.get(item)
+            if upper is not None and (isinstance(upper, ConclusionLink) or not upper.holds):
+                yield self._branch(upper)
+            quote = self._evidence.get(item)
+            if quote is not None and not quote.holds:
+                yield Branch("evidence", quote, self._hashes.get(item), below=self._page(quote))
 
-    def _is_superseded(self, link: EvidenceLink) -> bool:
-        """Returns whether newer values replace those of the quote.
+    def _page(self, quote: EvidenceLink) -> list[Branch]:
+        """The page of a broken quote, if that is broken."""
+        source = self._sources.get(quote.source_id)
+        if source is None or source.holds:
+            return []
+        return [Branch("source", source, self._hashes.get(source.id))]
 
-        A quote with a fault is shown all the same.
-        """
-        source = self._sources.get(link.source_id)
-        is_believed = source is None or source.retracted_at is None
-        return link.holds and is_believed and bool(link.claims) and not link.active_properties
-
-    def _quote(self, link: EvidenceLink) -> Branch:
-        source = self._sources.get(link.source_id)
-        before, after = self._surroundings.get(link.id, ("", ""))
-        return Branch(
-            "evidence",
-            link,
-            self._hashes.get(link.id),
-            is_doubted=_is_doubted(link, source),
-            source=source,
-            source_hashes=self._hashes.get(link.source_id),
+    def _row(self, row: ProofLink) -> ProvenRow:
+        evidence_id = row.evidence_id
+        source = self._sources.get(row.source_id)
+        quote = None if evidence_id is None else self._evidence.get(evidence_id)
+        is_contradicted = (
+            quote is not None
+            and quote.verdict is not None
+            and quote.verdict.verdict == "contradicted"
+        )
+        before, after = self._surroundings.get(evidence_id, ("", "")) if evidence_id else ("", "")
+        return ProvenRow(
+            row,
+            self._hashes.get(evidence_id) if evidence_id else None,
+            source,
+            self._hashes.get(row.source_id),
+            is_doubted=is_contradicted or (source is not None and source.retracted_at is not None),
             before=sentence_before(before),
             after=sentence_after(after),
         )
-
-    def key_quotes(self) -> list[tuple[Branch, str]]:
-        """The quotes to show first: broken ones, then those with figures of the conclusion's summary, then others with
-        current values; one of each page before a second.
-        """
-        root = self._uppers[self._verification.id]
-        stated = _figures(root.summary) if isinstance(root, ConclusionLink) else frozenset()
-        ordered = sorted(self._evidence.values(), key=_weight)
-        visible = [quote for quote in ordered if not self._is_superseded(quote)]
-        seen = Counter[UUID]()
-        ranked: list[tuple[tuple[bool, bool, int], EvidenceLink]] = []
-        for quote in visible:
-            has_stated = bool(stated & _figures(quote.quote))
-            ranked.append(((quote.holds, not has_stated, seen[quote.source_id]), quote))
-            seen[quote.source_id] += has_stated
-        ranked.sort(key=itemgetter(0))
-        return [
-            (self._quote(quote), self._uppers[quote.element_id].name)
-            for _, quote in ranked[:MAX_KEY_QUOTES]
-            if quote.element_id in self._uppers
-        ]
-
-
-def _is_doubted(quote: EvidenceLink, source: SourceLink | None) -> bool:
-    is_retracted = source is not None and source.retracted_at is not None
-    is_contradicted = quote.verdict is not None and quote.verdict.verdict == "contradicted"
-    return is_retracted or is_contradicted
-
-
-def _figures(text: str) -> frozenset[str]:
-    """The numbers of a text as they are written, without years and single digits."""
-    return frozenset(_NUMBER.findall(text))
-
-
-def _weight(link: EvidenceLink) -> tuple[bool, bool, float]:
-    """Sorts broken links first, then quotes with values, the newest first."""
-    return link.holds, not link.active_properties, -link.as_of.timestamp() if link.as_of else 0.0

@@ -33,6 +33,7 @@ from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, PositionState, RequestState
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.conclusions.queries import get_conclusion as find_conclusion
+from shared.graph.conclusions.rules import HAS_PROOF
 from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL
 from shared.schemas.base import ConclusionResponse, Page, PageRequest, ResponseModel
 from shared.schemas.conclusions import InvestigationRequestResponse
@@ -99,7 +100,7 @@ order by updated_at desc, newest.id desc limit :most
 
 @dataclass(frozen=True)
 class Basis:
-    """The pages that a conclusion rests on."""
+    """The pages that say what a conclusion states, or what it cites."""
 
     pages: int = 0
     """Without retracted ones."""
@@ -109,17 +110,25 @@ class Basis:
 
 
 _PAGES: Final = text(f"""
-with recursive reached (root, id) as (
-  select id, id from unnest(cast(:ids as uuid[])) as id
+with recursive reached (root, citing, id) as (
+  select id, id, id from unnest(cast(:ids as uuid[])) as id
   union
-  select reached.root, coalesce(
+  select reached.root, reached.id, coalesce(
     (select kept_id from graph_redirects where agent_id = {OWNED_AGENT_ID_SQL} and merged_id = cited_id limit 1),
     cited_id)
   from reached join citations on citations.conclusion_id = reached.id
+), without_proof (root, id, concluded_at) as (
+  -- Of conclusions that have no stored proof, what was known when they were concluded.
+  select root, reached.id, created_at from reached join graph_nodes as conclusion on conclusion.id = citing
+  where conclusion.rules -> '{HAS_PROOF}' is distinct from 'true'
 ), quoted (root, source_id) as (
-  select root, source_id from reached join evidence on evidence.node_id = reached.id
+  select root, source_id from reached join conclusion_proofs on conclusion_id = reached.id
   union
-  select root, source_id from reached join evidence on evidence.edge_id = reached.id
+  select root, source_id from without_proof join evidence on evidence.node_id = without_proof.id
+  where learned_at <= concluded_at
+  union
+  select root, source_id from without_proof join evidence on evidence.edge_id = without_proof.id
+  where learned_at <= concluded_at
 )
 select root, url, bool_and(retracted_at is not null) from quoted join sources on sources.id = source_id
 where sources.agent_id = {OWNED_AGENT_ID_SQL}

@@ -1,0 +1,306 @@
+"""Report of the verification of a conclusion: its proof as it was, what has become of it, and what is broken below it."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from shared.database.statements import CompiledStatement
+from shared.database.transaction import Transaction
+from shared.domains import DomainPreferences, site_of
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
+from shared.graph.provenance.claims import known_date
+from shared.graph.provenance.integrity import NodeRow, Row, ThingRow, canonical_json
+from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins
+from shared.graph.provenance.page_reading import Span
+from shared.graph.scope import GraphScope
+from shared.graph.verification import checks, loader
+from shared.graph.verification.checks import (
+    Link,
+    QuotedEvidence,
+    find_unproven,
+    is_conclusion,
+    link_of,
+)
+from shared.graph.verification.proofs import Proof, ProvenRow, span_of
+from shared.graph.verification.verifier import CheckedRows, ends_of, walk_chain
+from shared.schemas.provenance import (
+    CheckedCounts,
+    ConclusionLink,
+    ElementLink,
+    EvidenceLink,
+    LaterLink,
+    LinkFault,
+    ProofLink,
+    SinceResponse,
+    SourceLink,
+    VerificationResponse,
+)
+
+_AGENT: Final = CompiledStatement(f"""
+select agents.id, barred_domains from agents join graph_nodes on graph_nodes.agent_id = agents.id
+where graph_nodes.id = :conclusion and type in ('{ANALYSIS_TYPE}', '{ADVICE_TYPE}') and owner_id = :owner
+""")
+MAX_LATER: Final = 20
+"""Later sentences that are listed. All are counted."""
+
+
+async def verify_conclusion(
+    transaction: Transaction, owner_id: UUID, conclusion_id: UUID
+) -> VerificationResponse | None:
+    """Verify a conclusion of the owner; None if there is none of that id.
+
+    Run it in a repeatable read transaction.
+    """
+    agent = await _AGENT.row(transaction, {"conclusion": conclusion_id, "owner": owner_id})
+    if agent is None:
+        return None
+    chain = await walk_chain(transaction, GraphScope(owner_id, agent.id), conclusion_id)
+    matched = _matched_claims(chain, chain.nodes[conclusion_id].created_at)
+    publications = _publications(chain)
+    described = {
+        key: await _describe(transaction, proof, matched, publications)
+        for key, proof in chain.proofs.items()
+    }
+    domains = DomainPreferences(barred=agent.barred_domains)
+    return _ReportBuilder(chain, described).build(agent.id, conclusion_id, domains)
+
+
+async def _describe(
+    transaction: Transaction,
+    proof: Proof,
+    matched: Mapping[tuple[UUID, str | None], bool],
+    publications: Mapping[str, Publication],
+) -> tuple[list[ProofLink], SinceResponse]:
+    """The proof for people and programs. `matched` is from `checks.matched_claims`."""
+    links = [_link(proof, each, matched, publications) for each in proof.rows]
+    later = list(proof.later())
+    shown = sorted(later, key=lambda each: each[2].learned_at, reverse=True)
+    shown.sort(key=lambda each: each[0] != "contradicts")
+    shown = shown[:MAX_LATER]
+    spans = await loader.load_spans(
+        transaction,
+        [(each.source_id, Span(each.first_byte, each.end_byte)) for _, _, each in shown],
+    )
+    counts = {
+        kind: len({span_of(found) for relation, _, found in later if relation == kind})
+        for kind in ("confirms", "contradicts", "newer")
+    }
+    since = SinceResponse(
+        **counts,
+        latest=[
+            LaterLink(
+                relation=kind,
+                number=row.number,
+                evidence_id=found.id,
+                source_id=found.source_id,
+                url=found.url,
+                value=found.claims.get(row.row.property),
+                quote=quote.decode(errors="replace"),
+                learned_at=found.learned_at,
+            )
+            for (kind, row, found), (quote, _) in zip(shown, spans, strict=True)
+        ],
+    )
+    return links, since
+
+
+def _publications(chain: CheckedRows) -> Mapping[str, Publication]:
+    """By address, of the pages of the chain."""
+    return {
+        row.url: Publication.from_json(row.url, (row.reading or {}).get(ORIGIN_KEY))
+        for row in chain.sources.values()
+    }
+
+
+def _link(
+    proof: Proof,
+    each: ProvenRow,
+    matched: Mapping[tuple[UUID, str | None], bool],
+    publications: Mapping[str, Publication],
+) -> ProofLink:
+    row, page = each.row, each.page
+    urls = {one.url for one in proof.agreeing[each.number]}
+    origins = find_origins(publications.get(url, Publication(url)) for url in urls)
+    evidence_id = each.evidence.id if each.evidence else None
+    return ProofLink(
+        number=each.number,
+        sentence=row.sentence,
+        stated=row.stated,
+        kind=row.kind,
+        element_id=row.element_id,
+        type=row.type,
+        name=row.name,
+        property=row.property,
+        value=row.value,
+        quote=each.quote,
+        source_id=row.source_id,
+        first_byte=row.first_byte,
+        end_byte=row.end_byte,
+        url=page.url if page else "",
+        title=page.title if page else None,
+        published=page.published if page else None,
+        fetched_at=page.fetched_at if page else None,
+        evidence_id=evidence_id,
+        is_found=page is not None and page.is_intact and each.row.end_byte <= each.text_bytes,
+        is_matched=matched.get((evidence_id, row.property)) if evidence_id else None,
+        verdict=proof.verdict(each),
+        sites=sorted({site_of(url) for url in urls}),
+        origins=len({*origins.values()}),
+        change=proof.change(each),
+    )
+
+
+def _matched_claims(
+    chain: CheckedRows, concluded_at: datetime
+) -> dict[tuple[UUID, str | None], bool]:
+    """Of what is proven, whether figures and names match by rules, with the evidence that was known then."""
+    about = {each.current_id for proof in chain.proofs.values() for each in proof.rows}
+    matched: dict[tuple[UUID, str | None], bool] = {}
+    for element_id in about & chain.evidence.keys():
+        edge = chain.edges.get(element_id)
+        ends = [element_id] if edge is None else ends_of(edge)
+        known = [each for each in chain.evidence[element_id] if each.row.learned_at <= concluded_at]
+        matched |= checks.matched_claims([chain.names.get(end, ["?"]) for end in ends], known)
+    return matched
+
+
+class _ReportBuilder:
+    """Shows the proofs, and of what was checked besides only what is broken."""
+
+    def __init__(
+        self, chain: CheckedRows, described: Mapping[UUID, tuple[list[ProofLink], SinceResponse]]
+    ) -> None:
+        self._chain = chain
+        self._described = described
+        self._unproven = find_unproven(chain.rests_on(), (fault.id for fault in chain.faults))
+        self._breaks: defaultdict[UUID, list[LinkFault]] = defaultdict(list)
+        for fault in chain.faults:
+            self._breaks[fault.id].append(LinkFault(broken=fault.broken, message=fault.message))
+        self._proven: defaultdict[UUID, list[str]] = defaultdict(list)
+        """By evidence, the properties that it proves."""
+        for each in self._links:
+            if each.evidence_id is not None:
+                self._proven[each.evidence_id] += [each.property] if each.property else []
+        self._evidence = {
+            element_id: shown
+            for element_id, quotes in chain.evidence.items()
+            if (shown := [each for each in quotes if self._is_shown(each.row.id)])
+        }
+        pages = {each.source_id for each in self._links}
+        pages |= {each.row.source_id for quotes in self._evidence.values() for each in quotes}
+        self._sources = [
+            row for row in chain.sources.values() if row.id in pages or row.id in self._breaks
+        ]
+        self._rests_on = self._shown_dependencies()
+
+    @property
+    def _links(self) -> list[ProofLink]:
+        return [each for links, _ in self._described.values() for each in links]
+
+    def _is_shown(self, row_id: UUID) -> bool:
+        return row_id in self._proven or row_id in self._breaks
+
+    def _shown_dependencies(self) -> dict[UUID, list[UUID]]:
+        shown = {each.row.id for quotes in self._evidence.values() for each in quotes}
+        hidden = {
+            each.row.id for quotes in self._chain.evidence.values() for each in quotes
+        } - shown
+        cited = self._chain.cited
+        return {
+            key: cited[key] if key in cited else [each for each in below if each not in hidden]
+            for key, below in self._chain.rests_on().items()
+        }
+
+    def build(self, agent_id: UUID, root: UUID, domains: DomainPreferences) -> VerificationResponse:
+        chain = self._chain
+        urls = {url for proof in chain.proofs.values() for url in proof.urls}
+        sites = domains.allowed_sites(urls)
+        publications = _publications(chain)
+        origins = find_origins(
+            publications.get(url, Publication(url)) for url in urls if domains.barring(url) is None
+        )
+        elements: list[ThingRow] = [row for row in chain.nodes.values() if not is_conclusion(row)]
+        elements += chain.edges.values()
+        return VerificationResponse(
+            id=root,
+            agent_id=agent_id,
+            holds=root not in self._unproven,
+            checked=self._counts(),
+            conclusions=[self._conclusion_link(row) for row in chain.conclusions],
+            elements=[self._element_link(row) for row in elements],
+            evidence=[
+                link for quotes in self._evidence.values() for link in self._evidence_links(quotes)
+            ],
+            sources=[SourceLink.model_validate(self._fields(row)) for row in self._sources],
+            sites=sorted(sites),
+            origins=[list(origin.sites) for origin in sorted({*origins.values()})],
+            barred_sites=sorted({*map(site_of, urls)} - sites),
+            doubts=chain.element_doubts,
+        )
+
+    def _counts(self) -> CheckedCounts:
+        """Of the proofs alone, so that they stay what they were when it was concluded."""
+        chain = self._chain
+        claims = {
+            (each.element_id, each.property, canonical_json(each.value), span_of(each)): each
+            for each in self._links
+        }
+        quotes = {(each.element_id, span_of(each)): each for each in claims.values()}
+        matched = Counter(each.is_matched for each in claims.values())
+        found = Counter[str](each.verdict.verdict for each in quotes.values() if each.verdict)
+        pages = {each.source_id for each in quotes.values()}
+        return chain.counts.model_copy(
+            update={
+                "sources": len(pages),
+                "evidence": len(quotes),
+                "rows": len(chain.nodes) + len(chain.edges) + len(quotes) + len(pages),
+                "quotes_found": sum(each.is_found for each in quotes.values()),
+                "claims_supported": matched[True],
+                "claims_unverified": matched[False],
+                "claims_unchecked": matched[None],
+                "evidence_found_supported": found[Entailment.SUPPORTED],
+                "evidence_found_contradicted": found[Entailment.CONTRADICTED],
+                "evidence_found_not_stated": found[Entailment.NOT_STATED],
+            }
+        )
+
+    def _fields(self, row: Row) -> dict[str, Any]:
+        """The fields of the row, which its link shows in part, and what was found about it."""
+        fields = dict(row)
+        return fields | {
+            "holds": fields["id"] not in self._unproven,
+            "breaks": self._breaks[fields["id"]],
+            "rests_on": self._rests_on.get(fields["id"], []),
+        }
+
+    def _conclusion_link(self, row: NodeRow) -> ConclusionLink:
+        links, since = self._described[row.id]
+        return ConclusionLink(
+            **self._fields(row),
+            link=link_of(row.type),
+            summary=str(row.properties.get("summary", "")),
+            doubts=self._chain.doubts.get(row.id, []),
+            sentences=self._chain.sentences.get(row.id, []),
+            reading=self._chain.reading_of(row),
+            proof=links,
+            is_proof_stored=self._chain.proofs[row.id].is_stored,
+            since=since,
+        )
+
+    def _element_link(self, row: ThingRow) -> ElementLink:
+        if isinstance(row, NodeRow):
+            return ElementLink(**self._fields(row), link=Link.NODE)
+        ends = (self._chain.nodes.get(end) for end in (row.source_id, row.target_id))
+        name = " → ".join(end.name if end else "?" for end in ends)
+        return ElementLink(**self._fields(row), link=Link.EDGE, name=name)
+
+    def _evidence_links(self, evidence: Sequence[QuotedEvidence]) -> Iterator[EvidenceLink]:
+        for quoted in evidence:
+            yield EvidenceLink(
+                **(self._fields(quoted.row) | {"as_of": known_date(quoted.row.as_of)}),
+                quote=quoted.quote.decode(errors="replace"),
+                active_properties=sorted(set(self._proven.get(quoted.row.id, ()))),
+                verdict=self._chain.verdicts.get(quoted.row.id),
+            )
