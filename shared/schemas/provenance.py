@@ -377,11 +377,11 @@ class CheckedCounts(ResponseModel):
     rows: int = 0
     """Rows that were compared with the journal."""
     values_supported: int = 0
-    """Numbers, dates and names of conclusions that match what they cite by rules."""
+    """Figures, dates and names of conclusions for which their proof has a sentence."""
     values_unverified: int = 0
-    """Those that rules leave to a reader."""
+    """Those that a conclusion computes or infers, or that nothing says."""
     conclusions_unchecked: int = 0
-    """Conclusions from before there were rules for them: nothing but cited."""
+    """Conclusions of releases that stored no proof."""
     sentences: int = 0
     """Sentences of conclusions."""
     sentences_supported: int = 0

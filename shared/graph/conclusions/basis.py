@@ -119,8 +119,7 @@ class _Cited:
         for each in quotes:
             values += [item for item in each.claims.items() if item not in values]
             dates |= dict.fromkeys(each.dates)
-        is_edge = self.kind is Kind.EDGE
-        return CitedElement(self.type, self.names, tuple(values), tuple(dates), is_edge)
+        return CitedElement(self.type, self.names, tuple(values), tuple(dates))
 
 
 class Basis:

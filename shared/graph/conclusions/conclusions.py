@@ -1,4 +1,4 @@
-"""Writing conclusions: an analysis or advice must cite what it rests on, and follow from it by rules."""
+"""Writing conclusions: an analysis or advice must cite what it rests on, which a model then reads."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import suppress
@@ -33,7 +33,6 @@ from shared.graph.conclusions.commitments import (
 from shared.graph.conclusions.positions import Declaration
 from shared.graph.conclusions.proofs import find_proof
 from shared.graph.conclusions.readings import NOT_READ
-from shared.graph.grounding.known import CitedElement
 from shared.graph.prompt_format import format_utc
 from shared.graph.scope import GraphScope, retraction_lock_key_sql
 from shared.graph.validation import normalize_name, one_line, refuse_large, refuse_unstorable
@@ -46,7 +45,7 @@ AnalysisKind = Literal["observation", "pattern"]
 # Blocks retractions until the transaction ends, so that a conclusion rests on what was checked, and before any row of the
 # graph is locked.
 _SETTINGS: Final = CompiledStatement(f"""
-select mission, advice_from_one_analysis, barred_domains, archive_date, clock_timestamp() as real,
+select advice_from_one_analysis, barred_domains, archive_date, clock_timestamp() as real,
   pg_advisory_xact_lock_shared({retraction_lock_key_sql("of_agent")})
 from agents where id = :of_agent
 """)
@@ -58,7 +57,6 @@ class Lookups:
 
     clock: AgentClock
     basis: Basis
-    mission: str
     allows_one_analysis: bool
     domains: DomainPreferences
     """Those that are barred."""
@@ -124,9 +122,8 @@ async def add_advice(
     are nodes that the cited analyses rest on, `replaces` positions on that subject, and `change` says what changed since.
     `review` is as in `add_analysis`. If it finds that the advice was not read, the first words say so to the owner.
 
-    Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, a number or name does not follow from
-    what is cited, a single analysis is cited and the agent's owner does not allow that, or advice on the subject stands and
-    is not replaced.
+    Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, `review` raises it, a single analysis
+    is cited and the agent's owner does not allow that, or advice on the subject stands and is not replaced.
     """
     properties: Json = {"action": action, "summary": one_line(summary), "content": content.strip()}
     open_positions = await position_store.load_open(transaction, scope)
@@ -201,10 +198,7 @@ async def _add_conclusion(
         ),
         "generated_at": format_utc(lookups.clock.now),
     }
-    owner_names = _check_grounding(
-        type_name, name, properties, basis.elements(cited_ids), lookups.mission
-    )
-    accepted_by = rules.accepted_by(owner_names, min_analyses if type_name == ADVICE_TYPE else None)
+    accepted_by = rules.accepted_by(min_analyses if type_name == ADVICE_TYPE else None)
     node = elements.new_columns(
         scope, type_name=type_name, name=name, properties=properties, rules=accepted_by
     )
@@ -221,18 +215,6 @@ async def _add_conclusion(
             node, sorted(set(cited_ids)), basis.current_ids(cited_ids), map(asdict, proof)
         )
     return node_id, why_unread
-
-
-def _check_grounding(
-    type_name: str, name: str, properties: Json, cited: Sequence[CitedElement], mission: str
-) -> list[str]:
-    """The names that the conclusion takes from the mission. Raises ToolRefusalError if something follows from nothing."""
-    refused_without = rules.refused(rules.check(name, properties, cited, []))
-    if refused_without and (
-        reason := rules.refusal(type_name, rules.check(name, properties, cited, [mission]))
-    ):
-        raise ToolRefusalError(reason)
-    return [each.written for each in refused_without]
 
 
 def prepare_lookups(
@@ -253,7 +235,6 @@ def prepare_lookups(
         lambda: Lookups(
             AgentClock(settings.value.real, settings.value.archive_date),
             basis.value,
-            settings.value.mission,
             settings.value.advice_from_one_analysis,
             DomainPreferences(barred=settings.value.barred_domains),
             existing.value,

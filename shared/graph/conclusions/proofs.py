@@ -3,7 +3,7 @@
 It is selected when the conclusion is stored, and never changes. `docs/decisions/0072-proof-as-it-was.md` has the reasons.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -13,16 +13,22 @@ from uuid import UUID
 from shared.enums import Entailment
 from shared.graph.conclusions.citations import Kind
 from shared.graph.conclusions.readings import Sentence, sentences_of, split_sentences
-from shared.graph.grounding.conclusion_numbers import matching
-from shared.graph.grounding.conclusions import FORECAST, language_and_sign
 from shared.graph.grounding.dates import Date, parse_date
-from shared.graph.grounding.known import CitedElement, Known, Value, stems_of
+from shared.graph.grounding.known import (
+    CitedElement,
+    Known,
+    Value,
+    language_and_sign,
+    matching,
+    stems_of,
+)
 from shared.graph.grounding.names import find_names, is_mentioned
 from shared.graph.grounding.written import Number, read_sentences
 from shared.graph.grounding.written import Sentence as ReadSentence
 from shared.graph.provenance.integrity import canonical_json, is_equal
 
 MAX_ROWS: Final = 300
+_FORECAST: Final = "invalidation"
 _MAX_WORDS_CHARS: Final = 80
 """Of a value in words that a sentence can state. A longer one is a description."""
 _MIN_WORDS_CHARS: Final = 3
@@ -115,9 +121,53 @@ def find_proof(
     return _ProofFinder(stated, elements).find()[:MAX_ROWS]
 
 
+def count_figures(name: str, properties: Mapping[str, Any], proven: Set[str]) -> tuple[int, int]:
+    """How many figures, dates and names the conclusion states, and how many of them are `proven` by its proof.
+
+    Names, and small numbers without a unit, which mostly count what the sentence lists, are stated only if they are proven.
+    """
+    sentences = [each.text for _, each in _stated_sentences(name, properties)]
+    text = "\n".join(sentences)
+    stated = _figures(sentences, proven)
+    stated |= {each for each in proven if all(part in text for part in each.split(" → "))}
+    return len(stated), len(stated & proven)
+
+
+def unproven_figures(text: str, elements: Sequence[ProvableElement]) -> list[str]:
+    """The figures and dates of `text` that no quote of the elements says."""
+    properties = {"content": text}
+    proven = {row.stated for row in find_proof("", properties, elements)}
+    sentences = [each.text for _, each in _stated_sentences("", properties)]
+    return sorted(_figures(sentences, proven) - proven)
+
+
+def _figures(sentences: Sequence[str], proven: Set[str]) -> set[str]:
+    """The figures and dates as they are written, without small ones that are not `proven`."""
+    language = language_and_sign("\n".join(sentences))
+    stated: set[str] = set()
+    for text in sentences:
+        for read in read_sentences(text, *language):
+            stated |= {read.text[date.start : date.end] for date in read.dates if date.year}
+            stated |= {
+                read.shown(number)
+                for number in read.numbers
+                if not (number.is_label or _is_in_date(read, number))
+                and (read.shown(number) in proven or not _is_small(number))
+            }
+    return stated
+
+
+def _is_in_date(sentence: ReadSentence, number: Number) -> bool:
+    return any(each.start <= number.start and number.end <= each.end for each in sentence.dates)
+
+
+def _is_small(number: Number) -> bool:
+    return number.is_bare and number.is_whole and abs(number.value) < _SMALL
+
+
 def _stated_sentences(name: str, properties: Mapping[str, Any]) -> list[tuple[int, Sentence]]:
     """The numbered sentences, without those that say only what would prove it wrong: their figures are thresholds."""
-    forecast = {each.text for each in split_sentences(str(properties.get(FORECAST) or ""))}
+    forecast = {each.text for each in split_sentences(str(properties.get(_FORECAST) or ""))}
     others = {name} | {
         each.text
         for key in ("summary", "content")
@@ -200,10 +250,9 @@ class _ProofFinder:
 
     def _find_figures(self, place: _Place) -> None:
         for number in place.read.numbers:
-            is_date = any(
-                each.start <= number.start and number.end <= each.end for each in place.read.dates
-            )
-            if not is_date and not number.is_label and (value := self._value_of(place, number)):
+            if number.is_label or _is_in_date(place.read, number):
+                continue
+            if value := self._value_of(place, number):
                 claim = self.elements[value.element].element.values[value.claim]
                 self._add(place.number, place.read.shown(number), value.element, claim)
 
@@ -223,7 +272,7 @@ class _ProofFinder:
         ]
 
     def _may_state(self, place: _Place, number: Number, value: Value) -> bool:
-        if not (number.is_bare and number.is_whole and abs(number.value) < _SMALL):
+        if not _is_small(number):
             return True
         return value.element in place.near and _speaks_of(place.read, value.property)
 

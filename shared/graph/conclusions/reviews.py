@@ -10,7 +10,7 @@ from shared.database import ids
 from shared.database.statements import Batch, CompiledStatement
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE
-from shared.graph.conclusions import citation_index, position_store, rules
+from shared.graph.conclusions import citation_index, position_store
 from shared.graph.conclusions.citations import parse_citations, refuse_advice
 from shared.graph.conclusions.commitments import (
     limit_confidence,
@@ -20,6 +20,7 @@ from shared.graph.conclusions.commitments import (
 )
 from shared.graph.conclusions.conclusions import Lookups, message_query, prepare_lookups
 from shared.graph.conclusions.positions import Position, standing
+from shared.graph.conclusions.proofs import unproven_figures
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.tools import ToolRefusalError
 
@@ -110,11 +111,11 @@ def _refuse_unfounded(
         raise ToolRefusalError(
             f"because: {', '.join(unknown)}: no page that this rests on has this address. Leave it out."
         )
-    findings = rules.check(
-        position.title, {"content": because}, basis.elements(cited_ids), [lookups.mission]
-    )
-    if reason := rules.refusal(ADVICE_TYPE, findings):
-        raise ToolRefusalError(reason)
+    # No model reads a reason.
+    if unproven := unproven_figures(because, basis.provable(cited_ids)):
+        raise ToolRefusalError(
+            f"because: nothing that this rests on says {', '.join(unproven)}. Leave it out."
+        )
 
 
 async def _withdraw(

@@ -1,18 +1,30 @@
 """What a conclusion may take from the elements that it cites: values, dates, names and texts. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final
 
 from shared.graph.grounding.dates import Date, find_dates, parse_date
-from shared.graph.grounding.names import contains, tokenize
-from shared.graph.grounding.outcomes import to_decimal
+from shared.graph.grounding.outcomes import is_rounded, to_decimal
 from shared.graph.grounding.units import SHARE, Hint, convert, hint_of, is_year
-from shared.graph.grounding.words import PERCENT, find_language, fold, lexicon, role_stems
-from shared.graph.grounding.written import Number, read_sentences, strip_markup
+from shared.graph.grounding.words import (
+    PERCENT,
+    find_decimal_sign,
+    find_language,
+    fold,
+    lexicon,
+    role_stems,
+)
+from shared.graph.grounding.written import (
+    TIMES,
+    Number,
+    Sentence,
+    read_sentences,
+    strip_markup,
+)
 
 CURRENCY: Final = "currency"
 ANY_MEASURE: Final = "measure"
@@ -21,6 +33,8 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _MAX_COUNT: Final = 1000
 _MIN_STEM: Final = 3
+_RATIO: Final = re.compile(r"(?:^|_)(?:ratio|factor|multiple|times|x)(?:$|_)", re.IGNORECASE)
+_POSSESSIVE: Final = re.compile(r"['’]s\b")
 
 
 @dataclass(frozen=True)
@@ -33,7 +47,6 @@ class CitedElement:
     """By property: the current values first, then all that its evidence claims."""
     dates: tuple[str, ...] = ()
     """Of its evidence, in ISO 8601."""
-    is_edge: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,44 +95,6 @@ class Known:
     def __post_init__(self) -> None:
         for place, element in enumerate(self.cited):
             self._read(place, element)
-
-    @cached_property
-    def years(self) -> set[int]:
-        return {date.year for date in self.dates if date.year}
-
-    @cached_property
-    def names(self) -> list[str]:
-        return [name for element in self.cited for name in element.names]
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        return frozenset(token.word for text in self.texts for token in tokenize(text))
-
-    def contains(self, written: str) -> bool:
-        return contains(written, self.texts)
-
-    def has_date(self, date: Date) -> bool:
-        return any(date.follows_from(each) for each in self.dates)
-
-    def comparable(self, property_name: str) -> dict[int, list[Value]]:
-        """The values of the property, of whatever year, by element."""
-        found: dict[int, list[Value]] = {}
-        for value in self.values:
-            if value.element >= 0 and without_year(value.property) == without_year(property_name):
-                found.setdefault(value.element, []).append(value)
-        return found
-
-    def counted(self, word: str) -> list[Value]:
-        """The values of properties that count what `word` calls, such as `plants`."""
-        return [
-            value
-            for value in self.values
-            if value.property
-            and not value.unit
-            and value.number == value.number.to_integral_value()
-            and abs(value.number) <= _MAX_COUNT
-            and word.startswith(stems_of(value.property))
-        ]
 
     def _read(self, place: int, element: CitedElement) -> None:
         self.texts += [*element.names, _spaced(element.type)]
@@ -220,12 +195,6 @@ def _read_string(text: str) -> tuple[list[Date], list[Number]]:
 
 
 @lru_cache(maxsize=4096)
-def without_year(property_name: str) -> str:
-    """What `population_2023` and "Population (2023)" have in common with those of other years."""
-    return " ".join(word.lower() for word in _WORDS.findall(property_name) if not word.isdigit())
-
-
-@lru_cache(maxsize=4096)
 def stems_of(property_name: str) -> tuple[str, ...]:
     """Beginnings of words that speak of the property."""
     own = {fold(word) for word in _WORDS.findall(property_name)}
@@ -262,3 +231,57 @@ def _flat_value(name: str, value: Any, depth: int) -> Iterator[tuple[str, str | 
     elif isinstance(value, Sequence):
         for each in value:
             yield from _flat_value(name, each, depth + 1)
+
+
+def language_and_sign(text: str) -> tuple[str | None, str | None]:
+    """The language of a conclusion and its decimal sign, where they can be told. `text` is without markup."""
+    # "s" is a word in French.
+    language = find_language(_POSSESSIVE.sub("", text))
+    return language, find_decimal_sign(text, language)
+
+
+def matching(sentence: Sentence, number: Number, values: Iterable[Value]) -> Iterator[Value]:
+    """Those of the values that the number of the sentence is, exactly, rounded or as a limit."""
+    limit = sentence.limit(number)
+    for value in values:
+        exact = _exact(number, value)
+        if exact is not None and any(
+            is_within(abs(written), step, abs(exact), limit, number.unit)
+            and (not written < 0 < exact or _is_after_number(sentence, number))
+            for written, step in number.readings
+        ):
+            yield value
+
+
+def _exact(number: Number, value: Value) -> Decimal | None:
+    if number.unit == TIMES:
+        is_ratio = value.unit == TIMES or _RATIO.search(value.property)
+        return value.number if is_ratio else None
+    if value.unit == TIMES:
+        return value.number if not number.unit else None
+    return value.number_in(number.unit, number.currencies)
+
+
+def _is_after_number(sentence: Sentence, number: Number) -> bool:
+    """Whether the sign before the number is that of a difference."""
+    before = sentence.text[max(0, number.start - 20) : number.start]
+    return bool(re.search(r"\d\s*[-−–]\s*$", before))
+
+
+def is_within(written: Decimal, step: Decimal, exact: Decimal, limit: str, unit: str) -> bool:
+    """Whether `written` is `exact` rounded, or the limit that a phrase such as "more than" makes it."""
+    if is_rounded(written, step, exact, is_percentage=unit == PERCENT):
+        return True
+    room = Decimal(1) if unit == TIMES else written * _LIMIT_PART
+    match limit:
+        case "above":
+            return written <= exact <= written + room
+        case "below":
+            return written - room <= exact <= written
+        case "almost":
+            return written * _ALMOST_PART <= exact <= written
+    return False
+
+
+_LIMIT_PART: Final = Decimal("0.25")
+_ALMOST_PART: Final = Decimal("0.9")

@@ -102,11 +102,10 @@ def name_words(name: str) -> tuple[str, ...]:
 
 
 class Mention(NamedTuple):
-    """A place of a name in a text; `is_longer` if it is a part of a longer name there."""
+    """A place of a name in a text."""
 
     start: int
     end: int
-    is_longer: bool
 
 
 @lru_cache(maxsize=1024)
@@ -119,7 +118,7 @@ def find_mentions(name: str, text: str) -> tuple[Mention, ...]:
     # All forms of a word begin with the same letter.
     letter = first_word[:1]
     return tuple(
-        Mention(token.start, tokens[last].end, _is_longer(text, tokens, first, last))
+        Mention(token.start, tokens[last].end)
         for first, token in enumerate(tokens)
         if token.word[:1] == letter
         and is_form_of(token.word, first_word)
@@ -167,29 +166,6 @@ def _last_word(tokens: Sequence[Token], first: int, words: Sequence[str]) -> int
         if place >= len(tokens) or not is_form_of(tokens[place].word, word):
             return -1
     return place
-
-
-def _is_longer(text: str, tokens: Sequence[Token], first: int, last: int) -> bool:
-    if last + 1 < len(tokens):
-        following = tokens[last + 1]
-        if (
-            following.is_capitalized
-            and not following.word[0].isdigit()
-            and following.word not in word_set("legal_forms")
-            and text[tokens[last].end : following.start] in (" ", "-", " & ")
-        ):
-            return True
-    if first:
-        previous = tokens[first - 1]
-        return (
-            previous.is_capitalized
-            and not previous.word[0].isdigit()
-            and previous.word not in word_set("titles")
-            and not is_function_word(previous.word)
-            and not previous.starts_sentence
-            and text[previous.end : tokens[first].start] in (" ", "-", " & ")
-        )
-    return False
 
 
 def is_form_of(word: str, base: str) -> bool:

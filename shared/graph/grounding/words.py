@@ -162,12 +162,6 @@ def find_language(text: str) -> str | None:
     return ranked[0][0] if lead >= 60 * _MIN_LEAD else None
 
 
-def likely_languages(text: str) -> list[str]:
-    """The languages that a text can be in, if it is too short for `find_language`."""
-    scores = _scores(text)
-    return [language for language, score in scores.items() if score == max(scores.values())]
-
-
 def _scores(text: str) -> Counter[str]:
     scores: Counter[str] = Counter()
     for word, count in Counter(_WORD.findall(text[:_MAX_CHARS].lower())).items():

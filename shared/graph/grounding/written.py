@@ -23,8 +23,6 @@ from shared.graph.grounding.words import (
     lexicon,
     phrases,
     table,
-    word_pattern,
-    word_set,
 )
 
 TIMES: Final = "times"
@@ -67,7 +65,6 @@ class Number:
     start: int
     end: int
     is_label: bool = False
-    is_word: bool = False
     is_scaled: bool = False
 
     @property
@@ -92,9 +89,7 @@ class Number:
 @dataclass(frozen=True)
 class Sentence:
     text: str
-    paragraph: int
     language: str | None
-    is_heading: bool = False
     dates: list[Date] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
 
@@ -112,9 +107,6 @@ class Sentence:
     def before(self, number: Number) -> str:
         return self.folded[max(0, number.start - _CONTEXT_CHARS) : number.start]
 
-    def speaks_of(self, table_name: str) -> bool:
-        return bool(word_pattern(table_name).search(self.folded))
-
     @cached_property
     def powers(self) -> frozenset[int]:
         """The powers of ten that its words name, such as 6 for "million"."""
@@ -128,30 +120,6 @@ class Sentence:
                 return key
         return ""
 
-    def trend(self, number: Number) -> int:
-        """1 if the nearest word of change says more, -1 if it says less, 0 if there is none."""
-        found = [
-            (min(abs(match.start() - number.end), abs(number.start - match.end())), sign)
-            for sign, pattern in _trends()
-            for match in pattern.finditer(self.folded)
-        ]
-        return min(found)[1] if found else 0
-
-    def is_target(self, number: Number) -> bool:
-        """Whether something went "to" the number."""
-        return bool(
-            re.search(rf"(?<!\w)(?:{alternatives(word_set('to'))}){_JOINED}", self.before(number))
-        )
-
-    def last_trend(self, place: int) -> int:
-        """The same for the last such word before `place`."""
-        found = [
-            (match.start(), sign)
-            for sign, pattern in _trends()
-            for match in pattern.finditer(self.folded, 0, place)
-        ]
-        return max(found)[1] if found else 0
-
 
 def strip_markup(text: str) -> str:
     """`text` without citations and addresses."""
@@ -161,19 +129,14 @@ def strip_markup(text: str) -> str:
 def read_sentences(text: str, language: str | None, sign: str | None) -> list[Sentence]:
     """The sentences of a text in Markdown; cells of a table are parts of one."""
     found: list[Sentence] = []
-    paragraph = 0
     # "ß" is folded to two letters, and positions must stay.
     for raw in strip_markup(text).replace("ß", "ss").split("\n"):
         line = _LEAD.sub(r"\1\2: ", raw.strip().strip("|").replace("|", " : ").lstrip("> "))
         line = _DIVIDED.sub("÷", _MARKS.sub("", line))
         if not line.strip() or _RULE.fullmatch(line):
-            paragraph += not line.strip()
             continue
-        is_heading = bool(_HEADING.match(raw)) or raw.strip().endswith(":") or "|" in raw
         for sentence in _joined(line):
-            read = Sentence(
-                sentence, paragraph, language, is_heading, find_dates(sentence, language)
-            )
+            read = Sentence(sentence, language, find_dates(sentence, language))
             read.numbers.extend(_numbers(read, language, sign))
             found.append(read)
     return found
@@ -199,9 +162,7 @@ def _numbers(sentence: Sentence, language: str | None, sign: str | None) -> Iter
         if number.start not in found or number.unit == PERCENT:
             found[number.start] = number
     for start, end, value in _multiples(sentence, language):
-        found[start] = Number(
-            ((Decimal(value), Decimal(1)),), TIMES, frozenset(), start, end, is_word=True
-        )
+        found[start] = Number(((Decimal(value), Decimal(1)),), TIMES, frozenset(), start, end)
     yield from (found[start] for start in sorted(found))
 
 
@@ -232,7 +193,6 @@ def _number(sentence: Sentence, quantity: Quantity, language: str | None, used: 
         start,
         end,
         quantity.is_label,
-        quantity.is_written_out,
         bool(quantity.scale),
     )
 
@@ -296,12 +256,3 @@ def _limits() -> dict[str, re.Pattern[str]]:
         key: re.compile(rf"(?<!\w)(?:{alternatives(frozenset(phrases(listed)))}){_JOINED}")
         for key, listed in table("comparisons").items()
     }
-
-
-@cache
-def _trends() -> tuple[tuple[int, re.Pattern[str]], ...]:
-    return (
-        (1, word_pattern("increases")),
-        (-1, word_pattern("decreases")),
-        (-1, word_pattern("downs")),
-    )

@@ -115,7 +115,7 @@ def add_agent_analysis_node(
 
     return StateTool(
         "addAgentAnalysisNode",
-        "Records an analysis. Refused unless what it cites states, or shown arithmetic yields, each number, date and name.",
+        "Records an analysis. A reader compares each sentence with what it cites, and refuses what does not follow.",
         AddAgentAnalysisNode,
         run,
         is_previewed=True,
@@ -162,7 +162,7 @@ def add_agent_advice_node(
 
     return StateTool(
         "addAgentAdviceNode",
-        "Advises the owner. Refused unless the cited analyses, or what they cite, state each number, date and name.",
+        "Advises the owner. A reader compares each sentence with the cited analyses and what these cite.",
         advice_arguments(tuple(actions.items())),
         run,
         is_previewed=True,

@@ -20,7 +20,7 @@ from shared.graph.conclusions.citations import (
     parse_citations,
 )
 from shared.graph.conclusions.commitments import stored_date
-from shared.graph.grounding.known import CitedElement
+from shared.graph.conclusions.proofs import count_figures
 from shared.graph.grounding.outcomes import Level
 from shared.graph.grounding.passages import Cited, WrittenNode
 from shared.graph.grounding.quotes import ElementOutcome, Quoted, check_element, check_period
@@ -395,27 +395,15 @@ def check_position(row: NodeRow, position: PositionRow, others: Iterable[Positio
         yield Fault(FaultKind.POSITION, "its confidence or horizon is not what was advised")
 
 
-def check_values(
-    row: NodeRow, cited: Sequence[CitedElement], proven: Set[str], counts: CheckedClaims
-) -> Faults:
-    """Whether a conclusion follows by rules from the elements that it cites, with all values that they ever had.
+def check_values(row: NodeRow, proven: Set[str], counts: CheckedClaims) -> Faults:
+    """Counts the figures of a conclusion, and checks how many analyses an advice cites.
 
-    `proven` are the words for which its stored proof has a sentence: a value that a merge had given a node is that of
-    another one if the merge is undone.
+    `proven` are the words for which its stored proof has a sentence.
     """
-    assert row.rules is not None, "those of earlier releases are only counted"
-    findings = rules.check(row.name, row.properties, cited, rules.owner_names(row.rules))
-    refused = [each for each in rules.refused(findings) if each.written not in proven]
-    supported = sum(
-        each.finding.level is Level.MATCHED
-        or (each.finding.level is Level.LEFT_OUT and each not in refused)
-        for each in findings
-    )
+    assert row.rules is not None, "those without a stored proof are only counted"
+    stated, supported = count_figures(row.name, row.properties, proven)
     counts.supported += supported
-    counts.unverified += len(findings) - supported
-    if rules.is_current(row.rules):
-        for each in refused:
-            yield Fault(FaultKind.GROUNDING, f"its {each.text}: {each.finding.reason}")
+    counts.unverified += stated - supported
     analyses = set(parse_citations(_text_property(row, "content")).ids())
     if row.type == ADVICE_TYPE and len(analyses) < rules.min_analyses(row.rules):
         yield Fault(FaultKind.CITATION, f"it cites {len(analyses)} analysis only")

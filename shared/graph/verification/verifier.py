@@ -17,10 +17,10 @@ from shared.database.pagination import InvalidCursorError, fetch_slice
 from shared.database.tables import GraphNode
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, Entailment
-from shared.graph.conclusions.basis import basis_query
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.conclusions.readings import load_verdicts as load_sentence_verdicts
 from shared.graph.conclusions.readings import sentences_of, summarize
+from shared.graph.conclusions.rules import has_proof
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
@@ -448,18 +448,16 @@ async def _check(transaction: Transaction, scope: GraphScope, rows: CheckedRows)
 async def _check_values(
     transaction: Transaction, scope: GraphScope, rows: CheckedRows
 ) -> list[ElementFault]:
-    """The faults of conclusions that do not follow from what they cite, and of their proofs."""
+    """The faults of advice that cites too little, and of proofs."""
     faults: list[ElementFault] = []
-    rows.values.unchecked += sum(row.rules is None for row in rows.conclusions)
-    for batch in _batches([row for row in rows.conclusions if row.rules is not None]):
-        cited_ids = {cited_id for row in batch for cited_id in cited_by(row).ids()}
-        basis = await basis_query(scope, cited_ids).execute(transaction)
+    checked = [row for row in rows.conclusions if has_proof(row.rules)]
+    rows.values.unchecked += len(rows.conclusions) - len(checked)
+    for batch in _batches(checked):
         proven = await proofs.load_rows(transaction, scope, [row.id for row in batch])
         unfound = await proofs.check_rows(transaction, proven)
         for row in batch:
-            elements = basis.elements(cited_by(row).ids(), row.created_at)
             said = {proof_row.stated for _, proof_row in proven.get(row.id, ())}
-            found = checks.check_values(row, elements, said, rows.values)
+            found = checks.check_values(row, said, rows.values)
             faults += _faults_of(row.id, link_of(row.type), row.name, found)
             faults += _faults_of(row.id, Link.PROOF, row.name, iter(unfound.get(row.id, ())))
     return faults

@@ -2,8 +2,7 @@
 
 One JSON object in a line of `NAME.jsonl`; fields with their default are left out. `first` and `adversarial` were written
 beside the rules. The authors of `second` and `held_out` had not read the rules. When the rules were final, each was run
-once, `held_out` last (decision 0040 has the figures); then the failures were read. `conclusions` are those of
-`tests.support.conclusion_cases`.
+once, `held_out` last (decision 0040 has the figures); then the failures were read.
 """
 
 import json

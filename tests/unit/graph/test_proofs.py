@@ -45,7 +45,7 @@ def element(
         {item[0] + str(item[1]): item for each in quotes for item in each.claims.items()}.values()
     )
     dates = tuple(each.as_of for each in quotes if each.as_of)
-    cited = CitedElement(type_name, names, values, dates, kind is Kind.EDGE)
+    cited = CitedElement(type_name, names, values, dates)
     return ProvableElement(
         key(name), kind, name, cited, quotes, ends, frozenset({key(cited_by or name)})
     )

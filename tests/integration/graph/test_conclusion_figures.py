@@ -1,23 +1,21 @@
-"""Conclusions follow from what they cite: refused at the write, and found by verification when changed by other means."""
+"""What code says of a conclusion: how much it cites, and how many of its figures stand in its proof."""
 
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import update
 
 from shared.database.tables import Agent, GraphNode
 from shared.graph.provenance import integrity
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import propagate_retractions
-from shared.graph.tools import add_agent_analysis_node
 from shared.tools import ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.duplicates import merge_nodes
 from tests.support.graph.graph_with_evidence import EvidenceGraph
-from tests.support.graph.tooling import call
 from tests.support.graph.transfer import exported, imported
 from tests.support.graph.verification import check_all
 
@@ -74,54 +72,6 @@ async def put_in(graph: AgentGraph, node_id: UUID, changes: Mapping[str, Any]) -
         )
 
 
-async def test_a_wrong_number_is_refused_and_the_model_can_mend_it(countries: AgentGraph) -> None:
-    ghana = await add(countries, "Ghana", 33_800_000, OLD)
-    togo = await add(countries, "Togo", 8_650_000, TOGO)
-    cited = f"Ghana has 33.8 million people [node:{ghana}], Togo 8.65 million [node:{togo}]"
-    tool = add_agent_analysis_node(countries.scope)
-    arguments = {"name": "Sizes", "type": "observation", "summary": "Ghana is larger."}
-    with pytest.raises(ToolRefusalError) as refusal:
-        await call(
-            countries, tool, **arguments, content=f"{cited}, 4.9 times as many.", confidence=0.5
-        )
-    reason = str(refusal.value)
-    assert reason.startswith("content: '4.9 times' is not what the numbers beside it give:")
-    assert "33.8 million / 8.65 million is 3.91" in reason
-    assert "Cite what has it, write the arithmetic with its operands, or leave it out." in reason
-    async with countries.database.transaction() as session:
-        names = set(await session.scalars(select(GraphNode.name)))
-    assert names == {"Ghana", "Togo"}
-    answer = await call(
-        countries, tool, **arguments, content=f"{cited}, 3.9 times as many.", confidence=0.5
-    )
-    assert answer.keys() == {"nodeId"}
-
-
-async def test_a_name_or_number_of_what_is_not_cited_is_refused(countries: AgentGraph) -> None:
-    ghana = await add(countries, "Ghana", 33_800_000, OLD)
-    await add(countries, "Togo", 8_650_000, TOGO)
-    with pytest.raises(ToolRefusalError, match="'Togo' is not named in anything that is cited"):
-        await analyse(countries, "Sizes", f"Ghana is larger than Togo [node:{ghana}].")
-    with pytest.raises(ToolRefusalError, match=r"'8.65 million' is not in anything that is cited"):
-        await analyse(countries, "Sizes", f"Ghana has over 8.65 million people [node:{ghana}].")
-
-
-async def test_advice_may_use_what_its_analyses_cite(countries: AgentGraph) -> None:
-    ghana = await add(countries, "Ghana", 33_800_000, OLD)
-    togo = await add(countries, "Togo", 8_650_000, TOGO)
-    first = await analyse(countries, "One", f"Ghana is large [node:{ghana}].")
-    second = await analyse(countries, "Other", f"Togo is small [node:{togo}].")
-    cited = f"[node:{first}] [node:{second}]"
-    with pytest.raises(ToolRefusalError, match="in the analyses that it cites"):
-        await advise(countries, f"Wait, for Ghana has 34.8 million people {cited}.")
-    await advise(
-        countries,
-        f"Wait, for Ghana has 33.8 million people and Togo 8.65 million {cited}.",
-        invalidation="The price of cocoa rises above 9,000 USD a tonne.",
-    )
-    assert (await check_all(countries.database, countries.scope))[1] == []
-
-
 async def test_advice_cites_two_analyses_unless_the_owner_allows_one(
     countries: AgentGraph,
 ) -> None:
@@ -138,28 +88,30 @@ async def test_advice_cites_two_analyses_unless_the_owner_allows_one(
     assert (await check_all(countries.database, countries.scope))[1] == []
 
 
-async def test_a_value_that_is_put_in_by_sql_is_found(countries: AgentGraph) -> None:
+async def test_figures_of_a_conclusion_are_counted_and_those_that_it_computes_are_no_fault(
+    countries: AgentGraph,
+) -> None:
     ghana = await add(countries, "Ghana", 33_800_000, OLD)
-    analysis = await analyse(
-        countries, "Size", f"Ghana has 33.8 million people [node:{ghana}].", "Ghana is large."
-    )
+    togo = await add(countries, "Togo", 8_650_000, TOGO)
+    cited = f"Ghana has 33.8 million people [node:{ghana}], Togo 8.65 million [node:{togo}]"
+    await analyse(countries, "Sizes", f"{cited}, 3.9 times as many. Two states are compared.")
     counts, faults = await check_all(countries.database, countries.scope)
     assert faults == []
     assert (counts.values_supported, counts.values_unverified, counts.conclusions_unchecked) == (
-        3,
-        0,
+        2,
+        1,
         0,
     )
-    await put_in(countries, analysis, {"summary": "Ghana has 99 million people."})
-    _, faults = await check_all(countries.database, countries.scope)
-    assert [(fault.id, fault.broken, fault.message) for fault in faults] == [
-        (
-            analysis,
-            "grounding",
-            "its summary: '99 million' is not in anything that is cited, "
-            "and does not follow from the numbers of its paragraph",
-        )
-    ]
+
+
+async def test_a_figure_that_is_put_in_by_sql_does_not_count_as_found(
+    countries: AgentGraph,
+) -> None:
+    ghana = await add(countries, "Ghana", 33_800_000, OLD)
+    analysis = await analyse(countries, "Size", f"Ghana has 33.8 million people [node:{ghana}].")
+    await put_in(countries, analysis, {"content": f"Ghana has 99 million people [node:{ghana}]."})
+    counts, _ = await check_all(countries.database, countries.scope)
+    assert (counts.values_supported, counts.values_unverified) == (0, 1)
 
 
 async def test_advice_whose_second_analysis_is_taken_out_is_found(countries: AgentGraph) -> None:
@@ -183,18 +135,6 @@ async def test_conclusions_of_earlier_releases_are_counted_and_not_checked(
     counts, faults = await check_all(countries.database, countries.scope)
     assert faults == []
     assert (counts.values_supported, counts.conclusions_unchecked) == (0, 1)
-
-
-async def test_conclusions_that_other_rules_accepted_are_no_faults(countries: AgentGraph) -> None:
-    ghana = await add(countries, "Ghana", 33_800_000, OLD)
-    analysis = await analyse(countries, "Size", f"Ghana is large [node:{ghana}].")
-    async with countries.database.transaction() as session:
-        changed = update(GraphNode).where(GraphNode.id == analysis)
-        await session.execute(changed.values(rules={"version": 0}))
-    await put_in(countries, analysis, {"summary": "Ghana has 99 million people."})
-    counts, faults = await check_all(countries.database, countries.scope)
-    assert faults == []
-    assert counts.values_unverified == 1
 
 
 async def test_a_superseded_value_keeps_the_conclusion_valid(countries: AgentGraph) -> None:
@@ -234,19 +174,6 @@ async def test_a_merged_node_keeps_the_conclusion_valid(countries: AgentGraph) -
     assert (await check_all(countries.database, countries.scope))[1] == []
 
 
-async def test_names_of_the_mission_stay_allowed_when_it_changes(countries: AgentGraph) -> None:
-    ghana = await add(countries, "Ghana", 33_800_000, OLD)
-    content = f"Ghana is large, which matters to Barry Callebaut [node:{ghana}]."
-    with pytest.raises(ToolRefusalError, match="'Barry Callebaut'"):
-        await analyse(countries, "Buyer", content)
-    for mission in ("Watch Barry Callebaut.", "Watch another one."):
-        async with countries.database.transaction() as session:
-            await session.execute(update(Agent).values(mission=mission))
-        if "Barry" in mission:
-            await analyse(countries, "Buyer", content)
-    assert (await check_all(countries.database, countries.scope))[1] == []
-
-
 async def test_an_imported_conclusion_is_checked_again(countries: AgentGraph) -> None:
     ghana = await add(countries, "Ghana", 33_800_000, OLD)
     await analyse(countries, "Size", f"Ghana has 33.8 million people [node:{ghana}].")
@@ -254,4 +181,4 @@ async def test_an_imported_conclusion_is_checked_again(countries: AgentGraph) ->
     copy = await imported(evidence_graph, await exported(evidence_graph))
     counts, faults = await check_all(countries.database, copy)
     assert faults == []
-    assert (counts.values_supported, counts.conclusions_unchecked) == (2, 0)
+    assert (counts.values_supported, counts.conclusions_unchecked) == (1, 0)
