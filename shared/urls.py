@@ -1,6 +1,8 @@
 """URLs in texts, without credentials for logs and error messages, and in one spelling to recognize a page."""
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -8,11 +10,23 @@ _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
 _URL: Final = re.compile(r"https?://[^\s<>\"]+", re.IGNORECASE)
 _PUNCTUATION: Final = ".,;:!?'*`"
 _BRACKETS: Final = {")": "(", "]": "["}
+_TRACKING: Final = re.compile(
+    r"(?:utm_\w+|(?:g|d|fb|y|tw|tt)clid|msclkid|gbraid|wbraid|mc_[ce]id|igshid|mkt_tok)(?:=.*)?",
+    re.IGNORECASE,
+)
+"""Parts of a query that say where a reader came from; the page is the same without them."""
 
 
 def urls_in(text: str) -> list[str]:
     """The addresses that `text` names, each once, without the punctuation after them."""
     return list(dict.fromkeys(map(_without_punctuation, _URL.findall(text))))
+
+
+def with_known_urls(text: str, known: Mapping[str, str] = MappingProxyType({})) -> str:
+    """`text` without addresses, except those that `known` has by `page_key`, in the spelling that it has."""
+    for url in sorted(urls_in(text), key=len, reverse=True):
+        text = text.replace(url, known.get(page_key(url), ""))
+    return text
 
 
 def _without_punctuation(url: str) -> str:
@@ -31,12 +45,15 @@ def strip_secrets(url: str) -> str:
 
 
 def normalize_url(url: str) -> str:
-    """`url` without fragment and trailing slash, its host in lower case; unchanged if it cannot be parsed."""
+    """`url` without fragment, tracking parameters and trailing slash, its host in lower case; unchanged if it cannot be
+    parsed.
+    """
     try:
         scheme, host, path, query, _ = urlsplit(url.strip())
     except ValueError:
         return url
-    return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), query, ""))
+    parts = [part for part in query.split("&") if not _TRACKING.fullmatch(part)]
+    return urlunsplit((scheme.lower(), host.lower(), path.rstrip("/"), "&".join(parts), ""))
 
 
 def page_key(url: str) -> str:

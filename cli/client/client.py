@@ -127,7 +127,7 @@ class Client(Connection):
         active: bool | None = None,
         source: str | None = None,
     ) -> Iterable[RetractionResponse]:
-        """Newest first; `source` is a URL or the id of a source."""
+        """Newest first; `source` is a URL, a domain or the id of a source."""
         path = self.agent_path(agent, "retractions")
         return self.pages(RetractionResponse, path, limit, active=active, source=source)
 

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Final
 from uuid import UUID
 
@@ -11,8 +12,9 @@ from rich.console import Console
 
 from cli.client.client import Client
 from cli.command import Result, api_command, command_group
-from cli.errors import BadInputError
-from cli.options import AgentName, AsJson, Limit
+from cli.errors import BadInputError, CommandError
+from cli.options import AgentName, AsJson, Limit, Yes
+from cli.prompts import confirm
 from cli.references import Named, as_uuid, find, find_conclusion, find_id
 from cli.render.console import err, out, print_json, quoted
 from cli.render.operations import Activity
@@ -29,7 +31,9 @@ from cli.render.provenance import (
     show_summary,
 )
 from cli.verification import AgentVerified, verify_agent
+from shared.domains import normalize_domain, site_of
 from shared.schemas.provenance import (
+    RetractionPreview,
     RetractionResponse,
     SourceDetails,
     SourceResponse,
@@ -96,20 +100,47 @@ def retract(
     client: Client,
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="URL of the page, for all its versions, or title or id of one version.",
-        ),
+        typer.Argument(metavar="SOURCE", help="URL, title or id of the page."),
     ],
     agent: OfAgent,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, in a sentence.")],
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Retract a page. Facts that rest only on it are hidden, and conclusions drawn from them are in doubt."""
+    """Retract a page: all its versions, and what is read there until it is restored.
+
+    Facts that rest only on it are hidden, and conclusions drawn from them are in doubt.
+    """
     body = {"source": page_or_source(client, agent, source), "reason": reason}
     path = client.agent_path(agent, "retractions")
     retractions = [client.post(RetractionResponse, path, body)]
+    _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
+
+
+@source_commands.command("bar")
+@api_command
+def bar(
+    client: Client,
+    site: Annotated[
+        str,
+        typer.Argument(metavar="SITE", help="Domain, or URL, title or id of a page of the site."),
+    ],
+    agent: OfAgent,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason, in a sentence.")],
+    yes: Yes = False,
+    wait: Wait = True,
+    as_json: AsJson = False,
+) -> None:
+    """Bar a site: retract all that was read there, and add it to the agent's barred domains.
+
+    It covers the subdomains of the site. Before, the command says what it would change.
+    """
+    domain = find_site(client, agent, site)
+    path = client.agent_path(agent, "retractions")
+    if not yes:
+        preview = client.post(RetractionPreview, f"{path}/preview", {"site": domain})
+        confirm(f"{describe_preview(preview)} Bar {domain}?")
+    retractions = [client.post(RetractionResponse, path, {"site": domain, "reason": reason})]
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
 
@@ -120,14 +151,15 @@ def restore(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="SOURCE", help="URL of the page, or id of the source or retraction."
+            metavar="SOURCE",
+            help="URL of the page, domain of the site, or id of the source or retraction.",
         ),
     ],
     agent: OfAgent,
     wait: Wait = True,
     as_json: AsJson = False,
 ) -> None:
-    """Undo a retraction and everything that it changed."""
+    """Undo a retraction and everything that it changed. A site is no longer barred then."""
     retractions = restore_source(client, agent, source)
     _report_retractions(client, agent, retractions, wait=wait, as_json=as_json)
 
@@ -193,15 +225,22 @@ def verify(
 
 
 def restore_source(client: Client, agent: str, reference: str) -> list[RetractionResponse]:
-    """Undoes the active retractions of a URL or source id, or the retraction with this id.
+    """Undoes the active retractions of a page, by its URL or the id of a source, or of a site, by its domain, or the one
+    with this id.
 
-    Raises CommandError if there is none.
+    Raises CommandError if there is none, or if the page is retracted with its site alone.
     """
     retraction_id = as_uuid(reference)
-    if retraction_id is not None or "://" in reference:
-        active = list(client.retractions(agent, None, active=True, source=reference))
-        if active:
-            return [client.restore(agent, retraction.id) for retraction in active]
+    active = list(client.retractions(agent, None, active=True, source=reference))
+    chosen = [each for each in active if each.site in (None, reference.strip().lower())]
+    if chosen:
+        return [client.restore(agent, retraction.id) for retraction in chosen]
+    if active:
+        sites = ", ".join(each.url for each in active)
+        raise CommandError(
+            f"the page is retracted with its site: to restore all of it, run `vigil source restore {quoted(sites)}"
+            f" --agent {quoted(agent)}`"
+        )
     if retraction_id is not None:
         return [client.restore(agent, retraction_id)]
     found = find(
@@ -212,6 +251,34 @@ def restore_source(client: Client, agent: str, reference: str) -> list[Retractio
         see=f"vigil source retractions {quoted(agent)}",
     )
     return [client.restore(agent, found.id)]
+
+
+def find_site(client: Client, agent: str, reference: str) -> str:
+    """The domain itself, or the site of a page by its URL, title or id. Raises CommandError."""
+    if "://" in reference:
+        return site_of(reference)
+    with suppress(ValueError):
+        return normalize_domain(reference)
+    path = client.agent_path(agent, "sources", find_source(client, agent, reference))
+    return site_of(client.get(SourceDetails, path).url)
+
+
+def describe_preview(preview: RetractionPreview) -> str:
+    """What barring the site would change, in a sentence."""
+    read = (
+        f"{plural(preview.pages, 'page')} of {preview.url} in {plural(preview.sources, 'version')}"
+    )
+    changes = [
+        text
+        for count, text in (
+            (preview.unsupported, f"{plural(preview.unsupported, 'fact')} would lose all support"),
+            (preview.changed, f"{plural(preview.changed, 'fact')} would change value"),
+            (preview.analyses, f"{plural(preview.analyses, 'analysis')} would be in doubt"),
+            (preview.advice, f"{plural(preview.advice, 'advice')} would be in doubt"),
+        )
+        if count
+    ]
+    return f"Of {read}, {'; '.join(changes) if changes else 'nothing would lose its support'}."
 
 
 def find_source(client: Client, agent: str, reference: str) -> UUID:

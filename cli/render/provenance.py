@@ -104,7 +104,8 @@ def show_retractions(console: Console, retractions: Sequence[RetractionResponse]
             f"{state} [link]{escape(retraction.url)}[/]  [quiet]{when}, {short_id(retraction.id)}[/]"
         )
         versions = "one version" if retraction.source_id else plural(retraction.sources, "version")
-        console.print(f"  {versions}: {escape(retraction.reason)}")
+        of_site = "all pages of the site, which is barred, in " if retraction.site else ""
+        console.print(f"  {of_site}{versions}: {escape(retraction.reason)}")
         console.print(f"  {_doubted(retraction)}")
 
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from shared.agents import feedback
 from shared.events.models import Insight
+from shared.graph.validation import one_line
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
+from shared.urls import with_known_urls
 
 _MISSING = re.compile(r"^\W*MISSING:\s*(.+?)\s*$", re.MULTILINE)
 MAX_MISSING_CHARS = 300
@@ -47,11 +49,11 @@ def user_message(
 
     `shorten` replaces the ids in what belongs to this run alone.
     """
-    objectives = "\n".join(f"- {objective}" for objective in earlier_objectives)
+    objectives = "\n".join(f"- {one_line(objective)}" for objective in earlier_objectives)
     ids = shorten(", ".join(str(node_id) for node_id in insight.relevant_node_ids))
     insight_text = (
-        f"Observation: {insight.observation}\n"
-        f"Synthesis direction: {insight.synthesis_direction}\n"
+        f"Observation: {one_line(insight.observation)}\n"
+        f"Synthesis direction: {one_line(insight.synthesis_direction)}\n"
         f"Relevant node ids: {ids}"
     )
     return "\n\n".join(
@@ -73,8 +75,14 @@ def user_message(
 
 
 def parse_missing_lines(answer: str) -> list[str]:
-    """Missing data in `MISSING:` lines, the format from before there was a tool for it."""
-    return [line[:MAX_MISSING_CHARS] for line in _MISSING.findall(answer)]
+    """Missing data in `MISSING:` lines, the format from before there was a tool for it.
+
+    Without addresses: the Researcher may read what its query names.
+    """
+    lines = [
+        one_line(with_known_urls(line))[:MAX_MISSING_CHARS] for line in _MISSING.findall(answer)
+    ]
+    return [line for line in lines if line]
 
 
 def missing_data(answer: str, *, has_concluded: bool) -> list[str]:
@@ -82,4 +90,4 @@ def missing_data(answer: str, *, has_concluded: bool) -> list[str]:
     missing_lines = parse_missing_lines(answer)
     if missing_lines or has_concluded or not answer.strip():
         return missing_lines
-    return [answer.strip()[:MAX_MISSING_CHARS]]
+    return [with_known_urls(answer.strip())[:MAX_MISSING_CHARS]]

@@ -27,7 +27,7 @@ from shared.enums import AgentStatus, Phase, PromptMaker
 from shared.errors import PermanentError, RetrySoonError
 from shared.graph import system_types, types
 from shared.graph.scope import GraphScope
-from shared.graph.validation import Validators
+from shared.graph.validation import Validators, one_line
 from shared.llm.messages import now_line
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model
@@ -110,7 +110,7 @@ async def _message(transaction: Transaction, agent: Agent, request: Configuratio
         *await types.list_edge_types(transaction, scope),
     ]
     existing = [
-        f"{item.name}: {item.description}"
+        f"{item.name}: {one_line(item.description)}"
         for item in existing_types
         if item.created_by != types.SYSTEM_CREATOR
     ]

@@ -8,7 +8,12 @@ from typing import Any, Final
 
 from services.observer.history import PlanHistory, prepare_history
 from services.observer.outlook import Outlook, Watch, prepare_outlook
-from services.observer.planning import ResolvedPlan, resolve_plan
+from services.observer.planning import (
+    ResolvedPlan,
+    known_addresses,
+    resolve_plan,
+    with_known_addresses,
+)
 from services.observer.prompts import (
     EMPTY_PLAN,
     LOOK_UP_RULE,
@@ -140,7 +145,7 @@ class Observe:
             memory_lines,
             outlook.lines,
             owner_feedback=feedback.format_lines(owner_feedback.value),
-            is_folded=context.FOLDED in survey.value,
+            is_folded=context.has_section(survey.value, context.FOLDED),
         )
         run = PhaseRun(
             self.model, lease, agent, Phase.OBSERVER, message, rules=RULES, context=survey.value
@@ -181,7 +186,7 @@ class Observe:
         """
         request = await run.begin(response_format=_plan_format)
         # As in the message that the run began with: the graph may have changed since.
-        is_folded = LOOK_UP_RULE in run.first_message
+        is_folded = LOOK_UP_RULE in run.first_message.splitlines()
         try:
             plan, request = await self._request_plan(run, request, scope, past, is_folded=is_folded)
             if plan.repeats:
@@ -227,6 +232,7 @@ class Observe:
                 subject="plan",
             )
             if not looks_left or not isinstance(plan, FoldedPlan) or not plan.look_up:
+                plan = with_known_addresses(plan, known_addresses(run.first_message))
                 return await self._resolve(run, scope, past, plan), conversation
             looks_left -= 1
             lines = await look_up(self.model.database, scope, plan.look_up)
@@ -240,7 +246,8 @@ class Observe:
 
 
 def _plan_format(message: str) -> dict[str, Any]:
-    shape = FoldedPlan if LOOK_UP_RULE in message else ObserverPlan
+    # A line of its own: data has others.
+    shape = FoldedPlan if LOOK_UP_RULE in message.splitlines() else ObserverPlan
     return response_format(shape, PLAN)
 
 

@@ -16,7 +16,9 @@ from shared.graph import context
 from shared.graph.context import FreshNode
 from shared.graph.grounding.units import SHARE, hint_of
 from shared.graph.scope import GraphScope
+from shared.llm.messages import section_content
 from shared.llm.repair import bare_id
+from shared.urls import page_key, urls_in, with_known_urls
 from shared.workflow.investigations import request_id
 
 FRESH: Final = timedelta(days=1)
@@ -95,6 +97,43 @@ def _year_keys(name: str) -> list[str]:
 def _is_figure(value: Any) -> bool:
     """Texts may be one answer of several: only figures are whole answers."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def known_addresses(message: str) -> dict[str, str]:
+    """The addresses that a plan may name, by `page_key`: those of the mission, the owner's memories, the news and the pages
+    that were read. `message` is the request for the plan; its titles, names and values may have others.
+    """
+    texts = [section_content(tag, message) for tag in ("mission", "memories")]
+    graph_context = section_content("graph_context", message)
+    texts += context.read_addresses(graph_context)
+    found = [url for text in texts for url in urls_in(text)]
+    # The address of an item stands behind its title.
+    news = map(urls_in, section_content("news", message).splitlines())
+    return {page_key(url): url for url in [*found, *(urls[-1] for urls in news if urls)]}
+
+
+def with_known_addresses(plan: ObserverPlan, known: Mapping[str, str]) -> ObserverPlan:
+    """The plan whose queries and insights name no other addresses: the Researcher may read what its query names."""
+    queries = [
+        query.model_copy(
+            update={
+                "objective": with_known_urls(query.objective, known),
+                "reasoning": with_known_urls(query.reasoning, known),
+                "search_hints": [with_known_urls(hint, known) for hint in query.search_hints],
+            }
+        )
+        for query in plan.queries
+    ]
+    insights = [
+        insight.model_copy(
+            update={
+                "observation": with_known_urls(insight.observation, known),
+                "synthesis_direction": with_known_urls(insight.synthesis_direction, known),
+            }
+        )
+        for insight in plan.insights
+    ]
+    return plan.model_copy(update={"queries": queries, "insights": insights})
 
 
 Input = dict[str, Any]

@@ -69,9 +69,7 @@ def allow_named_pages(
     if not isinstance(arguments, TavilyExtract):
         return None
     sections = [section_content(tag, message) for tag in ("mission", "query")]
-    # An address in the title of a page is not the page's.
-    read = context.pages_read(section_content("graph_context", message)).splitlines()
-    sections += [line.rpartition(" ")[2] for line in read]
+    sections += context.read_addresses(section_content("graph_context", message))
     return refuse_unnamed(arguments, "\n".join(sections), earlier)
 
 

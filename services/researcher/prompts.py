@@ -114,8 +114,10 @@ def construction_message(
 
 def _describe_query(query: Query, requests: Sequence[str] = ()) -> str:
     """`requests` are listed with their numbers, unless the objective is the only one."""
-    lines = [f"Objective: {query.objective}", f"Reasoning: {query.reasoning}"]
+    lines = [f"Objective: {one_line(query.objective)}", f"Reasoning: {one_line(query.reasoning)}"]
     if any(question_key(request) != question_key(query.objective) for request in requests):
         numbered = (f"{number}. {one_line(text)}" for number, text in enumerate(requests, 1))
         lines += ["Requests that it is to answer:", *numbered, _NOT_FOUND_REQUEST]
-    return "\n".join([*lines, "Search hints:", *(f"- {hint}" for hint in query.search_hints)])
+    return "\n".join(
+        [*lines, "Search hints:", *(f"- {one_line(hint)}" for hint in query.search_hints)]
+    )

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy import ScalarSelect, bindparam, select
 
-from shared.database.statements import CompiledStatement
+from shared.database.statements import BoundQuery, CompiledStatement
 from shared.database.tables import Agent, GraphEdge
 from shared.database.tables.agents import BYTES_PER_TOKEN
 from shared.database.transaction import Transaction
@@ -92,6 +92,17 @@ def retraction_lock_key_sql(agent: str) -> str:
 _EXCLUSIVE_LOCK: Final = CompiledStatement(
     f"select pg_advisory_xact_lock({retraction_lock_key_sql('of_agent')})"
 )
+_SHARED_LOCK: Final = CompiledStatement(
+    f"select pg_advisory_xact_lock_shared({retraction_lock_key_sql('of_agent')})"
+)
+
+
+def shared_retraction_lock(agent_id: UUID) -> BoundQuery[None]:
+    """Waits for a retraction, and keeps new ones out until the transaction ends.
+
+    A statement does not see what was committed while it waited for the lock, so read retractions in a later one.
+    """
+    return BoundQuery(_SHARED_LOCK, {"of_agent": agent_id}, lambda _: None)
 
 
 async def take_exclusive_retraction_lock(transaction: Transaction, agent_id: UUID) -> None:

@@ -176,12 +176,15 @@ class DoubtResponse(ResponseModel):
 
 
 class RetractionResponse(ResponseModel):
-    """A URL, or one version of its page, that is not trusted, or was not until it was restored."""
+    """A page or a site that is not trusted, or was not until it was restored: what was read there and what is read later."""
 
     id: UUID
     url: str
+    """The address of the page, in one of its spellings; the domain of a site."""
+    site: str | None = None
+    """The domain that is barred, with its subdomains; None for a page."""
     source_id: UUID | None
-    """The one version that is retracted; None if all versions at the URL are."""
+    """Of a retraction by an earlier release: the one version that is retracted; None if all versions are."""
     reason: str
     created_at: datetime
     restored_at: datetime | None
@@ -192,6 +195,24 @@ class RetractionResponse(ResponseModel):
     sources: int
     analyses: int
     """Conclusions in doubt because of it, as far as it has been processed."""
+    advice: int
+
+
+class RetractionPreview(ResponseModel):
+    """What a retraction would cover and change now."""
+
+    url: str
+    site: str | None
+    pages: int
+    """Addresses of which a version is stored; of a page, one."""
+    sources: int
+    """Their stored versions."""
+    unsupported: int
+    """Nodes and edges that rest on them alone."""
+    changed: int
+    """Nodes and edges of which another value would hold."""
+    analyses: int
+    """Conclusions that would be in doubt."""
     advice: int
 
 

@@ -106,3 +106,27 @@ def test_a_page_is_retracted_and_restored(
     expect(page.get_by_text("Retract this page")).to_be_visible()
     window.open(f"/agents/{new_graph.agent_id}/edges/{new_graph.edge}")
     expect(page.get_by_text("Unsupported")).to_be_hidden()
+
+
+def test_the_site_of_a_page_is_barred_and_restored(
+    window: BrowserWindow, installation: SharedInstallation
+) -> None:
+    new_graph = graphs.create_graph(installation, "Bought watch")
+    page = window.open(f"/agents/{new_graph.agent_id}/sources/{new_graph.old_source}")
+    page.get_by_text("Retract this page").click()
+    # What it touches is said before.
+    expect(page.locator(".foreseen")).to_contain_text("If you also bar press.example, with 2 pages")
+    page.get_by_label("Bar press.example").check()
+    page.get_by_label("Reason").fill("It was bought")
+    window.screenshot("source-barring")
+    page.get_by_role("button", name="Retract").click()
+    belief = page.locator("#belief")
+    expect(belief).to_contain_text("press.example is barred with all of its pages")
+    window.open(f"/agents/{new_graph.agent_id}/sources?state=retracted")
+    expect(page.locator(".page")).to_have_count(2)
+    page.locator(".page-link").first.click()
+    page.get_by_role("button", name="Restore").click()
+    confirm_dialog(page)
+    expect(page.get_by_text("Retract this page")).to_be_visible()
+    window.open(f"/agents/{new_graph.agent_id}/sources?state=retracted")
+    expect(page.locator(".page")).to_have_count(0)

@@ -124,7 +124,7 @@ def user_message(
         )
     if name is not None:
         parts.append(
-            f"The agent is called {name!r} and keeps that name. Answer with it, or with your own."
+            f"{wrap_section('agent_name', name)}\n\nThe agent keeps this name. Answer with it, or with your own."
         )
     if prompts_to_keep:
         sections = "\n\n".join(

@@ -280,7 +280,8 @@ class ConclusionProof(Base):
 
 
 class Retraction(Base):
-    """A statement that a URL, or one version of its page, is not to be trusted. Written by the API.
+    """A statement that a page or a site is not to be trusted: what was read there, and what is read there until it is
+    restored. Written by the API.
 
     Which sources are excluded is in `sources.retracted_at`; this row records the reason, and what remains to be done.
     """
@@ -298,10 +299,13 @@ class Retraction(Base):
     id: Mapped[Id]
     agent_id: Mapped[UUID] = mapped_column(ForeignKey("agents.id", ondelete="CASCADE"))
     url: Mapped[str]
+    """The address of the page as the owner wrote it; the domain of a site."""
     source_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
-    """The one version that is retracted; None if all versions at the URL are."""
+    """Of a retraction by an earlier release: the one version that is retracted; None if all versions are."""
+    covers: Mapped[str | None]
+    """The pages that it covers: see `shared.graph.provenance.coverage`. None: no page that is read later."""
     reason: Mapped[str]
     created_at: Mapped[Created]
     restored_at: Mapped[datetime | None]

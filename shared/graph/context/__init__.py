@@ -7,8 +7,10 @@ from shared.graph.context.survey import (
     PinnedSurveys,
     Survey,
     build_survey,
+    has_section,
     pages_read,
     prepare_survey,
+    read_addresses,
     written_lines,
 )
 
@@ -20,6 +22,7 @@ __all__ = [
     "analyses_query",
     "build_survey",
     "fresh_nodes",
+    "has_section",
     "is_id",
     "known_facts",
     "named_nodes",
@@ -27,5 +30,6 @@ __all__ = [
     "prepare_nodes",
     "prepare_references",
     "prepare_survey",
+    "read_addresses",
     "written_lines",
 ]

@@ -440,10 +440,20 @@ def _prepare_requests(batch: Batch, scope: GraphScope) -> _Sections:
     ]
 
 
+def has_section(text: str, title: str) -> bool:
+    """Whether the text of a survey has the section `title`; a name in it that looks like a title is none."""
+    return f"## {title}" in text.splitlines()
+
+
 def pages_read(text: str) -> str:
     """The section of pages in the text of a survey for a query, for the phase that searches; empty if it has none."""
     parts = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     return "".join(part for part in parts if part.startswith(f"## {PAGES_READ}\n")).rstrip("\n")
+
+
+def read_addresses(text: str) -> list[str]:
+    """The addresses of the pages in that section. An address in the title of a page is not the page's."""
+    return [line.rpartition(" ")[2] for line in pages_read(text).splitlines()[1:]]
 
 
 def _name_lines(names: Sequence[Row]) -> list[str]:

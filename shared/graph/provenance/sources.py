@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -20,12 +21,12 @@ from shared.database.statements import (
 )
 from shared.database.transaction import Transaction
 from shared.domains import covering_domain, host_of
-from shared.graph.provenance import integrity
+from shared.graph.provenance import coverage, integrity
 from shared.graph.provenance.claims import parse_published
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.provenance.origins import ORIGIN_KEY, read_origin
 from shared.graph.provenance.page_reading import PASSAGE_BREAK, PageReading, find_quote, read_page
-from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope, shared_retraction_lock
 from shared.graph.validation import one_line
 from shared.tools import Json
 from shared.urls import normalize_url, page_key
@@ -63,11 +64,9 @@ _ALL_PAGES: Final = CompiledStatement(
 # A feed's date counts less than that of any version of the page.
 _KNOWN_PAGES: Final = CompiledStatement(f"""
     with retracted as (
-      select distinct on (url) url, coalesce(retraction_reason, '') as reason from sources
-      where agent_id = {OWNED_AGENT_ID_SQL} and retracted_at is not null and not exists (
-        select from sources as other
-        where other.agent_id = sources.agent_id and other.url = sources.url and other.retracted_at is null)
-      order by url, retracted_at
+      select distinct on (covers) covers as url, reason from retractions
+      where agent_id = {OWNED_AGENT_ID_SQL} and covers = any(cast(:covering as text[])) and restored_at is null
+      order by covers, created_at, id
     ), given as (
       select url, published, title, fetched_at from sources
       where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[]))
@@ -95,14 +94,28 @@ _TEXTS: Final = CompiledStatement(f"""
 """)
 # A fixed order: two steps that store the same pages would deadlock otherwise.
 _STORE: Final = CompiledStatement(f"""
-    insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, reading, step_id, seal)
-    select input.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, reading, :of_step,
-      decode(seal, 'hex')
-    from jsonb_to_recordset(cast(:rows as jsonb)) as input (
-      id uuid, url text, title text, published timestamptz, fetched_at timestamptz, sha256 text,
-      text text, reading jsonb, seal text)
-    order by input.id
-    on conflict do nothing
+    with input as (
+      select * from jsonb_to_recordset(cast(:rows as jsonb)) as input (
+        id uuid, url text, title text, published timestamptz, fetched_at timestamptz, sha256 text,
+        text text, reading jsonb, seal text, covering text[])
+    ), retracted as (
+      select input.id as source_id, retractions.id, created_at, reason
+      from input join retractions on covers = any(covering)
+      where agent_id = {OWNED_AGENT_ID_SQL} and restored_at is null
+    ), stored as (
+      insert into sources (id, agent_id, url, title, published, fetched_at, sha256, text, reading, step_id, seal,
+        retracted_at, retraction_reason)
+      select input.id, {OWNED_AGENT_ID_SQL}, url, title, published, fetched_at, decode(sha256, 'hex'), text, reading,
+        :of_step, decode(seal, 'hex'), first.created_at, first.reason
+      from input left join lateral (
+        select created_at, reason from retracted where source_id = input.id order by created_at, id limit 1
+      ) as first on true
+      order by input.id
+      on conflict do nothing
+      returning id
+    )
+    insert into retracted_sources (retraction_id, source_id, is_due)
+    select retracted.id, source_id, false from retracted join stored on stored.id = source_id
 """)
 _PAGE_TEXT: Final = CompiledStatement("select text from sources where id = :of_source")
 
@@ -159,7 +172,7 @@ class KnownPages(NamedTuple):
     now: datetime
     """By the database's clock."""
     retracted: Mapping[str, str]
-    """All pages of which each stored version is retracted, with the reason. They are not stored again."""
+    """Those that a retraction covers, with its reason."""
     published: Mapping[str, datetime]
     """From the newest version that has a date, else from a feed."""
     titles: Mapping[str, str]
@@ -171,8 +184,8 @@ def page_storing(
     """Adds the look-ups of the pages of a run to `batch`; its result is the query that stores them, if any.
 
     Existing versions are not changed. A whole page is a version of it, stored once. Passages are stored together, as far
-    as no stored text of the page has them. Pages that the owner has retracted are left out: see `known_pages`. A version
-    without a publication date or title takes those that are known.
+    as no stored text of the page has them. A page that a retraction covers by then is stored as retracted. A version without
+    a publication date or title takes those that are known.
     """
     storable = [page for page in pages if 0 < len(page.url.encode()) <= MAX_URL_BYTES]
     if not storable:
@@ -191,9 +204,8 @@ def _storing(
     known: KnownPages,
     stored: Mapping[str, Sequence[str]],
 ) -> Sequence[BoundQuery[None]]:
-    storable_pages = [page for page in pages if page_key(page.url) not in known.retracted]
     rows = {}
-    for page in storable_pages:
+    for page in pages:
         passages = _missing_passages(page, stored.get(page.url, ()))
         texts = [(text, False) for text in page.reads if text.strip()]
         texts += [(PASSAGE_BREAK.join(passages), True)] if passages else []
@@ -207,7 +219,10 @@ def _storing(
         "of_step": scope.step_id,
         "rows": json_text(list(rows.values())),
     }
-    return (BoundQuery(_STORE, params, lambda _: None),)
+    return (
+        shared_retraction_lock(scope.agent_id),
+        BoundQuery(_STORE, params, lambda _: None),
+    )
 
 
 async def store_pages(transaction: Transaction, scope: GraphScope, answer: Json) -> None:
@@ -224,24 +239,36 @@ async def store_pages(transaction: Transaction, scope: GraphScope, answer: Json)
 
 
 def known_pages(scope: GraphScope, urls: Sequence[str]) -> BoundQuery[KnownPages]:
-    """Loads what is known of the pages at `urls`, and all retracted pages."""
-    return BoundQuery(
-        _KNOWN_PAGES, {**scope.sql_params, "urls": list(_spellings(urls))}, _read_known_pages
-    )
+    """Loads what is known of the pages at `urls`, and which of them the owner has retracted."""
+    by_key = {page_key(url): coverage.covering(url) for url in urls}
+    params = {
+        **scope.sql_params,
+        "urls": list(_spellings(urls)),
+        "covering": list(dict.fromkeys(each for keys in by_key.values() for each in keys)),
+    }
+    return BoundQuery(_KNOWN_PAGES, params, partial(_read_known_pages, by_key))
 
 
-def _read_known_pages(rows: Sequence[Row]) -> KnownPages:
-    retracted, published, titles = dict[str, str](), dict[str, datetime](), dict[str, str]()
+def _read_known_pages(covering: Mapping[str, Sequence[str]], rows: Sequence[Row]) -> KnownPages:
+    """`covering` has what covers each page, by `page_key`."""
+    reasons, published, titles = dict[str, str](), dict[str, datetime](), dict[str, str]()
     for row in rows:
         if row.url is None:
             continue
-        key = page_key(row.url)
         if row.reason is not None:
-            retracted.setdefault(key, row.reason)
+            reasons[row.url] = row.reason
+            continue
+        key = page_key(row.url)
         if row.published is not None:
             published.setdefault(key, row.published)
         if row.title is not None:
             titles.setdefault(key, row.title)
+    retracted = {
+        key: reasons[each]
+        for key, keys in covering.items()
+        for each in reversed(keys)
+        if each in reasons
+    }
     return KnownPages(rows[0].now, retracted, published, titles)
 
 
@@ -407,5 +434,6 @@ def _source_row(
         "id": source_id,
         "sha256": text_sha256.hex(),
         "text": text,
+        "covering": coverage.covering(page.url),
         "seal": integrity.source_seal(source_id=source_id, text_sha256=text_sha256, **sealed).hex(),
     }

@@ -54,7 +54,7 @@ async def notify_new_doubts(
         retraction.created_at,
         title=f"In doubt: {counts} of {name}",
         summary=f"{page} was retracted ({retraction.reason}). These conclusions are based on it: "
-        f"{_list_names(conclusions)}. To trust the page again, run "
+        f"{_list_names(conclusions)}. To trust it again, run "
         f"`vigil source restore {quote_name(retraction.url)} --agent {quote_name(name)}`.",
     )
 
@@ -368,9 +368,10 @@ async def _resolve_batch(database: Database, at_once: int) -> bool:
         return True
 
 
+# Pages that are stored meanwhile refer to the row.
 _DUE: Final = CompiledStatement(f"""
 select {RETRACTION_COLUMNS}, owner_id from retractions join agents on agents.id = agent_id
-where due_at is not null order by due_at, retractions.id limit 1 for update of retractions skip locked
+where due_at is not null order by due_at, retractions.id limit 1 for no key update of retractions skip locked
 """)
 _DUE_SOURCE: Final = CompiledStatement("""
 select source_id, through from retracted_sources

@@ -1,4 +1,7 @@
-"""Retraction of sources: takes effect at once, is undone at once, and is propagated in batches.
+"""Retraction of pages and sites: takes effect at once, is undone at once, and is propagated in batches.
+
+A retraction covers all stored versions of a page, or of all pages of a site, and those that are stored while it is active:
+`shared.graph.provenance.sources` stores them as retracted. The lock of retractions decides which of the two is first.
 
 `sources.retracted_at` is authoritative for every projection. `retractions.due_at` says that a propagation is pending,
 and `retracted_sources` stores its progress, so that it continues after a crash. `shared.graph.retraction.propagation`
@@ -12,13 +15,16 @@ from uuid import UUID, uuid4
 
 from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.transaction import Transaction
+from shared.domains import MAX_DOMAINS, DomainPreferences
 from shared.errors import VigilError
+from shared.graph.provenance import coverage
 from shared.graph.scope import (
     IS_OWNED_SQL,
     OWNED_AGENT_ID_SQL,
     GraphScope,
     take_exclusive_retraction_lock,
 )
+from shared.urls import page_key
 
 FIRST_CURSOR: Final = UUID(int=0)
 """Less than any id in use."""
@@ -44,88 +50,158 @@ class NoSuchSourceError(VigilError):
     """The agent has not read any such page."""
 
 
+class SiteNotBarredError(VigilError):
+    """The site cannot be added to the domains that the agent's owner bars."""
+
+
+class Covered(NamedTuple):
+    """What a retraction covers, with what is stored of it."""
+
+    covers: str
+    """See `shared.graph.provenance.coverage`."""
+    name: str
+    """The address of the page, or the domain of the site."""
+    sources: Collection[UUID]
+    pages: int
+    """Addresses, each in one spelling."""
+
+
+async def find_page(transaction: Transaction, scope: GraphScope, reference: str) -> Covered:
+    """All stored versions of a page, in all spellings of its address. `reference` is its URL or the id of one version.
+
+    Raises NoSuchSourceError.
+    """
+    url = reference
+    if (source_id := _parse_id(reference)) is not None:
+        params = {**scope.sql_params, "of_source": source_id}
+        url = await _URL_OF.value(transaction, params) or reference
+    covered = await _find_covered(transaction, scope, page_key(url), url)
+    if not covered.sources:
+        raise NoSuchSourceError(f"no page was read at {reference!r}")
+    return covered
+
+
+async def find_site(transaction: Transaction, scope: GraphScope, domain: str) -> Covered:
+    """All stored pages of a domain and its subdomains; there may be none. `domain` is normalized."""
+    return await _find_covered(transaction, scope, coverage.of_site(domain), domain)
+
+
 async def retract_source(
     transaction: Transaction, scope: GraphScope, reference: str, reason: str
 ) -> UUID:
-    """Retract a source and return the id of the retraction.
+    """Retract a page and return the id of the retraction. Its active one is returned if there is one.
 
-    `reference` is a URL, meaning all its stored versions, or a source id. If all of them are retracted this way
-    already, the existing retraction is returned; versions read since then get a retraction of their own. Raises
-    NoSuchSourceError.
+    Raises NoSuchSourceError.
     """
     # Two retractions can concern the same source: each must see the other.
     await take_exclusive_retraction_lock(transaction, scope.agent_id)
-    source_id = _parse_id(reference)
-    sources = await _find_sources(transaction, scope, reference, source_id)
-    if not sources:
-        raise NoSuchSourceError(f"no page was read at {reference!r}")
-    active = await _active_retractions(transaction, sources, source_id)
-    remaining = [version_id for version_id in sources if version_id not in active]
-    if not remaining:
-        return active[next(iter(sources))]
-    retraction_id = uuid4()
-    params = {
-        "id": retraction_id,
-        "agent": scope.agent_id,
-        "url": sources[remaining[0]],
-        "source": source_id,
-        "reason": reason,
-    }
-    await _RETRACT.run(transaction, params)
-    pages = {"of_retraction": retraction_id, "sources": uuid_array(remaining)}
-    await _RETRACT_SOURCES.run(transaction, pages)
-    await _UPDATE_SOURCES.run(transaction, {"sources": pages["sources"]})
-    return retraction_id
+    covered = await find_page(transaction, scope, reference)
+    return await _retract(transaction, scope, covered, reason)
+
+
+async def bar_site(transaction: Transaction, scope: GraphScope, domain: str, reason: str) -> UUID:
+    """Add a domain to those that the agent's owner bars, and retract what was read there; return the id of the retraction.
+
+    Its active one is returned if there is one. `domain` is normalized. Raises SiteNotBarredError.
+    """
+    await take_exclusive_retraction_lock(transaction, scope.agent_id)
+    listed = await _LOCK_DOMAINS.row(transaction, scope.sql_params)
+    if listed is None:
+        raise SiteNotBarredError("there is no such agent")
+    if domain not in listed.barred_domains:
+        domains = DomainPreferences(listed.preferred_domains, [*listed.barred_domains, domain])
+        if (contradiction := domains.contradiction()) is not None:
+            raise SiteNotBarredError(contradiction)
+        if len(domains.barred) > MAX_DOMAINS:
+            raise SiteNotBarredError(
+                f"an agent bars {MAX_DOMAINS} domains at most: remove one of them first."
+            )
+        await _BAR.run(transaction, {**scope.sql_params, "domain": domain})
+    covered = await find_site(transaction, scope, domain)
+    return await _retract(transaction, scope, covered, reason)
 
 
 async def restore_source(transaction: Transaction, scope: GraphScope, retraction_id: UUID) -> bool:
-    """Undo a retraction; repeating it has no effect. Returns False if the agent has none of that id."""
-    await take_exclusive_retraction_lock(transaction, scope.agent_id)
+    """Undo a retraction; a site is no longer barred then. Repeating it has no effect.
+
+    Returns False if the agent has none of that id.
+    """
     params = {**scope.sql_params, "of_retraction": retraction_id}
+    # The row first, as its propagation does.
     retraction = await _LOCK_RETRACTION.row(transaction, params)
     if retraction is None:
         return False
+    await take_exclusive_retraction_lock(transaction, scope.agent_id)
     if retraction.restored_at is None:
         await _RESTORE.run(transaction, params)
         rows = await _RESTORE_SOURCES.rows(transaction, params)
         restored = uuid_array(row.source_id for row in rows)
         await _UPDATE_SOURCES.run(transaction, {"sources": restored})
+        if (domain := coverage.site_covered(retraction.covers or "")) is not None:
+            await _UNBAR.run(transaction, {**scope.sql_params, "domain": domain})
     return True
 
 
-async def _find_sources(
-    transaction: Transaction, scope: GraphScope, reference: str, source_id: UUID | None
-) -> dict[UUID, str]:
-    """URL by id of the referenced sources, the most recently fetched first."""
-    statement = _SOURCES_AT_URL if source_id is None else _SOURCE
-    params = {**scope.sql_params, "reference": reference if source_id is None else source_id}
-    return {row.id: row.url for row in await statement.rows(transaction, params)}
+async def _find_covered(
+    transaction: Transaction, scope: GraphScope, covers: str, name: str
+) -> Covered:
+    rows = await _ADDRESSES.rows(transaction, scope.sql_params)
+    urls = [row.url for row in rows if covers in coverage.covering(row.url)]
+    params = {**scope.sql_params, "urls": urls}
+    sources = [row.id for row in await _SOURCES_AT.rows(transaction, params)] if urls else []
+    return Covered(covers, name, sources, len({page_key(url) for url in urls}))
 
 
-async def _active_retractions(
-    transaction: Transaction, sources: Collection[UUID], source_id: UUID | None
-) -> dict[UUID, UUID]:
-    """By source its active retraction of the same kind: of a URL or of one version."""
-    params = {"sources": uuid_array(sources), "source": source_id}
-    rows = await _ACTIVE.rows(transaction, params)
-    return {row.source_id: row.id for row in rows}
+async def _retract(
+    transaction: Transaction, scope: GraphScope, covered: Covered, reason: str
+) -> UUID:
+    params = {**scope.sql_params, "covers": covered.covers, "sources": uuid_array(covered.sources)}
+    active = await _ACTIVE.row(transaction, params)
+    remaining = [row.id for row in await _REMAINING.rows(transaction, params)]
+    if active is not None and not remaining:
+        existing: UUID = active.id
+        return existing
+    # A release without this rule can have stored pages since, which get a retraction of their own.
+    retraction_id, pages = uuid4(), uuid_array(remaining)
+    values = {"agent": scope.agent_id, "url": covered.name, "covers": covered.covers}
+    await _RETRACT.run(transaction, {**values, "id": retraction_id, "reason": reason})
+    await _RETRACT_SOURCES.run(transaction, {"of_retraction": retraction_id, "sources": pages})
+    await _UPDATE_SOURCES.run(transaction, {"sources": pages})
+    return retraction_id
 
 
-_SOURCES_AT_URL: Final = CompiledStatement(f"""
-select id, url from sources where agent_id = {OWNED_AGENT_ID_SQL} and url = :reference order by fetched_at desc, id
-""")
-_SOURCE: Final = CompiledStatement(
-    f"select id, url from sources where id = :reference and {IS_OWNED_SQL}"
+_URL_OF: Final = CompiledStatement(
+    f"select url from sources where id = :of_source and {IS_OWNED_SQL}"
 )
-_ACTIVE: Final = CompiledStatement("""
-select retracted_sources.source_id, retractions.id
-from retracted_sources join retractions on retractions.id = retraction_id
-where retracted_sources.source_id = any(cast(:sources as uuid[]))
-  and retractions.source_id is not distinct from cast(:source as uuid) and restored_at is null
+_ADDRESSES: Final = CompiledStatement(
+    f"select distinct url from sources where agent_id = {OWNED_AGENT_ID_SQL}"
+)
+_SOURCES_AT: Final = CompiledStatement(f"""
+select id from sources where agent_id = {OWNED_AGENT_ID_SQL} and url = any(cast(:urls as text[])) order by id
+""")
+_ACTIVE: Final = CompiledStatement(f"""
+select id from retractions
+where agent_id = {OWNED_AGENT_ID_SQL} and covers = :covers and restored_at is null order by created_at, id limit 1
+""")
+_REMAINING: Final = CompiledStatement(f"""
+select id from unnest(cast(:sources as uuid[])) as given (id) where id not in (
+  select retracted_sources.source_id from retracted_sources join retractions on retractions.id = retraction_id
+  where agent_id = {OWNED_AGENT_ID_SQL} and covers = :covers and restored_at is null)
+""")
+_LOCK_DOMAINS: Final = CompiledStatement(f"""
+select preferred_domains, barred_domains from agents where id = {OWNED_AGENT_ID_SQL} for no key update
+""")
+_BAR: Final = CompiledStatement(f"""
+update agents set barred_domains = array_append(barred_domains, cast(:domain as text)), updated_at = clock_timestamp()
+where id = {OWNED_AGENT_ID_SQL}
+""")
+_UNBAR: Final = CompiledStatement(f"""
+update agents set barred_domains = array_remove(barred_domains, cast(:domain as text)), updated_at = clock_timestamp()
+where id = {OWNED_AGENT_ID_SQL} and cast(:domain as text) = any(barred_domains)
 """)
 _RETRACT: Final = CompiledStatement("""
-insert into retractions (id, agent_id, url, source_id, reason, created_at, due_at)
-select :id, :agent, :url, cast(:source as uuid), :reason, now.at, now.at
+insert into retractions (id, agent_id, url, covers, reason, created_at, due_at)
+select :id, :agent, :url, :covers, :reason, now.at, now.at
 from (select clock_timestamp() as at) as now
 """)
 _RETRACT_SOURCES: Final = CompiledStatement("""
@@ -147,7 +223,8 @@ left join lateral (
 where sources.id = locked.id
 """)
 _LOCK_RETRACTION: Final = CompiledStatement(f"""
-select restored_at from retractions where id = :of_retraction and {IS_OWNED_SQL} for update of retractions
+select restored_at, covers from retractions where id = :of_retraction and {IS_OWNED_SQL}
+for no key update of retractions
 """)
 _RESTORE: Final = CompiledStatement("""
 update retractions set restored_at = now.at, due_at = now.at

@@ -18,6 +18,7 @@ from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
+from shared.urls import urls_in
 from shared.workflow import investigations
 
 _CONFIDENCE = (
@@ -264,6 +265,11 @@ def request_investigation(scope: GraphScope) -> StateTool[RequestInvestigation]:
             raise ToolRefusalError(
                 f"objective: {len(objective)} characters; use {min_chars} to {max_chars} to say what is missing, about "
                 "whom or what and for which period, and request one thing at a time."
+            )
+        if urls_in(" ".join([objective, arguments.reasoning, *arguments.search_hints])):
+            # The Researcher may read what its query names.
+            raise ToolRefusalError(
+                "Say what is missing without an address; the search finds pages."
             )
         assert scope.iteration_id is not None, "only steps of an iteration analyze"
         assert scope.step_id is not None, "only steps of an iteration analyze"

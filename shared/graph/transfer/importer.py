@@ -52,6 +52,7 @@ from shared.graph.transfer.file_reader import (
 from shared.graph.verification import checks, loader
 from shared.graph.verification.checks import QuotedEvidence
 from shared.schemas.agents import PromptedPhase
+from shared.urls import page_key
 
 
 async def copy_rows(
@@ -149,24 +150,45 @@ async def load_quotes(
     ]
 
 
-_STORE_RETRACTIONS: Final = CompiledStatement(f"""
-with retracted as materialized (
-  select gen_random_uuid() as id, url, coalesce(retraction_reason, '') as reason, retracted_at, array_agg(id) as pages
-  from sources where {IS_OWNED_SQL} and retracted_at is not null
-  group by url, retracted_at, retraction_reason
+_RETRACTED_PAGES: Final = CompiledStatement(f"""
+select url, coalesce(retraction_reason, '') as reason, retracted_at, array_agg(id) as pages, not exists (
+    select from sources as other
+    where other.agent_id = :of_agent and other.url = sources.url and other.retracted_at is null) as is_whole
+from sources where {IS_OWNED_SQL} and retracted_at is not null
+group by url, retracted_at, retraction_reason
+""")
+_STORE_RETRACTIONS: Final = CompiledStatement("""
+with given as materialized (
+  select gen_random_uuid() as id, each.* from jsonb_to_recordset(cast(:rows as jsonb)) as each (
+    url text, covers text, reason text, retracted_at timestamptz, pages uuid[])
 ),
 stored as (
-  insert into retractions (id, agent_id, url, reason, created_at)
-  select id, :of_agent, url, reason, retracted_at from retracted
+  insert into retractions (id, agent_id, url, covers, reason, created_at)
+  select id, :of_agent, url, covers, reason, retracted_at from given
 )
 insert into retracted_sources (retraction_id, source_id, is_due)
-select id, unnest(pages), false from retracted
+select id, unnest(pages), false from given
 """)
 
 
 async def store_retractions(transaction: Transaction, scope: GraphScope) -> None:
-    """Create one retraction per URL and time for the retracted pages; it needs no propagation."""
-    await _STORE_RETRACTIONS.run(transaction, scope.sql_params)
+    """Create one retraction per URL and time for the retracted pages; it needs no propagation.
+
+    It covers what is read there later if no version of the page counts.
+    """
+    rows = await _RETRACTED_PAGES.rows(transaction, scope.sql_params)
+    given = [
+        {
+            "url": row.url,
+            "covers": page_key(row.url) if row.is_whole else None,
+            "reason": row.reason,
+            "retracted_at": row.retracted_at.isoformat(),
+            "pages": [str(each) for each in row.pages],
+        }
+        for row in rows
+    ]
+    params = {"of_agent": scope.agent_id, "rows": json_text(given)}
+    await _STORE_RETRACTIONS.run(transaction, params)
 
 
 async def store_doubts(

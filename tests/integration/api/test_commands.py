@@ -11,9 +11,11 @@ from structlog.testing import capture_logs
 from typer.testing import CliRunner
 
 from cli.app import build_app
+from cli.commands.sources import describe_preview
 from cli.errors import BadInputError, CommandError
 from shared.database.engine import Database
 from shared.runtime.settings import Settings
+from shared.schemas.provenance import RetractionPreview
 from tests.conftest import cloned
 from tests.support.api.full_agent import AGENT, ANSWER_TEXT, FullAgent, create_full_agent
 from tests.support.api.serving import serve_api
@@ -237,3 +239,45 @@ def test_an_agent_is_created_with_an_archive_date(own_vigil: Vigil) -> None:
     own_vigil(*arguments, "--archive-date", "2024-03-01")
     assert own_vigil.json("agent", "show", "Past")["archive_date"] == "2024-03-01"
     assert "works as if each day were 2024-03-01" in own_vigil("agent", "show", "Past")
+
+
+def test_a_page_is_retracted_and_its_site_barred_and_restored(own_vigil: Vigil) -> None:
+    reason = ("--agent", AGENT, "--reason", "bought")
+    [page] = own_vigil.json("source", "list", AGENT, "--retracted")
+    [earlier] = own_vigil.json("source", "restore", page["url"], "--agent", AGENT)
+    assert earlier["restored_at"]
+    [retracted] = own_vigil.json("source", "retract", page["id"], *reason)
+    assert (retracted["site"], retracted["source_id"]) == (None, None)
+    with pytest.raises(CommandError, match="did not confirm"):
+        own_vigil("source", "bar", page["url"], *reason)
+    assert own_vigil.json("agent", "show", AGENT)["barred_domains"] == []
+    [barred] = own_vigil.json("source", "bar", page["url"], "--yes", *reason)
+    assert (barred["site"], barred["sources"]) == ("example.org", 1)
+    assert own_vigil.json("agent", "show", AGENT)["barred_domains"] == ["example.org"]
+    assert "all pages of the site, which is barred" in own_vigil("source", "retractions", AGENT)
+    # The page alone is restored, and stays retracted with its site.
+    [restored] = own_vigil.json("source", "restore", page["url"], "--agent", AGENT)
+    assert restored["id"] == retracted["id"]
+    with pytest.raises(CommandError, match=r"with its site: .* `vigil source restore example\.org"):
+        own_vigil("source", "restore", page["url"], "--agent", AGENT)
+    assert own_vigil.json("source", "list", AGENT, "--of", page["url"])[0]["retracted_at"]
+    [restored] = own_vigil.json("source", "restore", "Example.org", "--agent", AGENT)
+    assert restored["id"] == barred["id"]
+    assert own_vigil.json("agent", "show", AGENT)["barred_domains"] == []
+    assert own_vigil.json("source", "list", AGENT, "--retracted") == []
+    with pytest.raises(CommandError, match="There is no source"):
+        own_vigil("source", "bar", "A title that no page has", *reason)
+    preview = RetractionPreview(
+        url="example.org",
+        site="example.org",
+        pages=2,
+        sources=3,
+        unsupported=1,
+        changed=0,
+        analyses=2,
+        advice=1,
+    )
+    assert describe_preview(preview) == (
+        "Of 2 pages of example.org in 3 versions, 1 fact would lose all support; 2 analyses would be in doubt;"
+        " 1 piece of advice would be in doubt."
+    )

@@ -106,10 +106,10 @@ async def test_pages_are_listed_and_shown(
     assert source["text"] == "A page."
     unretracted = await api.get(f"/agents/{AGENT}/sources", params={"retracted": False})
     assert unretracted.json()["items"] == []
-    by_id = await api.get(RETRACTIONS, params={"source": page["id"]})
-    assert by_id.json()["items"] == []
-    response = await api.post(RETRACTIONS, json={"source": page["id"], "reason": "this one"})
-    assert response.json()["source_id"] == page["id"]
+    for reference in (page["id"], PAGE, f"{PAGE}/?utm_source=letter", "http://false.example/page"):
+        (found,) = (await api.get(RETRACTIONS, params={"source": reference})).json()["items"]
+        response = await api.post(RETRACTIONS, json={"source": reference, "reason": "again"})
+        assert (response.json()["id"], found["site"]) == (found["id"], None)
 
 
 async def test_a_repeated_retraction_returns_the_first(
@@ -133,6 +133,71 @@ async def test_unknown_pages_and_retractions_are_not_found(
     assert_problem(await api.get(f"{RETRACTIONS}/{uuid4()}"), 404)
     assert_problem(await api.get(f"/agents/{AGENT}/sources/{uuid4()}"), 404)
     assert_problem(await api.post(RETRACTIONS, json={**nowhere, "reason": " "}), 422)
+
+
+async def test_a_site_is_barred_as_the_preview_says(
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph, full: FullAgent
+) -> None:
+    """And restored with all of its pages."""
+    await retraction_graph.says("http://news.false.example/2", {}, node_id=full.node_id)
+    of_agent = f"/agents/{AGENT}"
+    preview = f"{RETRACTIONS}/preview"
+    of_page = (await api.post(preview, json={"source": PAGE})).json()
+    foreseen = (await api.post(preview, json={"site": "False.example"})).json()
+    assert (of_page["pages"], of_page["unsupported"], of_page["site"]) == (1, 1, None)
+    assert (foreseen["pages"], foreseen["sources"], foreseen["unsupported"]) == (2, 2, 2)
+    assert (foreseen["site"], foreseen["url"]) == ("false.example", "false.example")
+    # Nothing has happened yet.
+    assert (await api.get(RETRACTIONS, params={"source": PAGE})).json()["items"] == []
+    assert (await api.get(of_agent)).json()["barred_domains"] == []
+
+    site = {"site": "false.example", "reason": "it was bought"}
+    barred = (await api.post(RETRACTIONS, json=site)).json()
+    assert (barred["site"], barred["url"], barred["sources"]) == (
+        *("false.example", "false.example"),
+        2,
+    )
+    await retraction_graph.work_off()
+    assert (await api.get(of_agent)).json()["barred_domains"] == ["false.example"]
+    assert len((await retraction_graph.state()).unsupported) == foreseen["unsupported"]
+    done = (await api.get(f"{RETRACTIONS}/{barred['id']}")).json()
+    assert (done["analyses"], done["advice"]) == (foreseen["analyses"], foreseen["advice"])
+    (found,) = (await api.get(RETRACTIONS, params={"source": PAGE})).json()["items"]
+    assert found["id"] == barred["id"]
+
+    await api.post(f"{RETRACTIONS}/{barred['id']}/restore")
+    await retraction_graph.work_off()
+    assert (await api.get(of_agent)).json()["barred_domains"] == []
+    state = await retraction_graph.state()
+    assert (state.unsupported, state.doubted) == (frozenset(), frozenset())
+
+
+async def test_what_cannot_be_barred_is_refused_and_nothing_changes(
+    api: httpx.AsyncClient, retraction_graph: RetractionGraph
+) -> None:
+    of_agent = f"/agents/{AGENT}"
+    await api.patch(of_agent, json={"preferred_domains": ["news.false.example"]})
+    refused = await api.post(RETRACTIONS, json={"site": "false.example", "reason": "bought"})
+    assert_problem(refused, 409, "news.false.example")
+    for site in ("co.uk", "https://false.example/", "127.0.0.1", "", "a b"):
+        body = {"site": site, "reason": "bought"}
+        assert_problem(await api.post(RETRACTIONS, json=body), 422)
+        assert_problem(await api.post(f"{RETRACTIONS}/preview", json={"site": site}), 422)
+    both = {"site": "other.example", "source": PAGE, "reason": "bought"}
+    assert_problem(await api.post(RETRACTIONS, json=both), 422)
+    assert_problem(await api.post(RETRACTIONS, json={"reason": "bought"}), 422)
+    assert_problem(await api.post(f"{RETRACTIONS}/preview", json={}), 422)
+    nowhere = {"source": "https://nowhere.example"}
+    assert_problem(await api.post(f"{RETRACTIONS}/preview", json=nowhere), 404)
+    domains = [f"site{number}.example" for number in range(50)]
+    await api.patch(of_agent, json={"barred_domains": domains, "preferred_domains": []})
+    refused = await api.post(RETRACTIONS, json={"site": "false.example", "reason": "bought"})
+    assert_problem(refused, 409, "50 domains")
+    # It is barred already.
+    body = {"site": "site1.example", "reason": "bought"}
+    assert (await api.post(RETRACTIONS, json=body)).status_code == 201
+    assert (await api.get(of_agent)).json()["barred_domains"] == domains
+    assert (await retraction_graph.state()).unsupported == frozenset()
 
 
 async def test_a_running_api_completes_pending_retractions(

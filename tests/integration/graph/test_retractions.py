@@ -141,8 +141,9 @@ async def test_the_notice_is_resolved_when_no_doubt_of_its_retraction_is_left(
         node = await retraction_graph.node(name, {url: {"capital": "Accra"}})
         await retraction_graph.analysis(f"On {name}", f"[node:{node}]")
     first, second = [await retraction_graph.retract(url) for url in (OLD, NEW)]
-    again = await retraction_graph.retract(str(await retraction_graph.source_id(OLD)))
-    # The version stays retracted, and its conclusion in doubt.
+    again = await retraction_graph.ask_bar("old.example")
+    await retraction_graph.work_off()
+    # The page stays retracted with its site, and its conclusion in doubt.
     await retraction_graph.restore(first)
     assert not any(notice.resolved_at for notice in await retraction_graph.notices())
     await retraction_graph.restore(second)
@@ -246,21 +247,20 @@ async def _retraction_reasons(retraction_graph: RetractionGraph) -> dict[UUID, s
         return {row[0]: row[1] for row in rows}
 
 
-async def test_a_url_retracts_all_its_versions_and_an_id_only_one(
-    retraction_graph: RetractionGraph,
-) -> None:
+async def test_a_url_and_an_id_retract_all_versions(retraction_graph: RetractionGraph) -> None:
     first, second = await _add_versions(retraction_graph)
     by_id = await retraction_graph.retract(str(second), "a slip")
-    assert await _retraction_reasons(retraction_graph) == {second: "a slip"}
-    by_url = await retraction_graph.retract(OLD, "a liar")
-    assert await _retraction_reasons(retraction_graph) == {first: "a liar", second: "a slip"}
+    assert await _retraction_reasons(retraction_graph) == {first: "a slip", second: "a slip"}
+    assert await retraction_graph.retract(OLD, "a liar") == by_id
+    of_site = await retraction_graph.ask_bar("old.example", "a liar")
+    assert await _retraction_reasons(retraction_graph) == {first: "a slip", second: "a slip"}
     await retraction_graph.restore(by_id)
     assert await _retraction_reasons(retraction_graph) == {first: "a liar", second: "a liar"}
-    await retraction_graph.restore(by_url)
+    await retraction_graph.restore(of_site)
     assert await _retraction_reasons(retraction_graph) == {}
 
 
-async def test_a_version_stored_later_needs_another_retraction(
+async def test_a_version_that_an_earlier_release_stored_later_needs_another_retraction(
     retraction_graph: RetractionGraph,
 ) -> None:
     await _add_versions(retraction_graph)

@@ -39,6 +39,7 @@ BODIES: Final[dict[tuple[str, str], Any]] = {
         "source": READ_PAGE,
         "reason": "made by attack",
     },
+    ("POST", "/api/v1/agents/{agent}/retractions/preview"): {"source": READ_PAGE},
     ("POST", "/api/v1/agents/{agent}/merges"): {
         "kept": "{kept}",
         "merged": "{merged}",

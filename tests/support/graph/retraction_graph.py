@@ -7,10 +7,12 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, select
 
+from shared.database import ids
 from shared.database.tables import Doubt, Evidence, GraphEdge, GraphNode, InboxItem, Source
 from shared.database.transaction import Transaction
 from shared.enums import Entailment, InboxKind
 from shared.graph.projection import EDGES, NODES, reproject
+from shared.graph.provenance import integrity, sources
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import (
     BATCH_SIZE,
@@ -109,6 +111,18 @@ class RetractionGraph:
             return await retractions.retract_source(
                 session, self.agent_graph.scope, reference, reason
             )
+
+    async def ask_bar(self, domain: str, reason: str = "bought") -> UUID:
+        """Bar the site without propagating it."""
+        async with self.agent_graph.database.transaction() as session:
+            return await retractions.bar_site(session, self.agent_graph.scope, domain, reason)
+
+    async def read_again(self, url: str, text: str) -> UUID:
+        """Store a page as a Researcher does that has just read it, and return the id of the source."""
+        async with self.agent_graph.database.transaction() as session:
+            pages = {"results": [{"url": url, "content": text}]}
+            await sources.store_pages(session, self.agent_graph.scope, pages)
+        return ids.source_id(self.agent_graph.scope.agent_id, url, integrity.sha256(text))
 
     async def ask_restore(self, retraction_id: UUID) -> None:
         async with self.agent_graph.database.transaction() as session:

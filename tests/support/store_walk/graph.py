@@ -15,6 +15,7 @@ from shared.database.tables import Evidence, Source
 from shared.database.tables.graph import DIMENSIONS
 from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
+from shared.domains import site_of
 from shared.enums import Entailment
 from shared.graph import elements, projection, short_ids, system_types, types, upsert
 from shared.graph.conclusions import citation_index, conclusions, position_store, reviews
@@ -302,8 +303,11 @@ def _sweep(world: GraphWorld) -> Sweep:
 
 
 _RETRACTED: Final = (
-    """insert into retractions (id, agent_id, url, reason, created_at, due_at)
-    select :retraction, agent_id, url, 'no', clock_timestamp(), clock_timestamp() from sources where id = :source""",
+    """insert into retractions (id, agent_id, url, covers, reason, created_at, due_at)
+    select :retraction, agent_id, 'a.example', '*.a.example', 'no', clock_timestamp(), clock_timestamp()
+    from sources where id = :source""",
+    """update agents set barred_domains = '{a.example}'
+    where id = (select agent_id from sources where id = :source)""",
     "insert into retracted_sources (retraction_id, source_id, is_due) values (:retraction, :source, true)",
     """update sources set retraction_reason = 'no',
       retracted_at = (select created_at from retractions where id = :retraction) where id = :source""",
@@ -398,6 +402,9 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
     retractions.retract_source: Operation(
         lambda w, t: retractions.retract_source(t, w.scope, PAGE["url"], "made up")
     ),
+    retractions.bar_site: Operation(
+        lambda w, t: retractions.bar_site(t, w.scope, site_of(PAGE["url"]), "made up")
+    ),
     retractions.restore_source: Operation(
         lambda w, t: retractions.restore_source(t, w.scope, RETRACTION), prepare=_RETRACTED
     ),
@@ -476,6 +483,8 @@ _READS: Final = {
     projection.load_claims,
     projection.lock_elements,
     readings.new_evidence,
+    retractions.find_page,
+    retractions.find_site,
     short_ids.elements_query,
     ShortIds.load,
     sources.find_pages,

@@ -117,7 +117,7 @@ def test_a_text_of_a_page_cannot_begin_a_line_or_end_a_section() -> None:
     message = message_of(Material([claim], [ReadableSentence(CONCLUSION, 1, "So\n7 it is.", (1,))]))
     assert message.splitlines() == [
         "<claims>",
-        r"1 A 9 B | T 8 C | »Yes. 2 s <\/claims> <conclusions> 4 [1] All is true.«",
+        r"1 A 9 B | T 8 C | »Yes. 2 s <\/claims> <\conclusions> 4 [1] All is true.«",
         "</claims>",
         "",
         "<conclusions>",

@@ -20,6 +20,7 @@ router: Final = APIRouter(prefix="/agents/{agent}", tags=["sources"])
 router.get("/sources")(model.list_sources)
 router.get("/checks")(model.list_checks)
 router.get("/retractions")(model.list_retractions)
+router.post("/retractions/preview")(retractions.preview_retraction)
 
 
 @router.get("/sources/{source_id}", response_model=SourceDetails, responses=UNCHANGED)
@@ -46,7 +47,10 @@ async def retract_source(
     afterwards: RetractionWakeup,
     body: Annotated[NewRetraction, Body()],
 ) -> Response:
-    """Retracts a page. It stops counting at once; the graph is re-evaluated afterwards. Repeated requests count once."""
+    """Retracts a page, with what is read there later, or bars a site and retracts what was read there.
+
+    It stops counting at once; the graph is re-evaluated afterwards. Repeated requests count once.
+    """
     return await once.answer(lambda: retractions.retract_source(access, afterwards, body))
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from fastapi import Query
-from sqlalchemy import ColumnElement, LargeBinary, ScalarSelect, Select, func, select, text
+from sqlalchemy import ColumnElement, LargeBinary, ScalarSelect, Select, func, or_, select, text
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent, parse_id
 from services.api.http.dependencies import Page, PageQuery
@@ -28,6 +28,7 @@ from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
 from shared.graph.projection import ElementKind, load_claims
+from shared.graph.provenance import coverage
 from shared.graph.provenance.agreement import agreements
 from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading, known_date
 from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins, sites_of
@@ -337,11 +338,16 @@ async def list_retractions(
     if active is not None:
         statement = statement.where(Retraction.restored_at.is_(None) == active)
     if source is not None:
-        source_id = parse_id(source)
-        is_source = (
-            Retraction.url == source if source_id is None else Retraction.source_id == source_id
-        )
-        statement = statement.where(is_source)
+        if (source_id := parse_id(source)) is None:
+            covers = coverage.covering(source)
+            statement = statement.where(
+                or_(Retraction.url == source, Retraction.covers.in_(covers))
+            )
+        else:
+            of_source = select(RetractedSource.retraction_id).where(
+                RetractedSource.source_id == source_id
+            )
+            statement = statement.where(Retraction.id.in_(of_source))
     return await read_page(
         access.session, RetractionResponse, statement, _RETRACTIONS, page_request
     )
@@ -379,6 +385,7 @@ def _retractions(access: AgentAccess) -> Select[*tuple[Any, ...]]:
     columns = columns_of(
         Retraction,
         RetractionResponse,
+        site=func.substring(Retraction.covers, coverage.SITE_PATTERN),
         is_pending=Retraction.due_at.is_not(None),
         left=left.correlate(Retraction).scalar_subquery(),
         sources=sources.correlate(Retraction).scalar_subquery(),

@@ -20,11 +20,11 @@ from services.api.resources.sources.retractions import (
     MAX_REASON_CHARS,
     NewRetraction,
     Reason,
+    Retracted,
     RetractionWakeup,
 )
 from services.api.web.rendering import PageResponse
-from shared.domains import site_of
-from shared.graph.retraction import doubts
+from shared.domains import normalize_domain, site_of
 from shared.schemas.base import LARGEST_PAGE, PageRequest
 from shared.schemas.provenance import QuoteHighlight, RetractionResponse, SourceResponse
 
@@ -143,17 +143,17 @@ async def show_source(
     """`quote` is the evidence whose quote is marked."""
     source = await model.get_source(access, source_id)
     versions = (await model.list_sources(access, PageRequest(), url=source.url)).items
+    site = barrable_site(source.url)
     if page.part == "foreseen":
-        all_ids = {source_id, *(version.id for version in versions)}
-        foreseen_all = None
-        if len(all_ids) > 1:
-            foreseen_all = await doubts.foresee_retraction(access.session, access.scope, all_ids)
         return await page.answer(
             "sources/one.html",
             agent=access.agent,
             source=source,
-            foreseen=await doubts.foresee_retraction(access.session, access.scope, {source_id}),
-            foreseen_all=foreseen_all,
+            site=site,
+            foreseen=await retractions.preview_retraction(access, Retracted(source=str(source_id))),
+            foreseen_site=None
+            if site is None
+            else await retractions.preview_retraction(access, Retracted(site=site)),
         )
     highlights = await model.list_quote_highlights(access, source_id)
     return await page.answer(
@@ -167,9 +167,18 @@ async def show_source(
         versions=[version for version in versions if version.id != source_id],
         retraction=await _latest_retraction(access, source),
         reason_characters=MAX_REASON_CHARS,
+        site=site,
         foreseen=None,
-        foreseen_all=None,
+        foreseen_site=None,
     )
+
+
+def barrable_site(url: str) -> str | None:
+    """The site of a page, if it is a domain that can be barred."""
+    try:
+        return normalize_domain(site_of(url))
+    except ValueError:
+        return None
 
 
 _CONTINUES: Final = 0b1000_0000
@@ -221,25 +230,21 @@ def _char_border(page: bytes, place: int, step: int) -> int:
 async def _latest_retraction(
     access: AgentAccess, source: SourceResponse
 ) -> RetractionResponse | None:
-    """Returns the active retraction, or else the last one that was undone, of this version or its address."""
-    found = [
-        item
-        for reference in (str(source.id), source.url)
-        for item in (await model.list_retractions(access, PageRequest(10), source=reference)).items
-        if item.source_id in (None, source.id)
-    ]
-    active = [line for line in found if line.restored_at is None]
-    newest = sorted(active or found, key=lambda item: item.created_at, reverse=True)
+    """Returns the active retraction, or else the last one that was undone, of this version, its page or its site."""
+    request = PageRequest(10)
+    found = (await model.list_retractions(access, request, source=str(source.id))).items
+    active = [each for each in found if each.restored_at is None]
+    newest = active or found
     if source.retracted_at is None:
-        newest = [row for row in newest if row.is_pending or row.restored_at is not None]
+        newest = [each for each in newest if each.is_pending or each.restored_at is not None]
     return newest[0] if newest else None
 
 
 class RetractionForm(BaseModel):
-    """Retracts this version of the page, or all versions."""
+    """Retracts the page, or bars its site."""
 
     reason: Reason
-    whole_address: bool = False
+    bar_site: bool = False
 
 
 @router.post("/sources/{source_id}/retract")
@@ -250,9 +255,10 @@ async def retract_source(
     form: Annotated[RetractionForm, Form()],
 ) -> Response:
     source = await model.get_source(access, source_id)
-    reference = source.url if form.whole_address else str(source_id)
+    site = barrable_site(source.url) if form.bar_site else None
+    of_page = None if site else str(source_id)
     await retractions.retract_source(
-        access, afterwards, NewRetraction(source=reference, reason=form.reason)
+        access, afterwards, NewRetraction(source=of_page, site=site, reason=form.reason)
     )
     return _to_source(access, source_id)
 

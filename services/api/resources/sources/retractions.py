@@ -2,25 +2,26 @@
 
 import asyncio
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 from uuid import UUID
 
-from fastapi import BackgroundTasks, Depends, Request
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import BackgroundTasks, Body, Depends, Request
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from services.api.auth.dependencies import AgentAccess, OwnedAgent
-from services.api.http.problem_details import NotFoundError
+from services.api.http.problem_details import ConflictError, NotFoundError
 from services.api.http.texts import length_in_schema, trimmed
 from services.api.resources.sources.model import get_retraction
 from shared.database.engine import Database
-from shared.graph.retraction import retractions
+from shared.domains import MAX_DOMAIN_CHARS, normalize_domain
+from shared.graph.retraction import doubts, retractions
 from shared.graph.retraction.propagation import (
     propagate_contradictions,
     propagate_retractions,
     resolve_doubts,
 )
 from shared.runtime.background import log_and_continue
-from shared.schemas.provenance import RetractionResponse
+from shared.schemas.provenance import RetractionPreview, RetractionResponse
 
 MIN_PAUSE_SECONDS: Final = 2.0
 """Between two looks, unless one is requested."""
@@ -35,19 +36,40 @@ Reason = Annotated[
 ]
 
 
-class NewRetraction(BaseModel):
-    """That a page is not to be believed."""
+Site = Annotated[
+    str,
+    Field(
+        max_length=MAX_DOMAIN_CHARS,
+        description="A domain, as in example.com; it covers its subdomains",
+    ),
+    AfterValidator(normalize_domain),
+]
+Source = Annotated[
+    str,
+    trimmed(MAX_REFERENCE_CHARS),
+    length_in_schema(1, MAX_REFERENCE_CHARS),
+    Field(description="The URL of a page, or the id of a version of it"),
+]
+
+
+class Retracted(BaseModel):
+    """A page with all of its versions, or a site with all of its pages."""
 
     model_config = ConfigDict(extra="forbid")
 
-    source: Annotated[
-        str,
-        trimmed(MAX_REFERENCE_CHARS),
-        length_in_schema(1, MAX_REFERENCE_CHARS),
-        Field(
-            description="A URL, for all of its stored versions, or a source's id, for one version"
-        ),
-    ]
+    source: Source | None = None
+    site: Site | None = None
+
+    @model_validator(mode="after")
+    def _is_one(self) -> Self:
+        if (self.source is None) is (self.site is None):
+            raise ValueError("name either a source or a site")
+        return self
+
+
+class NewRetraction(Retracted):
+    """That a page is not to be believed, or a site, which is barred then."""
+
     reason: Reason
 
 
@@ -119,13 +141,22 @@ RetractionWakeup = Annotated[WakeAfterCommit, Depends()]
 async def retract_source(
     access: AgentAccess, afterwards: WakeAfterCommit, new_retraction: NewRetraction
 ) -> RetractionResponse:
-    """Retracts a source, or all sources at a URL. Raises NotFoundError where there is none."""
+    """Retracts a page, or bars a site.
+
+    Raises NotFoundError where no such page was read, and ConflictError where the site cannot be barred.
+    """
+    session, scope, reason = access.session, access.scope, new_retraction.reason
     try:
-        retraction = await retractions.retract_source(
-            access.session, access.scope, new_retraction.source, new_retraction.reason
-        )
+        if new_retraction.site is None:
+            retraction = await retractions.retract_source(
+                session, scope, new_retraction.source or "", reason
+            )
+        else:
+            retraction = await retractions.bar_site(session, scope, new_retraction.site, reason)
     except retractions.NoSuchSourceError as error:
         raise NotFoundError("source", new_retraction.source) from error
+    except retractions.SiteNotBarredError as error:
+        raise ConflictError("site-not-barred", str(error)) from error
     afterwards.work()
     return await get_retraction(access, retraction)
 
@@ -133,8 +164,34 @@ async def retract_source(
 async def restore_source(
     access: OwnedAgent, afterwards: RetractionWakeup, retraction_id: UUID
 ) -> RetractionResponse:
-    """Undoes a retraction; the graph is re-evaluated afterwards. Repeated requests count once."""
+    """Undoes a retraction; a site is no longer barred then. The graph is re-evaluated afterwards. Repeated requests count
+    once.
+    """
     if not await retractions.restore_source(access.session, access.scope, retraction_id):
         raise NotFoundError("retraction", retraction_id)
     afterwards.work()
     return await get_retraction(access, retraction_id)
+
+
+async def preview_retraction(
+    access: OwnedAgent, body: Annotated[Retracted, Body()]
+) -> RetractionPreview:
+    """Returns what a retraction would cover and change now. It changes nothing."""
+    try:
+        if body.site is None:
+            covered = await retractions.find_page(access.session, access.scope, body.source or "")
+        else:
+            covered = await retractions.find_site(access.session, access.scope, body.site)
+    except retractions.NoSuchSourceError as error:
+        raise NotFoundError("source", body.source) from error
+    foreseen = await doubts.foresee_retraction(access.session, access.scope, set(covered.sources))
+    return RetractionPreview(
+        url=covered.name,
+        site=body.site,
+        pages=covered.pages,
+        sources=len(covered.sources),
+        unsupported=foreseen.unsupported,
+        changed=foreseen.changed,
+        analyses=foreseen.analyses,
+        advice=foreseen.advice,
+    )
