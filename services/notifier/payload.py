@@ -141,7 +141,7 @@ async def _describe_checks(
     transaction: Transaction, item: InboxItem, advice: GraphNode
 ) -> str | None:
     """`12 sentences found in 5 pages; read by gpt-x: supported`; None for advice whose proof was not stored."""
-    if not rules.has_proof(advice.rules):
+    if rules.proof_sha256(advice.rules) is None:
         return None
     found = await _PROVEN.row(transaction, {"advice": advice.id})
     scope = GraphScope(item.owner_id, item.agent_id)

@@ -304,7 +304,16 @@ def _clean(text: str | None) -> str | None:
 
 SECTIONS: Final = frozenset(
     {
-        *("mission", "query", "document", "sources", "sentences", "node_types", "known_nodes"),
+        *(
+            "mission",
+            "query",
+            "document",
+            "sources",
+            "sentences",
+            "node_types",
+            "known",
+            "known_nodes",
+        ),
         *("graph_context", "news", "looked_up", "repeats", "memories", "owner_feedback"),
         *("insight", "relevant_nodes", "written", "answered", "analyses", "standing_advice"),
         *("claims", "conclusions", "message", "current_state", "recent_advice", "recent_turns"),

@@ -31,7 +31,7 @@ from shared.graph.conclusions.commitments import (
     validate_invalidation,
 )
 from shared.graph.conclusions.positions import Declaration
-from shared.graph.conclusions.proofs import find_proof
+from shared.graph.conclusions.proofs import find_proof, hash_proof
 from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.prompt_format import format_utc
 from shared.graph.scope import GraphScope, retraction_lock_key_sql
@@ -198,7 +198,10 @@ async def _add_conclusion(
         ),
         "generated_at": format_utc(lookups.clock.now),
     }
-    accepted_by = rules.accepted_by(min_analyses if type_name == ADVICE_TYPE else None)
+    proof = find_proof(name, properties, basis.provable(cited_ids))
+    accepted_by = rules.accepted_by(
+        min_analyses if type_name == ADVICE_TYPE else None, hash_proof(proof)
+    )
     node = elements.new_columns(
         scope, type_name=type_name, name=name, properties=properties, rules=accepted_by
     )
@@ -210,7 +213,6 @@ async def _add_conclusion(
                 "under a new name."
             )
         why_unread = review()
-        proof = find_proof(name, properties, basis.provable(cited_ids))
         buffer.add_conclusion(
             node, sorted(set(cited_ids)), basis.current_ids(cited_ids), map(asdict, proof)
         )

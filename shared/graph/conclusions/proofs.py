@@ -25,7 +25,7 @@ from shared.graph.grounding.known import (
 from shared.graph.grounding.names import find_names, is_mentioned
 from shared.graph.grounding.written import Number, read_sentences
 from shared.graph.grounding.written import Sentence as ReadSentence
-from shared.graph.provenance.integrity import canonical_json, is_equal
+from shared.graph.provenance.integrity import canonical_json, is_equal, sha256
 
 MAX_ROWS: Final = 300
 _FORECAST: Final = "invalidation"
@@ -108,6 +108,18 @@ class ProofRow:
     source_id: UUID
     first_byte: int
     end_byte: int
+
+
+def hash_proof(rows: Sequence[ProofRow]) -> str:
+    """SHA-256 of the rows in hexadecimal, the same in a copy of the graph: ids are left out."""
+    parts = [
+        [
+            *(row.sentence, row.stated, row.kind, row.type, row.name, row.property, row.value),
+            *(row.first_byte, row.end_byte),
+        ]
+        for row in rows
+    ]
+    return sha256(canonical_json(parts)).hex()
 
 
 def find_proof(

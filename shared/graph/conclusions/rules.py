@@ -7,18 +7,19 @@ from shared.graph.conclusions.citations import MIN_ANALYSES
 from shared.tools import Json
 
 _MIN_ANALYSES: Final = "min_analyses"
-HAS_PROOF: Final = "has_proof"
-"""Whether the proof was stored with the conclusion."""
+PROOF: Final = "proof"
+"""SHA-256 of the proof that was stored with the conclusion, in hexadecimal."""
 
 
-def accepted_by(min_analyses: int | None) -> Json:
+def accepted_by(min_analyses: int | None, proof_sha256: str) -> Json:
     """`min_analyses`: how many analyses an advice had to cite; None for an analysis."""
-    return {HAS_PROOF: True} | ({} if min_analyses is None else {_MIN_ANALYSES: min_analyses})
+    return {PROOF: proof_sha256} | ({} if min_analyses is None else {_MIN_ANALYSES: min_analyses})
 
 
-def has_proof(rules: Mapping[str, Any] | None) -> bool:
-    """Whether the conclusion's proof was stored with it. Releases before 0.4 stored none."""
-    return rules is not None and rules.get(HAS_PROOF) is True
+def proof_sha256(rules: Mapping[str, Any] | None) -> str | None:
+    """The hash of the conclusion's proof; None: a release that stores none has written it."""
+    stored = (rules or {}).get(PROOF)
+    return stored if isinstance(stored, str) else None
 
 
 def min_analyses(rules: Mapping[str, Any]) -> int:

@@ -14,6 +14,7 @@ from shared.database import ids
 from shared.enums import ADVICE_TYPE
 from shared.errors import VigilError
 from shared.graph.conclusions.citations import Citation, replace_citations
+from shared.graph.conclusions.proofs import ProofRow
 from shared.graph.entity_resolution import aliases
 from shared.graph.provenance import integrity
 from shared.graph.provenance.integrity import EvidenceRow
@@ -396,7 +397,9 @@ class RowPreparer:
                 doubts += [(new_id, doubt) for doubt in line.doubts]
                 if line.position is not None:
                     positions.append((new_id, line.position))
-                if line.proof:
+                if checks.is_conclusion(line):
+                    rows_of_proof = [ProofRow(**row.model_dump()) for row in line.proof]
+                    _refuse_faults(parsed, checks.check_proof(line, rows_of_proof))
                     proofs.append((new_id, line.proof))
             else:
                 faults = checks.check_edge(self._old_agent, line, quotes, existing_ends)

@@ -20,7 +20,7 @@ from shared.graph.conclusions.citations import (
     parse_citations,
 )
 from shared.graph.conclusions.commitments import stored_date
-from shared.graph.conclusions.proofs import count_figures
+from shared.graph.conclusions.proofs import ProofRow, count_figures, hash_proof
 from shared.graph.grounding.outcomes import Level
 from shared.graph.grounding.passages import Cited, WrittenNode
 from shared.graph.grounding.quotes import ElementOutcome, Quoted, check_element, check_period
@@ -102,7 +102,7 @@ class FaultKind(StrEnum):
     LEDGER = "ledger"
     """Iterations, texts or calls are missing that Vigil has not deleted because of their age."""
     PROOF = "proof"
-    """A sentence of a proof is not in its page."""
+    """A proof was changed, or a sentence of it is not in its page."""
     POSITION = "position"
     """Two pieces of advice stand on one subject, or what is said of one's state does not agree."""
 
@@ -407,6 +407,13 @@ def check_values(row: NodeRow, proven: Set[str], counts: CheckedClaims) -> Fault
     analyses = set(parse_citations(_text_property(row, "content")).ids())
     if row.type == ADVICE_TYPE and len(analyses) < rules.min_analyses(row.rules):
         yield Fault(FaultKind.CITATION, f"it cites {len(analyses)} analysis only")
+
+
+def check_proof(row: NodeRow, proof: Sequence[ProofRow]) -> Faults:
+    """Whether the proof of a conclusion is the one that its seal covers."""
+    stored = rules.proof_sha256(row.rules)
+    if (hash_proof(proof) if stored or proof else None) != stored:
+        yield Fault(FaultKind.PROOF, "its proof was changed since it was concluded")
 
 
 def cited_by(row: NodeRow) -> ParsedCitations:

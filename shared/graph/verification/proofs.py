@@ -27,7 +27,7 @@ from shared.graph.provenance.integrity import NodeRow, is_equal
 from shared.graph.provenance.page_reading import Span
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.verification import loader
-from shared.graph.verification.checks import Fault, FaultKind, cited_by, is_text
+from shared.graph.verification.checks import Fault, FaultKind, check_proof, cited_by, is_text
 from shared.schemas.provenance import VerdictResponse
 
 _FAILED: Final = (Entailment.CONTRADICTED, Entailment.NOT_STATED)
@@ -230,7 +230,7 @@ async def load_proofs(
         each.id: Proof(
             each.created_at,
             step_of.get(each.id),
-            rules.has_proof(each.rules),
+            rules.proof_sha256(each.rules) is not None,
             [
                 ProvenRow(
                     number,
@@ -279,7 +279,7 @@ async def _load_rows(
 ) -> dict[UUID, list[tuple[int, ProofRow]]]:
     """The same; of conclusions without a stored proof, those that are found now."""
     rows = await load_rows(transaction, scope, [each.id for each in conclusions])
-    earlier = [each for each in conclusions if not rules.has_proof(each.rules)]
+    earlier = [each for each in conclusions if rules.proof_sha256(each.rules) is None]
     cited = {each.id: cited_by(each).ids() for each in earlier}
     if any(cited.values()):
         basis = await basis_query(scope, {one for ids in cited.values() for one in ids}).execute(
@@ -330,15 +330,23 @@ def _find(row: ProofRow, evidence: Iterable[Any]) -> Any | None:
 
 
 async def check_rows(
-    transaction: Transaction, stored: Mapping[UUID, Sequence[tuple[int, ProofRow]]]
+    transaction: Transaction,
+    conclusions: Sequence[NodeRow],
+    stored: Mapping[UUID, Sequence[tuple[int, ProofRow]]],
 ) -> dict[UUID, list[Fault]]:
-    """By conclusion, the sentences of proofs that are not in their pages. The pages are checked as such."""
-    rows = [(key, row) for key, of_one in stored.items() for _, row in of_one]
-    spans = await loader.load_spans(
-        transaction, [(row.source_id, Span(row.first_byte, row.end_byte)) for _, row in rows]
-    )
+    """By conclusion, what is wrong with its proof: it was changed, or a sentence is not in its page.
+
+    The pages are checked as such.
+    """
     faults: defaultdict[UUID, list[Fault]] = defaultdict(list)
-    for (key, row), (quote, text_bytes) in zip(rows, spans, strict=True):
+    for each in conclusions:
+        rows = [row for _, row in stored.get(each.id, ())]
+        faults[each.id] += check_proof(each, rows)
+    everything = [(key, row) for key, of_one in stored.items() for _, row in of_one]
+    spans = await loader.load_spans(
+        transaction, [(row.source_id, Span(row.first_byte, row.end_byte)) for _, row in everything]
+    )
+    for (key, row), (quote, text_bytes) in zip(everything, spans, strict=True):
         if row.end_byte > text_bytes or not is_text(quote):
             message = f"the sentence for “{row.stated}” is not in its page"
             faults[key].append(Fault(FaultKind.PROOF, message))

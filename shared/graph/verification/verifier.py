@@ -20,7 +20,7 @@ from shared.enums import ADVICE_TYPE, Entailment
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.conclusions.readings import load_verdicts as load_sentence_verdicts
 from shared.graph.conclusions.readings import sentences_of, summarize
-from shared.graph.conclusions.rules import has_proof
+from shared.graph.conclusions.rules import proof_sha256
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope
@@ -397,25 +397,35 @@ async def _follow(
     transaction: Transaction, scope: GraphScope, chain: CheckedRows, root: UUID
 ) -> None:
     """Load the nodes and edges of the chain."""
-    nodes, edges = {root}, set[UUID]()
+    nodes, edges = [root], list[UUID]()
     while nodes or edges:
         new_nodes = await loader.NODES.load(transaction, scope, nodes)
         new_edges = await loader.EDGES.load(transaction, scope, edges)
-        chain.nodes |= new_nodes
-        chain.edges |= new_edges
-        nodes = {end for edge in new_edges.values() for end in (edge.source_id, edge.target_id)}
-        edges = set[UUID]()
-        cited = {row.id: cited_by(row) for row in new_nodes.values() if is_conclusion(row)}
+        # In the order of the citations, which stays the same.
+        chain.nodes |= {each: new_nodes[each] for each in nodes if each in new_nodes}
+        chain.edges |= {each: new_edges[each] for each in edges if each in new_edges}
+        ends = [
+            end
+            for each in edges
+            if (edge := new_edges.get(each)) is not None
+            for end in (edge.source_id, edge.target_id)
+        ]
+        cited = {
+            each: cited_by(row)
+            for each in nodes
+            if (row := new_nodes.get(each)) is not None and is_conclusion(row)
+        }
         cited_ids = {cited_id for texts in cited.values() for cited_id in texts.ids()}
         current = await loader.load_current_ids(transaction, scope, cited_ids)
+        nodes, edges = ends, []
         for conclusion, texts in cited.items():
             chain.cited[conclusion] = list(
                 dict.fromkeys(current[cited_id] for cited_id in texts.ids())
             )
-            nodes |= {current[cited_id] for cited_id in texts.ids(Kind.NODE)}
-            edges |= {current[cited_id] for cited_id in texts.ids(Kind.EDGE)}
-        nodes -= chain.nodes.keys()
-        edges -= chain.edges.keys()
+            nodes += [current[cited_id] for cited_id in texts.ids(Kind.NODE)]
+            edges += [current[cited_id] for cited_id in texts.ids(Kind.EDGE)]
+        nodes = [each for each in dict.fromkeys(nodes) if each not in chain.nodes]
+        edges = [each for each in dict.fromkeys(edges) if each not in chain.edges]
 
 
 async def _load_evidence(transaction: Transaction, scope: GraphScope, rows: CheckedRows) -> None:
@@ -450,16 +460,16 @@ async def _check_values(
 ) -> list[ElementFault]:
     """The faults of advice that cites too little, and of proofs."""
     faults: list[ElementFault] = []
-    checked = [row for row in rows.conclusions if has_proof(row.rules)]
+    checked = [row for row in rows.conclusions if proof_sha256(row.rules) is not None]
     rows.values.unchecked += len(rows.conclusions) - len(checked)
     for batch in _batches(checked):
         proven = await proofs.load_rows(transaction, scope, [row.id for row in batch])
-        unfound = await proofs.check_rows(transaction, proven)
+        wrong = await proofs.check_rows(transaction, batch, proven)
         for row in batch:
             said = {proof_row.stated for _, proof_row in proven.get(row.id, ())}
             found = checks.check_values(row, said, rows.values)
             faults += _faults_of(row.id, link_of(row.type), row.name, found)
-            faults += _faults_of(row.id, Link.PROOF, row.name, iter(unfound.get(row.id, ())))
+            faults += _faults_of(row.id, Link.PROOF, row.name, iter(wrong.get(row.id, ())))
     return faults
 
 

@@ -520,6 +520,7 @@ _FRAMES: Final = {
     importer.IdMap.begin,
     importer.store_doubts,
     importer.store_positions,
+    importer.store_proofs,
     importer.store_retractions,
     merge.reserve_own_name,
     moving.insert_row,

@@ -33,7 +33,7 @@ from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, PositionState, RequestState
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.conclusions.queries import get_conclusion as find_conclusion
-from shared.graph.conclusions.rules import HAS_PROOF
+from shared.graph.conclusions.rules import PROOF
 from shared.graph.scope import OWNED_AGENT_ID, OWNED_AGENT_ID_SQL
 from shared.schemas.base import ConclusionResponse, Page, PageRequest, ResponseModel
 from shared.schemas.conclusions import InvestigationRequestResponse
@@ -120,7 +120,7 @@ with recursive reached (root, citing, id) as (
 ), without_proof (root, id, concluded_at) as (
   -- Of conclusions that have no stored proof, what was known when they were concluded.
   select root, reached.id, created_at from reached join graph_nodes as conclusion on conclusion.id = citing
-  where conclusion.rules -> '{HAS_PROOF}' is distinct from 'true'
+  where conclusion.rules -> '{PROOF}' is null
 ), quoted (root, source_id) as (
   select root, source_id from reached join conclusion_proofs on conclusion_id = reached.id
   union
