@@ -47,8 +47,7 @@ def _claim_verdict(text: str) -> str:
     """The verdict on one claim. A different number in place of a stated number contradicts the claim."""
     stated, title, passage = [*text.split(" | "), "", ""][:3]
     claim = CLAIM.match(PERIOD.sub("", stated))
-    found = QUOTE.search(passage)
-    quote = "" if found is None else found["quote"]
+    quote = "\n".join(QUOTE.findall(passage))
     known = fold(f"{title}\n{quote}")
     names = [json.loads(name) for name in NAME.findall(claim["subject"])] if claim else []
     if missing := [name for name in names if fold(name) not in known]:

@@ -54,6 +54,7 @@ MAX_FAILURES: Final = 6
 _READ_OTHERWISE: Final = "It was refused when this answer was read, and passes now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
 _EVIDENCE_OF_ELEMENT: Final = 40
+_SENTENCES_BESIDE: Final = 3
 _CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
 _MAX_PASSAGES_BYTES: Final = 5_000
@@ -412,21 +413,25 @@ class _Claims:
                 return [claims_in_words.readable([row])]  # An edge of an analysis.
             claim = claims_in_words.readable([row])
             return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
+        with_values = [row for row in standing if row.claims]
+        nearest = sorted(with_values, key=lambda row: -len(self._shared_words(row)))
+        chosen = nearest[:_CLAIMS_OF_ELEMENT] or standing[:1]
         # Quotes are loaded of what is not known to be supported.
         groups = [
             group
             for is_read in (True, False)
             for group in claims_in_words.grouped(
-                row for row in standing if (row.verdict == Entailment.SUPPORTED) is is_read
+                row for row in chosen if (row.verdict == Entailment.SUPPORTED) is is_read
             )
         ]
-        with_values = [group for group in groups if any(each.claims for each in group)]
-        nearest = sorted(with_values, key=lambda group: -len(self._shared_words(group)))
-        chosen = nearest[:_CLAIMS_OF_ELEMENT] or groups[:1]
-        return [self._claim(group) for group in chosen]
+        # In the order of the page.
+        return [
+            self._claim(sorted([*group, *_beside(group, standing)], key=standing.index))
+            for group in groups
+        ]
 
-    def _shared_words(self, group: Sequence[Row]) -> frozenset[str]:
-        return _words(" ".join(str(row.claims) for row in group)) & self._words
+    def _shared_words(self, row: Row) -> frozenset[str]:
+        return _words(str(row.claims)) & self._words
 
     def _claim(self, group: Sequence[Row]) -> ReadableClaim:
         passage = ""
@@ -439,6 +444,21 @@ class _Claims:
             self._left_bytes -= byte_length(passage)
             self._left_passages -= 1
         return claims_in_words.readable(group, passage)
+
+
+def _beside(group: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
+    """Further sentences of the page of a claim that is to be read, which were cited and have no value of their own."""
+    page = group[0].source_id
+    if group[0].verdict == Entailment.SUPPORTED:
+        return []
+    return [
+        row
+        for row in rows
+        if row.source_id == page
+        and not row.claims
+        and row.verdict != Entailment.SUPPORTED
+        and row not in group
+    ][:_SENTENCES_BESIDE]
 
 
 def _analysis_text(name: str, properties: Mapping[str, Any]) -> str:
