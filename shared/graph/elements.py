@@ -25,11 +25,16 @@ from shared.graph.grounding.passages import WrittenNode
 from shared.graph.projection import EDGES, NODES
 from shared.graph.provenance import evidence as evidence_rules
 from shared.graph.provenance.claims import PropertyChange
-from shared.graph.provenance.evidence import EvidenceInput, VerifiedQuote
+from shared.graph.provenance.evidence import EvidenceInput, GroundedQuotes, VerifiedQuote
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES, EdgeRules
 from shared.graph.upsert import EdgeKey, Element, UpsertResult, upsert_element
-from shared.graph.validation import Validators, normalize_name, refuse_unstorable
+from shared.graph.validation import (
+    InvalidPropertiesError,
+    Validators,
+    normalize_name,
+    refuse_unstorable,
+)
 from shared.tools import Json, ToolRefusalError
 
 _EXISTING: Final = CompiledStatement(
@@ -105,6 +110,7 @@ async def add_node(
                 ),
             )
         ],
+        schema,
     )
     quotes = grounded.quotes
     new_names = {row["name"] for row in resolution.missing_rows}
@@ -112,7 +118,7 @@ async def add_node(
     refuse_unquoted_aliases(quotes, new_aliases, names)
     identity = {"type": resolved.type_name, "name": resolved.name}
     node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
-    check = partial(validators.check, schema, type_name=resolved.type_name)
+    check = partial(_check, validators, schema, resolved.type_name, grounded)
     is_asked = duplicate_threshold is not None and same_as is None
     result = await upsert_element(
         transaction,
@@ -123,6 +129,23 @@ async def add_node(
         review=partial(refuse_other_identity, request, resolved, quotes) if is_asked else None,
     )
     return replace(result, left_out=grounded.left_out, completed=grounded.completed)
+
+
+def _check(
+    validators: Validators, schema: Json, type_name: str, grounded: GroundedQuotes, properties: Json
+) -> None:
+    """Raises ToolRefusalError if the properties violate the schema: with the reason if one is missing that was left out."""
+    try:
+        validators.check(schema, properties, type_name)
+    except InvalidPropertiesError as error:
+        missing = [
+            f"properties.{name} is required: {reason}"
+            for name, reason in grounded.left_out.items()
+            if name in schema.get("required", ()) and name not in properties
+        ]
+        if missing:
+            raise ToolRefusalError("\n".join(missing)) from error
+        raise
 
 
 def with_base(name: str) -> list[str]:
@@ -234,9 +257,10 @@ async def add_edge(
             End(node_id, each, WrittenNode(with_base(name), types.has_labels(each)))
             for node_id, each, name in nodes
         ],
+        rules.schema,
     )
     edge = _element(scope, type_name, ends)
-    check = partial(validators.check, rules.schema, type_name=type_name)
+    check = partial(_check, validators, rules.schema, type_name, grounded)
     result = await upsert_element(
         transaction, edge, grounded.quotes, check, is_there=ends.are_joined
     )

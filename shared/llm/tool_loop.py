@@ -150,6 +150,8 @@ class ToolLoop:
         """The calls of the round."""
         self._is_finished = False
         """Whether a tool that ends the phase was called."""
+        self._unrepaired = 0
+        """Calls that were refused in earlier rounds, and that no later call has replaced."""
         self._has_fallen_back = False
         self.has_followed_up = False
         """Whether the review has rejected a final answer."""
@@ -279,9 +281,7 @@ class ToolLoop:
         """
         run, results = self._run, self._results
         self._uses = uses = await self._guarded_again(uses)
-        self._is_finished = self._is_finished or any(
-            isinstance(use.tool, StateTool) and use.tool.ends_work for use in uses
-        )
+        self._is_finished = self._is_finished or any(map(_ends_work, uses))
         for use in uses:
             await run.record_repairs(use.call.name, use.repairs, key=use.key)
         results.begin_round(uses)
@@ -316,9 +316,13 @@ class ToolLoop:
             request.following(answer.message, *map(self._tools.reply, self._uses))
         )
         self._limits.count(self._uses)
+        refused = sum(map(self._results.is_refused, self._uses))
+        is_ended = self._is_ended()
+        accepted = len(self._uses) - refused
+        self._unrepaired = max(refused, self._unrepaired - accepted)
         if rounds_left is None:
             return replied
-        if self._is_ended():
+        if is_ended:
             return None
         message = self._limits.end_message(rounds_left, needs_fallback=self._needs_fallback)
         if message is None:
@@ -327,5 +331,15 @@ class ToolLoop:
         return end if self._fallback is None else None
 
     def _is_ended(self) -> bool:
-        """Whether the calls of the round end the phase. A refused call does not: the model may correct it."""
-        return self._is_finished and not any(map(self._results.is_refused, self._uses))
+        """Whether the calls of the round end the phase.
+
+        A refused call does not: the model may correct it. After that, as many calls must follow as were refused, or one that
+        ends the phase again.
+        """
+        if not self._is_finished or any(map(self._results.is_refused, self._uses)):
+            return False
+        return len(self._uses) >= self._unrepaired or any(map(_ends_work, self._uses))
+
+
+def _ends_work(use: ToolUse) -> bool:
+    return isinstance(use.tool, StateTool) and use.tool.ends_work

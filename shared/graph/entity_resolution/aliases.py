@@ -306,7 +306,13 @@ async def _find_node(
         *(KnownName(each.node.node_id, each.written) for each in (*hinted, *derived)),
     }
     judged = await candidates.judge_names(
-        transaction, scope, request.described, names, request.duplicate_threshold, request.schema
+        transaction,
+        scope,
+        request.described,
+        names,
+        request.duplicate_threshold,
+        request.properties,
+        request.schema,
     )
     shown = judged[: candidates.MAX_CANDIDATES]
     undecided = [each for each in shown if each.node_id not in request.distinct_from]
@@ -489,13 +495,16 @@ async def ground(
     scope: GraphScope,
     quotes: Sequence[VerifiedQuote],
     ends: Sequence[End],
+    schema: Json,
 ) -> GroundedQuotes:
     """`ground_quotes` for a node, or for the two ends of an edge.
 
-    Loads the other names of stored nodes, and what the schemas of their types say of names, only if it fails without them.
+    `schema` is that of the type that is written. Loads the other names of stored nodes, and what the schemas of their types
+    say of names, only if it fails without them.
     """
+    required = schema.get("required", ())
     try:
-        return ground_quotes(quotes, [end.written for end in ends])
+        return ground_quotes(quotes, [end.written for end in ends], required)
     except UngroundedError:
         stored = [end.node_id for end in ends if end.written.is_stored]
         if not stored:
@@ -513,6 +522,7 @@ async def ground(
                 )
                 for end in ends
             ],
+            required,
         )
 
 

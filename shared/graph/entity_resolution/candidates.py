@@ -17,7 +17,12 @@ from shared.database.tables.graph import INITIALS_SQL
 from shared.database.transaction import Transaction
 from shared.graph.entity_resolution.comparison import Comparison, Described, Verdict, compare
 from shared.graph.entity_resolution.facts import SUMMARY, Contradiction, identifying_facts, is_of
-from shared.graph.entity_resolution.normalization import fold_key, transliterate
+from shared.graph.entity_resolution.normalization import (
+    discriminators,
+    fold_key,
+    normalize_key,
+    transliterate,
+)
 from shared.graph.entity_resolution.relations import (
     UMLAUTS,
     Related,
@@ -26,6 +31,7 @@ from shared.graph.entity_resolution.relations import (
     initials_of,
     person_of,
     relate,
+    similarity,
     word_list_of,
 )
 from shared.graph.prompt_format import quote_name, truncate_text
@@ -157,9 +163,13 @@ async def judge_names(
     described: Described,
     names: Collection[KnownName],
     threshold: float,
+    properties: Json,
     schema: Json,
 ) -> list[DuplicateCandidate]:
-    """The nodes of related names that may be the thing described, the most likely first, without those that are not it."""
+    """The nodes that may be the thing described, the most likely first, without those that are not it.
+
+    They have related names, or similar names and the same summary. `properties` are those of the thing described.
+    """
     similar = most_similar(
         described.type_name,
         described.name,
@@ -168,23 +178,51 @@ async def judge_names(
         _MAX_LOADED,
         is_supported=bool(described.facts),
     )
-    nodes = await _load_nodes(transaction, scope, list(similar))
+    others = [each for each in names if each.node_id not in similar and _summary(properties)]
+    alike = _alike(described.name, others, threshold)
+    nodes = await _load_nodes(transaction, scope, [*similar, *alike])
     candidates = []
-    for node_id in similar:
-        if node_id not in nodes:
-            continue
-        name, properties = nodes[node_id]
-        facts = identifying_facts(described.type_name, properties, schema)
+    for node_id, (name, known_properties) in nodes.items():
+        summary = str(known_properties.get(SUMMARY) or "")
+        facts = identifying_facts(described.type_name, known_properties, schema)
         comparisons = [
             compare(described, Described(described.type_name, each.name, facts), threshold)
             for each in names
             if each.node_id == node_id
         ]
         best = max(comparisons, key=_likelihood)
+        if node_id in alike and _say_the_same(properties, known_properties):
+            best = Comparison(Verdict.ASK, Relation.NONE, alike[node_id])
         if best.verdict is not Verdict.DIFFERENT:
-            summary = str(properties.get(SUMMARY) or "")
             candidates.append(DuplicateCandidate(node_id, name, best, summary))
     return sorted(candidates, key=lambda each: _likelihood(each.comparison), reverse=True)
+
+
+def _alike(name: str, names: Iterable[KnownName], threshold: float) -> dict[UUID, float]:
+    """The scores of the nodes with the most similar names, of those that have no other numbers or months."""
+    key = fold_key(normalize_key(name))
+    scores: dict[UUID, float] = {}
+    for known in names:
+        other = fold_key(normalize_key(known.name))
+        score = similarity(key, other)
+        if score >= threshold and discriminators(key) == discriminators(other):
+            scores[known.node_id] = max(score, scores.get(known.node_id, score))
+    order = sorted(scores, key=lambda node_id: (scores[node_id], node_id.int), reverse=True)
+    return {node_id: scores[node_id] for node_id in order[:_MAX_LOADED]}
+
+
+def _summary(properties: Json) -> str:
+    """The summary without signs and capitals."""
+    return normalize_key(str(properties.get(SUMMARY) or ""))
+
+
+def _say_the_same(properties: Json, known: Json) -> bool:
+    """Whether the summaries are equal, and no figure is another."""
+    is_other_figure = any(
+        isinstance(value, int | float) and known.get(name, value) != value
+        for name, value in properties.items()
+    )
+    return _summary(properties) == _summary(known) and not is_other_figure
 
 
 _ORDER: Final = (Verdict.DIFFERENT, Verdict.ASK, Verdict.SAME)

@@ -120,7 +120,7 @@ def normalize(name: str, type_name: str) -> NormalizedName:
 
 def normalize_key(name: str, type_name: str = "") -> str:
     """The normalized form of a name; never empty unless the name is. Normalizing twice changes nothing."""
-    normalized, is_founded = name, _can_be_founded(type_name)
+    normalized, is_founded = name.strip() or " "[: len(name)], _can_be_founded(type_name)
     for _ in range(_MAX_ROUNDS):
         next_form = _normalize_once(normalized, is_founded=is_founded)
         # A name can consist of nothing but marks, such as "®".

@@ -19,6 +19,7 @@ from shared.graph.entity_resolution.normalization import (
     split_qualifier,
     transliterate,
 )
+from shared.graph.types import has_labels
 
 
 class Relation(IntEnum):
@@ -49,6 +50,8 @@ _MIN_WORD_SIMILARITY: Final = 0.88
 _MIN_GIVEN_NAME_SIMILARITY: Final = 0.82
 _MIN_SIMILARITY_WITH_FACTS: Final = 0.72
 """Of given names, if a fact agrees."""
+_MAX_ADDED: Final = 4
+"""Letters by which one of two spellings of a given name or surname is longer."""
 _MIN_STEM: Final = 6
 _CACHED_NAMES: Final = 8192
 """Every new name of a small graph is compared with nearly all others."""
@@ -238,6 +241,13 @@ def _relate_things(type_name: str, one: _Form, other: _Form, threshold: float) -
     if _are_alike_in_latin(one, other):
         return Related(Relation.PART, _PART_SCORE)
     shorter, longer = sorted((one, other), key=lambda form: len(form.content))
+    if _have_other_periods(one, other):
+        return Related(Relation.NONE, 0.0)
+    before, after = _added(shorter.text, longer.text)
+    if before and before[-1] in ("of", "von") and has_labels(type_name):
+        return Related(Relation.NONE, 0.0)
+    if after and after[0] in words("words", "particles") and len(shorter.digits) > 1:
+        return Related(Relation.SPELLING, _PART_SCORE)
     if shorter.content_set <= longer.content_set and _is_contained(shorter.content, longer.content):
         is_version = is_of(type_name, "model") and _is_version(shorter.content, longer.content)
         score = max(similarity(one.text, other.text), _PART_SCORE)
@@ -251,6 +261,21 @@ def _relate_things(type_name: str, one: _Form, other: _Form, threshold: float) -
         return Related(Relation.NONE, score)
     is_misspelled = _similar_words(shorter.content, longer.content) == len(shorter.content)
     return Related(Relation.PART if is_misspelled else Relation.NONE, score)
+
+
+def _added(shorter: str, longer: str) -> tuple[Sequence[str], Sequence[str]]:
+    """The words before and after the shorter name in the longer one; none if it is not there, or is all of it."""
+    before, found, after = f" {longer} ".partition(f" {shorter} ")
+    return (before.removesuffix(" the").split(), after.split()) if found else ((), ())
+
+
+def _have_other_periods(one: _Form, other: _Form) -> bool:
+    """Whether both names have months or quarters, and not the same: "September 2026" and "January to September 2026"."""
+    own, theirs = (
+        {each for each in discriminators(form.text) if len(each) > 1 and each.isalpha()}
+        for form in (one, other)
+    )
+    return bool(own and theirs) and own != theirs
 
 
 def _is_contained(shorter: Sequence[str], longer: Sequence[str]) -> bool:
@@ -379,8 +404,13 @@ def _can_be(name: str, other: str, *, is_supported: bool) -> bool:
     own, theirs = transliterate(name), transliterate(other)
     similar = JaroWinkler.similarity(own, theirs)
     least = _MIN_SIMILARITY_WITH_FACTS if is_supported else _MIN_GIVEN_NAME_SIMILARITY
-    most_edits = max(1, (min(len(own), len(theirs)) - 1) // 3)
-    return similar >= least and (is_supported or OSA.distance(own, theirs) <= most_edits)
+    shorter, longer = sorted((len(own), len(theirs)))
+    if is_supported:
+        # A surname in Latin letters that only begins like another is another one.
+        is_latin = (own, theirs) == (name, other)
+        return similar >= least and not (is_latin and longer - shorter > _MAX_ADDED)
+    most_edits = max(1, (shorter - 1) // 3)
+    return similar >= least and OSA.distance(own, theirs) <= most_edits
 
 
 def similarity(key: str, other_key: str) -> float:

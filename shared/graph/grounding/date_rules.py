@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Final
 
+from shared.graph.grounding.dates import Date
 from shared.graph.grounding.moments import Moment, find_moments, has_vague_time, iso
 from shared.graph.grounding.names import (
     contains,
@@ -33,9 +35,17 @@ LIMITED_BY: Final = re.compile(
     r"(?<!\w)(?:before|prior to|until|up to|through|since|than|vor|bis|ab|seit|als|avant"
     r"|jusqu'a|depuis|que|antes de|hasta|desde|prima della?|fino alla?|ate)\s(?:the |der |la |a )?$"
 )
+_OF_NEWS: Final = timedelta(days=7)
+"""Between an event and the page that reports it."""
 _MAX_CLAUSE_CHARS: Final = 400
 """Before and after what is in the clause."""
 _THAT: Final = re.compile(r"(?<!\w)(?:that|dass|que|qu'|che)(?!\w)")
+_EARLIER: Final = re.compile(
+    r"(?<!\w)(?:(?:year|quarter|month)s? (?:earlier|ago|before)|(?:previous|prior|preceding) (?:year|quarter|month)|vorjahr"
+    r"|(?:an|trimestre|mois) (?:plus tot|auparavant|avant)|(?:annee|trimestre) precedente?"
+    r"|(?:ano|trimestre|mes) (?:anterior|antes)|(?:anno|trimestre|mese) (?:prima|precedente))"
+)
+"""Means a period before one that the sentence has."""
 _CLAUSE: Final = re.compile(r"[,;:.]\s|\s(?:but|aber|mais|pero|ma|mas|while|wahrend)\s")
 
 
@@ -77,6 +87,21 @@ class DateRules:
             (reading, each) for reading in self._write.passages.readings for each in reading.moments
         ]
 
+    def _is_said_around(self, claimed: Moment) -> bool:
+        """Whether the page has the date in its title, or as its own, and no sentence says another that can be meant."""
+        alike = [
+            each
+            for _, each in self.moments
+            if each.first.year and bool(each.first.day) == bool(claimed.first.day)
+        ]
+        if self._is_of_page(claimed):
+            return not any(_may_be_reported(each.first, claimed.first) for each in alike)
+        readings = self._write.passages.readings
+        around = self._write.passages.context()[len(readings) :]
+        return not alike and any(
+            each.states(claimed.first) for reading in around for each in reading.moments
+        )
+
     def date(self, name: str, claimed: Moment, text: str) -> Outcome:
         if not self._write.passages.is_readable:
             return unread("rules do not know the language of the page")
@@ -98,6 +123,8 @@ class DateRules:
                 for reading in self._write.passages.readings
             ):
                 return unread("rules cannot read when that is")
+            if self._is_said_around(claimed):
+                return unread("only the title or the date of the page has it")
             stands = instead(iso(each.first) for _, each in everything if each.first.year)
             return left_out(f"the date {text} is not in the cited sentences{stands}")
         if is_part:
@@ -245,19 +272,45 @@ class DateRules:
             else unread("the sentence is no plain statement")
         )
 
-    def has_date(self, moment: Moment, written: str) -> bool:
-        if any(
-            each.states(moment.first) or each.is_written_as(moment) for _, each in self.moments
-        ) or contains(written, self._write.passages.sentences):
-            return True
+    def has_date(self, moment: Moment, written: str, around: Sequence[Reading]) -> bool:
+        """Whether a date may be that of the page or of one of `around`, which are the cited sentences and others."""
         first = moment.first
         if first.year is None and first.month is None:
             return True
+        stated = (each for reading in around for each in reading.moments)
+        if any(each.states(first) or each.is_written_as(moment) for each in stated) or contains(
+            written, [reading.text for reading in around]
+        ):
+            return True
         # "July 2026" of "last month".
-        return any(each.is_open for _, each in self.moments) or any(
-            has_vague_time(reading.folded, is_day=first.day is not None)
-            for reading in self._write.passages.readings
+        return (
+            self._is_of_page(moment)
+            or any(each.is_open for _, each in self.moments)
+            or any(
+                has_vague_time(reading.folded, is_day=first.day is not None)
+                or (first.day is None and _EARLIER.search(reading.folded))
+                for reading in self._write.passages.readings
+            )
         )
+
+    def _is_of_page(self, moment: Moment) -> bool:
+        """Whether a page was published on that day, or in that month, quarter or year."""
+        dates = [page.published for page in self._write.passages.pages]
+        return any(
+            moment.first.follows_from(Date(each.year, each.month, each.day))
+            for each in dates
+            if each is not None
+        )
+
+
+def _may_be_reported(day: Date, published: Date) -> bool:
+    """Whether a date can be that of the event that a page of `published` reports. Months and years always can."""
+    if not (day.year and day.month and day.day and published.day):
+        return True
+    assert published.year
+    assert published.month
+    days = date(published.year, published.month, published.day) - date(day.year, day.month, day.day)
+    return timedelta(0) <= days <= _OF_NEWS
 
 
 def name_parts(name: str) -> list[str]:

@@ -8,6 +8,7 @@ from shared.graph.grounding.date_rules import LIMITED_BY, name_parts
 from shared.graph.grounding.names import (
     contains,
     is_mentioned,
+    is_noun_form,
     is_place_name,
     name_words,
     names_country,
@@ -81,7 +82,47 @@ class NameRules:
             return True
         if is_any_mentioned(names, passages.around):
             return True
+        if self.is_meant_by_noun(names):
+            return True
         return self.refers and (self._is_on_page(names) or self._has_words_of(names))
+
+    def is_meant_by_noun(self, names: Sequence[str]) -> bool:
+        """Whether a sentence has a noun of a name of the page, as "the institute" of "Institute of Metals"."""
+        if not self._is_on_page(names):
+            return False
+        common = {
+            token.word
+            for reading in self._write.passages.readings
+            for token in tokenize(reading.text)
+            if not token.is_capitalized
+        }
+        nouns = {
+            token.word
+            for name in names
+            for token in tokenize(name)
+            if token.is_capitalized and _is_telling(token.word) and " " in name
+        }
+        return bool(common & nouns)
+
+    def is_description(self, name: str) -> bool:
+        """Whether a name describes by its form, so that it is a label whatever its type says.
+
+        After a capital it has a common word, as "Trident's bid" has, or it begins with a word that the pages have in small
+        letters, before a number or "of", as "Offer of Trident".
+        """
+        tokens = tokenize(name)
+        if not tokens or not tokens[0].is_capitalized:
+            return False
+        rest = tokens[1:]
+        if any(not each.is_capitalized and _is_telling(each.word) for each in rest):
+            # Without a proper name, the page has to speak of it.
+            return any(each.is_capitalized for each in rest) or self.has_words(name)
+        is_joined = bool(rest) and (is_function_word(rest[0].word) or rest[0].word[0].isdigit())
+        return is_joined and any(
+            not each.is_capitalized and is_noun_form(each.word, tokens[0].word)
+            for text in self._write.passages.page_texts
+            for each in tokenize(text)
+        )
 
     @property
     def has_unnamed_holder(self) -> bool:
@@ -312,7 +353,9 @@ class NameRules:
                     return MATCHED
         others = [
             each
-            for each in self._write.passages.other_names([*self._write.own, text])
+            for each in self._write.passages.other_names(
+                [*self._write.own, self._write.label, text]
+            )
             if not names_country(each, "en")
         ]
         is_plain = all(reading.is_plain for reading in self._write.passages.readings)
@@ -346,17 +389,20 @@ class NameRules:
         mine = [each for each in speakers if any(is_mentioned(form, [each]) for form in forms)]
         return bool(mine) and len(mine) == len(speakers)
 
-    def has_words(self, name: str) -> bool:
-        """Whether each telling word of the name is in some form on the pages, or in the graph."""
-        texts = [
-            *self._write.passages.page_texts,
-            *(each for names in self._write.known for each in names),
-        ]
+    def has_words(self, name: str, names: Sequence[str] = ()) -> bool:
+        """Whether each telling word of the name is in some form on the pages, or in one of `names`."""
+        texts = [*self._write.passages.page_texts, *names]
         known = {token.word[:STEM_LENGTH] for text in texts for token in tokenize(text)}
         return all(
             word[:STEM_LENGTH] in known or is_function_word(word) or word in word_set("no_names")
             for word in name_words(name)
         )
+
+
+def _is_telling(word: str) -> bool:
+    """Whether it is a word by itself, and none that joins names."""
+    joints = word_set("particles") | word_set("articles") | word_set("legal_forms")
+    return len(word) > 1 and not is_function_word(word) and word not in joints
 
 
 def _are_words_of(name: str, words: Set[str]) -> bool:

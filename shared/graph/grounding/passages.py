@@ -166,6 +166,8 @@ def _hedges(language: str | None) -> frozenset[str]:
 
 _MIN_SURNAME: Final = 3
 _MIN_INITIALS: Final = 3
+_BEFORE_PLACES: Final = ("of", "for")
+"""Before the last word of a name that is no surname, as in "Bank of Korea"."""
 _UMLAUTS: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"))
 _INTRODUCED: Final = re.compile(
     r"\((?:the |die |la |le |el |il )?[\"“„«]?(?P<short>[^\W\d_][\w&.-]{1,24})[\"”“»]?\)"
@@ -222,6 +224,18 @@ class Passages:
     @cached_property
     def page_texts(self) -> list[str]:
         return [text for page in self.pages for text in (page.title, page.text) if text]
+
+    def context(self, *, is_of_page: bool = False) -> list[Reading]:
+        """The cited sentences, and what is read with them: titles and headings, and the whole text if `is_of_page`."""
+        around = [
+            Cited(each.cited.page, text)
+            for each in self.readings
+            for text in (each.cited.page.title, each.cited.heading)
+            if text
+        ]
+        if is_of_page:
+            around += [Cited(page, page.text) for page in self.pages if page.text]
+        return [*self.readings, *map(read, dict.fromkeys(around))]
 
     def may_have(self, name: str) -> bool:
         """Whether a sentence may have another form of the name: initials, "ü" for "ue", "and" for "&", "St" for "Saint"."""
@@ -289,6 +303,11 @@ class Passages:
         may_be = may_be or any(self.may_have(name) for name in names)
         return None if may_be or is_any_mentioned(names, self.around) else False
 
+    def is_in_title(self, names: Sequence[str]) -> bool:
+        """Whether a title or heading has one of the names, or a short form of it."""
+        forms = [each for name in names for each in (name, *self.short_forms(name))]
+        return is_any_mentioned(forms, self.around)
+
     def _means(self, name: str) -> bool:
         """Whether a sentence has the name by itself: not as a part of a longer name, or as a word in small letters."""
         if not self.has(name):
@@ -319,7 +338,13 @@ class Passages:
         if not is_introduced:
             return []
         forms = []
-        if len(words) > 1 and len(words[-1]) >= _MIN_SURNAME and words[-1][0].isupper():
+        is_of_place = len(words) > 2 and words[-2] in _BEFORE_PLACES
+        if (
+            len(words) > 1
+            and len(words[-1]) >= _MIN_SURNAME
+            and words[-1][0].isupper()
+            and not is_of_place
+        ):
             forms.append(words[-1])
         for text in self.page_texts:
             place = text.find(name)
@@ -374,6 +399,8 @@ class Write:
     known: Sequence[Sequence[str]]
     own: Sequence[str] = ()
     """The names of its node, or of both ends of its edge; none of a label, which no sentence needs to name."""
+    label: str = ""
+    """The name of its node, if that is a label."""
 
 
 _LONGER: Final = re.compile(r"[ -](?:& )?(?!(?:[A-Z]{3}|[IVX]+)\b)[A-ZÀ-Þ][a-zà-ÿ]{2}")

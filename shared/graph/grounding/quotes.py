@@ -2,7 +2,7 @@
 
 import re
 from calendar import monthrange
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from unicodedata import decimal
 
 from shared.graph.grounding.dates import Date, find_dates
+from shared.graph.grounding.name_rules import MAX_NAME_WORDS
 from shared.graph.grounding.names import tokenize
 from shared.graph.grounding.outcomes import MATCHED, Level, Outcome, instead, left_out
 from shared.graph.grounding.passages import Cited, WrittenNode
@@ -40,10 +41,13 @@ class ElementOutcome:
     stated: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
-def check_element(ends: Sequence[WrittenNode], quotes: Sequence[Quoted]) -> ElementOutcome:
+def check_element(
+    ends: Sequence[WrittenNode], quotes: Sequence[Quoted], required: Container[str] = ()
+) -> ElementOutcome:
     """The outcomes of a node, with one of `ends`, or an edge, with two.
 
-    A property is checked with all quotes that claim it, and if they do not have it, with all of the same pages.
+    A property is checked with all quotes that claim it, and if they do not have it, with all of the same pages. A text
+    that is `required` is left out only if the pages do not have its figures, dates and names.
     """
     known = [end.names for end in ends if end.is_stored and not end.is_label]
     check = WriteCheck([quote.cited for quote in quotes], known)
@@ -55,6 +59,15 @@ def check_element(ends: Sequence[WrittenNode], quotes: Sequence[Quoted]) -> Elem
     stated: dict[str, Sequence[int]] = {}
     for name in names:
         properties[name], stated[name] = _check_property(check, quotes, name)
+        text = next(quote.claims[name] for quote in quotes if name in quote.claims)
+        if (
+            name in required
+            and properties[name].level is Level.LEFT_OUT
+            and isinstance(text, str)
+            and len(text.split()) > MAX_NAME_WORDS
+            and (outcome := check.text_of_page(text)).level is not Level.LEFT_OUT
+        ):
+            properties[name] = outcome
     return ElementOutcome(element, properties, stated)
 
 

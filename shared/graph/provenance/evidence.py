@@ -1,6 +1,6 @@
 """Evidence: quotes of stored pages, verified word for word before a fact is written."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -44,7 +44,7 @@ class EvidenceInput:
     source_url: str
     quote: str
     properties: tuple[str, ...] | None = None
-    """None means all properties that no other entry names."""
+    """None means all properties that no other entry names. A name that no property has is ignored."""
     valid_from: datetime | None = None
     valid_to: datetime | None = None
     """The first moment at which it is no longer true."""
@@ -52,14 +52,6 @@ class EvidenceInput:
     """Where the quote begins in its page, if it is a numbered sentence."""
     place: str = ""
     """The argument that it is from, for messages; by default its place among the others."""
-
-    def without(self, names: Container[str]) -> "EvidenceInput":
-        """The same quote for the other properties alone. One that named no others supports the element's existence."""
-        if self.properties is None:
-            return self
-        return replace(
-            self, properties=tuple(name for name in self.properties if name not in names)
-        )
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ async def verify_quotes(
 ) -> list[VerifiedQuote]:
     """Locate each quote in its page. Raises ToolRefusalError, which says how to correct the input.
 
-    It is raised if a property has no evidence, a page was not read, is retracted or is of a barred domain, or a quote is not
+    It is raised if a page was not read, is retracted or is of a barred domain, or a quote is not
     in its page.
     """
     _refuse_invalid(evidence)
@@ -130,24 +122,17 @@ async def verify_quotes(
 
 
 def assign_claims(properties: Json, evidence: Sequence[EvidenceInput]) -> list[Json]:
-    """For each entry the values it supports. Raises ToolRefusalError if a property has no evidence."""
-    named_properties = {name for entry in evidence for name in entry.properties or ()}
-    if unknown := sorted(named_properties - properties.keys()):
-        raise ToolRefusalError(
-            f"evidence names {_join_names(unknown)}, which is not in `properties` "
-            f"({_join_names(properties) or 'none'}); add it there, or leave it out of the evidence."
-        )
-    remaining = [name for name in properties if name not in named_properties]
-    if remaining and all(entry.properties is not None for entry in evidence):
-        raise ToolRefusalError(
-            f"No evidence for {_join_names(remaining)}: add an entry with a quote that says it, or leave it out of "
-            "properties. An entry without `properties` supports every property that no other entry names."
-        )
+    """For each entry the values it supports. Values that no entry names: an entry without names does, or else each."""
+    named = {name for entry in evidence for name in entry.properties or ()}
+    has_general = any(entry.properties is None for entry in evidence)
+
+    def is_supported(entry: EvidenceInput, name: str) -> bool:
+        if entry.properties is not None and name in entry.properties:
+            return True
+        return name not in named and (entry.properties is None or not has_general)
+
     return [
-        {
-            name: properties[name]
-            for name in (remaining if entry.properties is None else entry.properties)
-        }
+        {name: value for name, value in properties.items() if is_supported(entry, name)}
         for entry in evidence
     ]
 
@@ -263,12 +248,14 @@ class GroundedQuotes:
     completed: Json
 
 
-def ground_quotes(quotes: Sequence[VerifiedQuote], ends: Sequence[WrittenNode]) -> GroundedQuotes:
+def ground_quotes(
+    quotes: Sequence[VerifiedQuote], ends: Sequence[WrittenNode], required: Container[str] = ()
+) -> GroundedQuotes:
     """Leaves out values that the quotes do not have, and completes those that they have in part.
 
     `ends` are the node, or both ends of the edge. A property stays with the quotes that state it. A start of validity stays
     if its page was published after it, or what is quoted of the page states it. Raises UngroundedError if the quotes do not
-    name the element, or nothing of it is left.
+    name the element, or nothing of a node is left.
     """
     quoted = [
         Quoted(
@@ -276,13 +263,13 @@ def ground_quotes(quotes: Sequence[VerifiedQuote], ends: Sequence[WrittenNode]) 
         )
         for quote in quotes
     ]
-    outcome = check_element(ends, quoted)
+    outcome = check_element(ends, quoted, required)
     left_out = {
         name: each.reason
         for name, each in outcome.properties.items()
         if each.level is Level.LEFT_OUT
     }
-    is_nothing_left = bool(left_out) and len(left_out) == len(outcome.properties)
+    is_nothing_left = len(ends) == 1 and 0 < len(left_out) == len(outcome.properties)
     if outcome.element.level is Level.LEFT_OUT or is_nothing_left:
         reasons = [outcome.element.reason] if outcome.element.level is Level.LEFT_OUT else []
         reasons += [
@@ -362,7 +349,3 @@ def _refuse_invalid(evidence: Sequence[EvidenceInput]) -> None:
                 f"{where}: validTo is not after validFrom; give a later validTo, or "
                 "validFrom alone if it is still true."
             )
-
-
-def _join_names(names: Iterable[str]) -> str:
-    return ", ".join(names)

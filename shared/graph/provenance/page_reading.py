@@ -136,7 +136,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word.lower() for word in _WORD.findall(text))
 
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of the rules of this module."""
 _CACHED_PAGES: Final = 128
 _MAX_HEADING_CHARS: Final = 100

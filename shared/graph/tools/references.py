@@ -8,6 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Annotated, Final, TypeVar
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 from pydantic import BeforeValidator
 
@@ -26,7 +27,7 @@ from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.retrieval import query
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import elements_query, number_in
-from shared.graph.upsert import ElementBuffer
+from shared.graph.upsert import element_buffer
 from shared.graph.validation import normalize_name
 from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
 
@@ -163,6 +164,14 @@ def referenced_id(reference: str) -> UUID | None:
     return UUID(ids.pop()) if len(ids) == 1 else None
 
 
+_written_names: Final = WeakKeyDictionary[Transaction, dict[str, UUID | None]]()
+
+
+def written_names(transaction: Transaction) -> dict[str, UUID | None]:
+    """By the names in calls of the transaction, the nodes that they have written; None if the call was refused."""
+    return _written_names.setdefault(transaction, {})
+
+
 async def resolve_node_id(
     transaction: Transaction,
     scope: GraphScope,
@@ -189,6 +198,11 @@ async def resolve_node_id(
                 f"{argument}: {quote_name(name)} was read as [node:{node.id}], the {node.type} {quote_name(node.name)}."
             )
         return UUID(str(node.id))
+    written = written_names(transaction)
+    if not matches and name in written:
+        if (node_id := written[name]) is not None:
+            return node_id
+        raise ToolRefusalError(f"{argument}: its node was refused in this answer.")
     raise ToolRefusalError(
         f"{argument}: {quote_name(name)} is not an id, and {await _describe_candidates(transaction, scope, name, matches)}"
     )
@@ -214,8 +228,8 @@ def with_interpretations(result: Json, interpretations: Sequence[str]) -> Json:
 
 
 async def _elements(transaction: Transaction, scope: GraphScope, number: int) -> Mapping[int, UUID]:
-    buffer = transaction.buffer if isinstance(transaction, Transaction) else None
-    named = buffer.lookups.get(NamedNodes) if isinstance(buffer, ElementBuffer) else None
+    buffer = element_buffer(transaction)
+    named = buffer.lookups.get(NamedNodes) if buffer is not None else None
     if isinstance(named, NamedNodes) and number in named.elements:
         return named.elements
     return await elements_query(scope, [number]).execute(transaction)
@@ -270,8 +284,8 @@ def _known_before(
     transaction: Transaction, name: str
 ) -> tuple[Sequence[Row] | None, Sequence[_Match]]:
     """The nodes of that name that were looked up, None if none was looked for, and those that the same answer has added."""
-    buffer = transaction.buffer if isinstance(transaction, Transaction) else None
-    if not isinstance(buffer, ElementBuffer):
+    buffer = element_buffer(transaction)
+    if buffer is None:
         return None, ()
     written = [
         _Match(node["id"], node["type"], node["name"], str(node["properties"].get("summary", "")))

@@ -27,10 +27,11 @@ from shared.graph.tools.references import (
     referenced_id,
     resolve_node_id,
     with_interpretations,
+    written_names,
 )
 from shared.graph.types import UnknownTypeError
 from shared.graph.upsert import UpsertResult
-from shared.graph.validation import InvalidPropertiesError, Validators
+from shared.graph.validation import InvalidPropertiesError, Validators, one_line
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 
 
@@ -172,7 +173,11 @@ async def _add_repaired(
     property remains.
     """
     type_name, properties = arguments.type, arguments.properties
-    evidence: Sequence[EvidenceInput] = _evidence_inputs(arguments.all_evidence, pages)
+    evidence = _evidence_inputs(arguments.all_evidence, pages)
+    named = dict.fromkeys(name for entry in evidence for name in entry.properties or ())
+    interpretations += [
+        f"evidence: {name[:80]} is not in properties." for name in named if name not in properties
+    ]
     repairs = iter((_unwrap_values, _leave_out))
     refusal: InvalidPropertiesError | None = None
     result: UpsertResult | None = None
@@ -187,7 +192,7 @@ async def _add_repaired(
             refusal = refusal or error
             if not error.by_name or (repair := next(repairs, None)) is None:
                 raise refusal from None
-            properties, evidence = repair(properties, evidence, error.by_name, interpretations)
+            properties = repair(properties, error.by_name, interpretations)
             if not properties:
                 raise refusal from None
     if type_name != arguments.type:
@@ -197,33 +202,22 @@ async def _add_repaired(
     return with_interpretations(answer, interpretations)
 
 
-def _unwrap_values(
-    properties: Json,
-    evidence: Sequence[EvidenceInput],
-    invalid: Mapping[str, str],
-    notes: list[str],
-) -> tuple[Json, Sequence[EvidenceInput]]:
+def _unwrap_values(properties: Json, invalid: Mapping[str, str], notes: list[str]) -> Json:
     unwrapped = {
         name: value["value"]
         for name in invalid
         if isinstance(value := properties.get(name), dict) and "value" in value
     }
     notes += [f"properties.{name}: its inner value was taken." for name in unwrapped]
-    return properties | unwrapped, evidence
+    return properties | unwrapped
 
 
-def _leave_out(
-    properties: Json,
-    evidence: Sequence[EvidenceInput],
-    invalid: Mapping[str, str],
-    notes: list[str],
-) -> tuple[Json, Sequence[EvidenceInput]]:
+def _leave_out(properties: Json, invalid: Mapping[str, str], notes: list[str]) -> Json:
     notes += [
         f"properties.{fault}; it was left out. To add it, call again with a value that fits."
         for fault in invalid.values()
     ]
-    remaining = {name: value for name, value in properties.items() if name not in invalid}
-    return remaining, [entry.without(invalid) for entry in evidence]
+    return {name: value for name, value in properties.items() if name not in invalid}
 
 
 def _all_evidence(
@@ -447,7 +441,11 @@ def add_graph_node(
                 qualifier=arguments.qualifier or "",
             )
 
-        return await _add_repaired(add, arguments, "nodeId", [], pages)
+        written, name = written_names(transaction), one_line(arguments.name)
+        written.setdefault(name, None)
+        answer = await _add_repaired(add, arguments, "nodeId", [], pages)
+        written[name] = UUID(answer["nodeId"])
+        return answer
 
     return StateTool(
         "addGraphNode",

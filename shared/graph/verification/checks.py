@@ -215,8 +215,8 @@ def check_grounding(
 ) -> Iterator[tuple[UUID, Fault]]:
     """The faults by id of the evidence, of a node or edge with all its evidence.
 
-    `ends` are the names of the node, or of each end. Without the texts of the pages, a name is no fault: only figures and
-    dates are.
+    `ends` are the names of the node, or of each end. Without the texts of the pages, names and texts are no faults: only
+    figures and dates by themselves are.
     """
     counts.unchecked += sum(
         max(1, len(quoted.row.claims)) for quoted in evidence if quoted.cited is None
@@ -281,7 +281,8 @@ def _check_quotes(
             if number != place
         ]
         others.sort(key=lambda other: not other.claims)
-        outcome = check_element(nodes, [quote, *others[:_MAX_TOGETHER]])
+        # The schema is not known: any text may be required.
+        outcome = check_element(nodes, [quote, *others[:_MAX_TOGETHER]], quote.claims)
         yield quoted, quotes, place, outcome
 
 

@@ -257,6 +257,32 @@ async def test_calls_that_run_together_do_what_they_do_one_by_one(
     assert together > 2 * walks, "too few answers are written together"
 
 
+async def test_edges_of_a_refused_node_are_refused_in_few_words(agent_graph: AgentGraph) -> None:
+    """Another name of a node that is known holds for the edges of the answer."""
+    evidence = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]
+    node: Json = {"type": "Country", "properties": {"summary": "A state."}, "evidence": evidence}
+    edge: Json = {"type": "borders", "sourceId": "Togo", "evidence": evidence}
+    ghana = str(await agent_graph.node("Ghana"))
+    tools = graph_construction(agent_graph.scope, agent_graph.validators)
+    answer = [
+        ("addGraphNode", {**node, "name": "Togo"}),
+        ("addGraphNode", {**node, "name": "Atlantis"}),
+        ("addGraphNode", {**node, "name": "Gold Coast", "sameAs": ghana}),
+        ("addGraphEdge", {**edge, "targetId": "Atlantis"}),
+        ("addGraphEdge", {**edge, "targetId": "Gold Coast"}),
+        ("addGraphEdge", {**edge, "targetId": "Lemuria"}),
+    ]
+    calls = calls_of(tools, answer)
+    _, refused, same, to_refused, to_same, to_unknown = await run_together(
+        agent_graph.database, calls, agent_graph.scope.agent_id
+    )
+    assert refused["error"].startswith("no cited sentence names 'Atlantis'")
+    assert to_refused == {"error": "targetId: its node was refused in this answer."}
+    assert same["nodeId"] == ghana
+    assert to_same["created"]
+    assert "no node has this name" in to_unknown["error"]
+
+
 def nodes_and_edges(graph: AgentGraph, names: Sequence[str]) -> list[tuple[str, Json]]:
     """New nodes, and an edge from each to the next."""
     evidence = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]

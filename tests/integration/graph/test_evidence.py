@@ -177,14 +177,23 @@ async def test_evidence_without_property_names_covers_the_remaining_properties(
     assert (capital.claims, cocoa.claims) == ({"capital": "Accra"}, {})
 
 
+async def test_properties_that_no_entry_names_are_checked_with_all_entries(
+    ghana: AgentGraph,
+) -> None:
+    result = await add(ghana, EvidenceInput(URL, CAPITAL, ("capital",)), capital="Accra", area=5)
+    assert [*result.left_out] == ["area"]
+    [capital] = await load_evidence(ghana, result)
+    assert capital.claims == {**COUNTRY, "capital": "Accra"}
+
+
+async def test_evidence_for_a_property_that_has_no_value_is_noted(agent_graph: AgentGraph) -> None:
+    noted = await _add(agent_graph, [EVIDENCE[0], {**EVIDENCE[0], "properties": ["area"]}])
+    assert noted[INTERPRETATIONS_KEY] == ["evidence: area is not in properties."]
+
+
 INVALID_EVIDENCE: list[tuple[list[EvidenceInput], str]] = [
     ([], "evidence: 0 entries; give 1 to 10"),
     ([EvidenceInput(URL, PEOPLE)] * 11, "evidence: 11 entries"),
-    ([EvidenceInput(URL, CAPITAL, ("capital",))], "No evidence for summary: add an entry"),
-    (
-        [EvidenceInput(URL, PEOPLE), EvidenceInput(URL, CAPITAL, ("area",))],
-        "area, which is not in `properties`",
-    ),
     ([EvidenceInput(URL, "cocoa")], r"evidence\[0\].quote: 5 characters; quote 8 to 1000"),
     ([EvidenceInput(URL, "x" * 1_001)], "1001 characters"),
     ([EvidenceInput(URL, " " * 20)], "0 characters"),
@@ -317,9 +326,8 @@ async def test_an_edge_needs_evidence_too(ghana: AgentGraph) -> None:
     ends = [await ghana.node(name) for name in ("Ghana", "Togo")]
     with pytest.raises(ToolRefusalError, match="evidence: 0 entries"):
         await connect(ghana, *ends, evidence=())
-    with pytest.raises(ToolRefusalError, match="No evidence for length_km"):
-        await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL, ())], length_km=1098)
-    bare = await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL)])
+    bare = await connect(ghana, *ends, evidence=[EvidenceInput(URL, CAPITAL, ())], length_km=1098)
+    assert [*bare.left_out] == ["length_km"]
     more = await connect(ghana, *ends, evidence=[EvidenceInput(URL, BORDER)], length_km=1098)
     capital, border = await load_evidence(ghana, bare)
     assert (bare.id, capital.claims, border.claims) == (more.id, {}, {"length_km": 1098})

@@ -87,6 +87,22 @@ async def test_nothing_is_written_if_nothing_is_left(islands: AgentGraph) -> Non
         assert (await session.scalars(select(GraphNode.id))).all() == []
 
 
+async def test_a_missing_property_is_refused_with_the_reason_why_it_was_left_out(
+    islands: AgentGraph,
+) -> None:
+    properties = {"summary": "It has 999 people.", "population": 1200}
+    with pytest.raises(ToolRefusalError) as refusal:
+        await islands.add_node("Atlantis", properties, [EvidenceInput(URL, f"{RAIN} {PEOPLE}")])
+    assert str(refusal.value).startswith("properties.summary is required: ")
+    assert "999" in str(refusal.value)
+
+
+async def test_a_required_text_may_be_of_other_sentences_of_the_page(islands: AgentGraph) -> None:
+    properties = {"summary": "Its people, of whom it has 1,200, have more rain.", "population": 7}
+    added = await islands.add_node("Atlantis", properties, [EvidenceInput(URL, RAIN)])
+    assert [*added.left_out] == ["population"]
+
+
 async def test_a_date_is_completed(islands: AgentGraph) -> None:
     schema = {"type": "object", "properties": {"date": {"type": "string"}}}
     async with islands.database.transaction() as session:

@@ -175,6 +175,20 @@ async def test_similar_names_of_other_agents_and_types_are_ignored(
     assert (await _add_by_tool(companies, name="Taiwan Semiconductor Manufacturer"))["created"]
 
 
+async def test_a_similar_name_with_the_same_summary_is_a_question(companies: AgentGraph) -> None:
+    """Unless a number in the name, or a figure, is another."""
+    said = {"summary": "Volta and Toyota say that Assini Cocoa will grow.", "population": 7}
+    known = await _add(companies, "Volta estimate of Assini Cocoa", properties=said)
+    with pytest.raises(ToolRefusalError, match=rf"There is \[node:{known}\]"):
+        await _add_by_tool(companies, name="Toyota estimate of Assini Cocoa", properties=said)
+    for name, properties in (
+        ("Toyota estimate of Assini Cocoa 2", said),
+        ("Google estimate of Assini Cocoa", {**said, "population": 8}),
+        ("Facebook estimate of Assini Cocoa", {"summary": "Assini Cocoa will grow."}),
+    ):
+        assert (await _add_by_tool(companies, name=name, properties=properties))["created"]
+
+
 async def test_at_most_three_candidates_are_listed_most_similar_first(
     companies: AgentGraph,
 ) -> None:

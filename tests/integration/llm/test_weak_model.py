@@ -395,6 +395,20 @@ async def test_a_refused_call_is_corrected_after_finish(case: ModelCase) -> None
     assert "Mars" in refusals[0]
 
 
+async def test_refused_calls_are_corrected_one_by_one_after_finish(case: ModelCase) -> None:
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(_adds("Mars"), _adds("Venus"), FINISH),
+        _builds(_adds("Ewoyaa")),
+        _builds(_adds()),
+    )
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    written = await case.construct(situation)
+    assert (len(written.nodes), len(case.recording.asked)) == (2, 5)
+
+
 async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
     edge_type = {
         "name": "createEdgeType",

@@ -4,11 +4,8 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from shared.graph.provenance.claims import Claim, PreviousValue, apply_claims
 from shared.graph.provenance.evidence import EvidenceInput, assign_claims
-from shared.tools import ToolRefusalError
 
 
 def claim(number: int, year: int, **values: Any) -> Claim:
@@ -68,8 +65,12 @@ def test_evidence_without_properties_supports_all_unnamed_ones() -> None:
     assert assign_claims({}, [evidence_input(all_others=True)]) == [{}]
 
 
-def test_properties_without_evidence_and_evidence_for_unknown_properties_are_refused() -> None:
-    with pytest.raises(ToolRefusalError, match="No evidence for b, c: add an entry"):
-        assign_claims({"a": 1, "b": 2, "c": 3}, [evidence_input("a"), evidence_input()])
-    with pytest.raises(ToolRefusalError, match="d, which is not in `properties` \\(a\\)"):
-        assign_claims({"a": 1}, [evidence_input("a", "d"), evidence_input(all_others=True)])
+def test_properties_that_no_evidence_names_are_supported_by_all_of_it() -> None:
+    inputs = [evidence_input("a"), evidence_input()]
+    claims = assign_claims({"a": 1, "b": 2, "c": 3}, inputs)
+    assert claims == [{"a": 1, "b": 2, "c": 3}, {"b": 2, "c": 3}]
+
+
+def test_evidence_for_unknown_properties_supports_the_others() -> None:
+    inputs = [evidence_input("a", "d"), evidence_input(all_others=True)]
+    assert assign_claims({"a": 1, "b": 2}, inputs) == [{"a": 1}, {"b": 2}]

@@ -414,3 +414,72 @@ def test_a_value_stays_with_the_quotes_that_state_it() -> None:
 def test_an_ampersand_is_the_word_and(name: str, text: str) -> None:
     assert find_mentions(name, text)
     assert not find_mentions(name, text.replace("&", "or").replace(" and ", " or "))
+
+
+AIRPORT = [
+    "Ostmark Airports has run the airport of Norrhamn since 2002.",
+    "It offers 95 million crowns for a lease of 20 years.",
+    "Vela Capital offers 70 million crowns and a rent of 8%.",
+    "The authority will rank the bids for the airport in May.",
+    "The Airport Authority of Norrhamn leases airports by tender.",
+]
+AIRPORT_PAGE = Page(
+    "Tender 2026/4: two bids for Norrhamn",
+    "norrhamn-times.example",
+    datetime(2026, 4, 2, tzinfo=UTC).date(),
+    "\n".join(AIRPORT),
+    "en",
+    ".",
+)
+
+
+def cites(number: int, **properties: Any) -> list[Quoted]:
+    return [Quoted(Cited(AIRPORT_PAGE, AIRPORT[number]), 1, properties)]
+
+
+@pytest.mark.parametrize(("name", "level"), CASES["a_name_of_common_words_is_a_label"])
+def test_a_name_of_common_words_is_a_label(name: str, level: str) -> None:
+    """Whatever its type says: its names, dates and figures must be on the page."""
+    outcome = check_element([WrittenNode([name], is_stored=False)], cites(2, rent_percent=8))
+    assert outcome.element.level is Level[level]
+    assert outcome.properties["rent_percent"].level is Level[level], "nobody says whose it is"
+
+
+@pytest.mark.parametrize(("name", "level"), CASES["an_end_that_is_a_label_is_of_the_page"])
+def test_an_end_that_is_a_label_is_of_the_page(name: str, level: str) -> None:
+    ends = [WrittenNode(["Vela Capital"]), WrittenNode([name])]
+    number = 3 if "Authority" in name else 2
+    if number == 3:
+        ends = ends[1:] * 2
+    assert check_element(ends, cites(number)).element.level is Level[level]
+
+
+@pytest.mark.parametrize(("name", "text", "level"), CASES["free_text_is_read_with_title_and_date"])
+def test_free_text_is_read_with_title_and_date(name: str, text: str, level: str) -> None:
+    quotes = (
+        [*cites(0, **{name: text}), *cites(3, **{name: text})]
+        if "2002" in text
+        else cites(3, **{name: text})
+    )
+    outcome = check_element([WrittenNode(["Ranking"], is_label=True)], quotes)
+    assert outcome.properties[name].level is Level[level]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_required", "level"), CASES["what_is_required_can_be_elsewhere_on_the_page"]
+)
+def test_what_is_required_can_be_elsewhere_on_the_page(
+    text: str, is_required: bool, level: str
+) -> None:
+    node = WrittenNode(["Ranking"], is_label=True)
+    outcome = check_element([node], cites(3, summary=text), ["summary"] if is_required else [])
+    assert outcome.properties["summary"].level is Level[level]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "day", "level"), CASES["the_date_of_the_page_may_be_that_of_an_event"]
+)
+def test_the_date_of_the_page_may_be_that_of_an_event(sentence: str, day: str, level: str) -> None:
+    published = datetime(2026, 4, 2, tzinfo=UTC).date()
+    found = check_one(sentence, {"date": day}, ["Ostmark"], published=published, language="en")
+    assert found.properties["date"].level is Level[level]

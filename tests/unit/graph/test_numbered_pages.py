@@ -54,6 +54,21 @@ def test_a_page_is_read_as_sentences_and_headings() -> None:
     assert reading.language == "en"
 
 
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("The score is 80.4, not 81.4. The others stay.", 2),
+        ("Net debt is below 5.0. EBITDA grew.", 2),
+        ("It fell by 12. The board met.", 2),
+        ("Er kam am 3. Mai in Ulm an.", 1),
+        ("Im 19. Jahrhundert war es so.", 1),
+        ("It bought Rossi S.p.A. Milano for cash.", 1),
+    ],
+)
+def test_a_sentence_ends_after_a_figure_but_not_after_an_ordinal(text: str, count: int) -> None:
+    assert len(read_page(text).sentences) == count
+
+
 def test_the_nearest_heading_above_is_found() -> None:
     text = "Weather\n\nIt rains in Accra.\n\nHistory of Lomé\n\nIt was founded in 1850."
     reading = read_page(text)
