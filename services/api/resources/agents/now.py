@@ -40,7 +40,7 @@ router = APIRouter()
 
 TREND_ITERATIONS: Final = 24
 LATEST: Final = 3
-MAX_CHANGED_VALUES: Final = 6
+MAX_CHANGED_VALUES: Final = 12
 """Most changed values that are shown of nodes, and of edges."""
 WORK: Final = "now"
 """The part of the page that changes with each event."""

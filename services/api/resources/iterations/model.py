@@ -3,7 +3,6 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import islice
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -407,7 +406,7 @@ where step_id in (select id from steps where iteration_id = :of_iteration)
 async def list_superseded(
     access: AgentAccess, iteration_id: UUID, *, limit: int
 ) -> list[SupersededValue]:
-    """Returns superseded property values, at most `limit` of nodes and of edges.
+    """Returns superseded property values, figures first, then texts with figures; at most `limit` of nodes and of edges.
 
     The caller has checked that the iteration is the owner's.
     """
@@ -420,12 +419,12 @@ async def list_superseded(
         if not element_ids or began is None:
             continue
         claims = await load_claims(access.session, kind, element_ids)
-        values = (
+        values = [
             {"kind": kind.name, "id": element_id, **value}
             for element_id in element_ids
             for value in _changed_values(claims[element_id], own, began)
-        )
-        changed += islice(values, limit)
+        ]
+        changed += sorted(values, key=lambda value: rank_of_value(value["after"]))[:limit]
     if not changed:
         return []
     names = await labels.load_labels(access.session, access.scope, [each["id"] for each in changed])
@@ -434,6 +433,13 @@ async def list_superseded(
         for each in changed
         if each["id"] in names
     ]
+
+
+def rank_of_value(value: Any) -> int:
+    """0 for a figure, 1 for a text that has one, 2 for any other value."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return 0
+    return 1 if any(map(str.isdigit, str(value))) else 2
 
 
 def _changed_values(
