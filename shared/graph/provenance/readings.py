@@ -157,7 +157,7 @@ def _claim(type_name: str, names: Sequence[str | None], values: Mapping[str, Any
     subject, *objects = [json.dumps(name, ensure_ascii=False) for name in names if name]
     text = f"{subject} {type_name} {objects[0]}" if objects else f"{type_name} {subject}"
     if not values:
-        return f"{text}, which exists" if not objects else text
+        return f"{text} exists" if not objects else text
     listing = "; ".join(f"{name} = {_value(value)}" for name, value in values.items())
     return f"{text}: {listing}"
 
