@@ -264,7 +264,7 @@ def find_site(client: Client, agent: str, reference: str) -> str:
 
 
 def describe_preview(preview: RetractionPreview) -> str:
-    """What barring the site would change, in a sentence."""
+    """Says in a sentence what barring the site would change."""
     read = (
         f"{plural(preview.pages, 'page')} of {preview.url} in {plural(preview.sources, 'version')}"
     )

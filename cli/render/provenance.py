@@ -229,7 +229,7 @@ def _proven(row: ProofLink) -> str:
 
 
 def show_later(console: Console, verification: VerificationResponse) -> None:
-    """What was learned after each conclusion about what it states; nothing if that is nothing."""
+    """Counts, for each conclusion, the sentences learned after it that confirm or contradict it; without empty counts."""
     for conclusion in verification.conclusions:
         if not conclusion.since.in_words:
             continue

@@ -208,7 +208,7 @@ def changes_of_nodes(
 
 
 def held_query(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[Mapping[UUID, Row]]:
-    """Of nodes and edges, by id: `as_of`, the date of the newest page that speaks of it, and the `sites` of its newest
+    """Loads, for nodes and edges by id, `as_of`, the date of the newest page that speaks of it, and the `sites` of its
     evidence.
     """
     params = {**scope.sql_params, "ids": uuid_array(ids)}

@@ -241,7 +241,7 @@ def language_and_sign(text: str) -> tuple[str | None, str | None]:
 
 
 def matching(sentence: Sentence, number: Number, values: Iterable[Value]) -> Iterator[Value]:
-    """Those of the values that the number of the sentence is, exactly, rounded or as a limit."""
+    """Yields the values that the number of the sentence states: exactly, rounded, or as a limit."""
     limit = sentence.limit(number)
     for value in values:
         exact = _exact(number, value)

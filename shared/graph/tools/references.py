@@ -168,7 +168,7 @@ _written_names: Final = WeakKeyDictionary[Transaction, dict[str, UUID | None]]()
 
 
 def written_names(transaction: Transaction) -> dict[str, UUID | None]:
-    """By the names in calls of the transaction, the nodes that they have written; None if the call was refused."""
+    """Returns the nodes that calls of the transaction have written, by their names in the calls; None if refused."""
     return _written_names.setdefault(transaction, {})
 
 

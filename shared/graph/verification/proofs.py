@@ -142,7 +142,7 @@ class Proof:
         return is_own or bool(found.created_at <= self.concluded_at)
 
     def change(self, row: ProvenRow) -> str | None:
-        """What has become of the row since, in a sentence; None: nothing."""
+        """Says in a sentence what has changed for the row since; None if nothing has."""
         page, found = row.page, row.evidence
         if page is not None and page.retracted_at is not None:
             reason = f": {page.retraction_reason}" if page.retraction_reason else ""
@@ -162,7 +162,7 @@ class Proof:
         return label.name if label else "another node"
 
     def later(self) -> Iterator[tuple[Literal["confirms", "contradicts", "newer"], ProvenRow, Any]]:
-        """What was learned since about what it states: each sentence once for each claim."""
+        """Yields what was learned since about what it states: each sentence once for each claim."""
         by_key: defaultdict[tuple[UUID, str | None], list[ProvenRow]] = defaultdict(list)
         for each in self.rows:
             by_key[each.key].append(each)
@@ -184,7 +184,7 @@ class Proof:
 
 
 def span_of(row: Any) -> tuple[UUID, int, int]:
-    """Of a row of a proof, or of evidence."""
+    """Returns the page and the place of the sentence of a row of a proof, or of evidence."""
     return row.source_id, row.first_byte, row.end_byte
 
 
@@ -277,7 +277,7 @@ async def load_rows(
 async def _load_rows(
     transaction: Transaction, scope: GraphScope, conclusions: Sequence[NodeRow]
 ) -> dict[UUID, list[tuple[int, ProofRow]]]:
-    """The same; of conclusions without a stored proof, those that are found now."""
+    """Loads the rows of the proofs; of conclusions without a stored proof, finds them now."""
     rows = await load_rows(transaction, scope, [each.id for each in conclusions])
     earlier = [each for each in conclusions if rules.proof_sha256(each.rules) is None]
     cited = {each.id: cited_by(each).ids() for each in earlier}
@@ -299,7 +299,7 @@ async def _match(
     current: Mapping[UUID, UUID],
     about: Mapping[UUID, Sequence[Any]],
 ) -> dict[int, Any]:
-    """What each row is in the evidence now, by the identity of the row: of its own node or edge, or of another."""
+    """Finds the evidence that each row is now, of its own node or edge or of another; by the identity of the row."""
     found = {id(row): _find(row, about.get(current[row.element_id], ())) for row in rows}
     if missing := [row for row in rows if found[id(row)] is None]:
         spans = [
