@@ -41,6 +41,12 @@ def conclusion_line(node_id: UUID | None, verdict: str, name: str, summary: str)
     return f"- {_mark('node', node_id)}{verdict} {quote_name(name)}: {truncate_text(one_line(summary))}"
 
 
+def concluded_on(properties: Mapping[str, Any]) -> str:
+    """The date of a conclusion behind its line: ` (2026-11-30)`; empty for one of an early release."""
+    at = properties.get("generated_at")
+    return f" ({at[:10]})" if isinstance(at, str) else ""
+
+
 def _mark(kind: str, element_id: UUID | None) -> str:
     """The mark by which the element is cited; empty where nothing needs to cite it."""
     return "" if element_id is None else f"[{kind}:{element_id}] "

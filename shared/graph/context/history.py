@@ -19,6 +19,7 @@ from shared.graph.entity_resolution.redirects import (
     resolve_redirects,
 )
 from shared.graph.prompt_format import (
+    concluded_on,
     edge_line,
     json_line,
     node_line,
@@ -338,6 +339,7 @@ def analyses_query(scope: GraphScope, ids: Sequence[UUID]) -> BoundQuery[str]:
         nodes = _in_order(nodes_query.read(rows), ids)
         lines = [
             node_line(node.id, node.type, node.name, _pick(_ANALYSIS_PROPERTIES, node.properties))
+            + concluded_on(node.properties)
             for node in nodes
             if node.type == ANALYSIS_TYPE
         ]

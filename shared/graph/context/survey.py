@@ -32,6 +32,7 @@ from shared.graph.prompt_format import (
     SHORT_TEXT_CHARS,
     Section,
     byte_length,
+    concluded_on,
     conclusion_line,
     edge_line,
     fit_sections,
@@ -423,6 +424,7 @@ def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bo
             node.name,
             node.properties["summary"],
         )
+        + concluded_on(node.properties)
         for node in nodes
     ]
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 from uuid import UUID, uuid4
@@ -59,6 +59,10 @@ from tests.support.sql_capture import captured_statements
 from tests.support.table_rows import remove
 
 LONG_AGO = datetime.now(UTC) - timedelta(days=22)
+
+
+def today() -> date:
+    return datetime.now(UTC).date()
 
 
 async def _build(
@@ -122,10 +126,10 @@ async def test_sections_have_the_expected_order_and_format(agent_graph: AgentGra
     ]
     assert _section(text, "Newest edges") == ['- "Ghana" -borders-> "To\\"go"']
     assert _section(text, "Analyses") == [
-        '- pattern "Growth": Growth in short.',
-        '- pattern "Size": Size in short.',
+        f'- pattern "Growth": Growth in short. ({today()})',
+        f'- pattern "Size": Size in short. ({today()})',
     ]
-    assert _section(text, "Advice") == ['- HOLD "Wait": Wait.']
+    assert _section(text, "Advice") == [f'- HOLD "Wait": Wait. ({today()})']
     (request,) = _section(text, "Open investigation requests")
     assert re.fullmatch(r"- \[request:[0-9a-f-]{36}\] figures of 2025 \(lacking .* 1\)", request)
     assert _section(text, "Recently asked") == ["- iteration 1, not found: What grows? Where?"]
@@ -289,7 +293,7 @@ async def test_the_adviser_is_shown_earlier_analyses_with_their_ids(
 ) -> None:
     analysis = await _analysis(agent_graph, "Growth", await agent_graph.node("Ghana"))
     text = await _build(agent_graph, kind=StepKind.ADVISE)
-    assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short.']
+    assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short. ({today()})']
 
 
 async def test_the_adviser_is_not_shown_twice_what_its_message_has_in_full(
@@ -304,7 +308,7 @@ async def test_the_adviser_is_not_shown_twice_what_its_message_has_in_full(
     async with agent_graph.database.connection() as connection:
         await batch.execute(connection)
     assert _section(survey.value, "Analyses") == [
-        f'- [node:{earlier}] pattern "Growth": Growth in short.'
+        f'- [node:{earlier}] pattern "Growth": Growth in short. ({today()})'
     ]
 
 
@@ -494,7 +498,7 @@ async def test_only_analyses_are_described_in_full(agent_graph: AgentGraph) -> N
     lines = text.splitlines()
     assert lines[0] == (
         f'- [node:{second}] AgentAnalysis "Second" {{"type": "pattern", "summary": "Second in short.", '
-        f'"content": "See [node:{ghana}].", "confidence": 0.5}}'
+        f'"content": "See [node:{ghana}].", "confidence": 0.5}} ({today()})'
     )
     assert lines[1].startswith(f"- [node:{first}]")
     assert len(lines) == 2
