@@ -110,7 +110,9 @@ _WRITE_CONCLUSIONS: Final = CompiledStatement(
     "   (conclusion_id uuid, cited_id uuid) on conflict do nothing),"
     f" proven as (insert into conclusion_proofs ({', '.join(PROOF_COLUMNS)})"
     f"   select {', '.join(PROOF_COLUMNS)}"
-    "   from jsonb_populate_recordset(cast(null as conclusion_proofs), cast(:proofs as jsonb)) as row),"
+    "   from jsonb_populate_recordset(cast(null as conclusion_proofs), cast(:proofs as jsonb)) as row"
+    # Where another writer was first, nothing of this conclusion is committed.
+    "   on conflict do nothing),"
     # That contradicted evidence is cited is noted, and the conclusion is doubted: see `propagate_contradictions`.
     " noted as (update entailment_verdicts set due_at = clock_timestamp()"
     f"  where agent_id = {OWNED_AGENT_ID_SQL} and verdict = '{Entailment.CONTRADICTED}' and due_at is null"

@@ -293,7 +293,9 @@ async def test_the_adviser_is_shown_earlier_analyses_with_their_ids(
 ) -> None:
     analysis = await _analysis(agent_graph, "Growth", await agent_graph.node("Ghana"))
     text = await _build(agent_graph, kind=StepKind.ADVISE)
-    assert _section(text, "Analyses") == [f'- [node:{analysis}] pattern "Growth": Growth in short. ({today()})']
+    assert _section(text, "Analyses") == [
+        f'- [node:{analysis}] pattern "Growth": Growth in short. ({today()})'
+    ]
 
 
 async def test_the_adviser_is_not_shown_twice_what_its_message_has_in_full(

@@ -48,6 +48,7 @@ from shared.database.tables import (
 )
 from shared.database.transaction import Transaction
 from shared.enums import CallKind, Entailment, SentenceKind, SentenceVerdict
+from shared.graph.conclusions.citations import Kind
 from tests.support.graph.random_rows import Chance
 
 COVERED: Final[Sequence[type[Any]]] = (
@@ -83,6 +84,7 @@ PERMITTED: Final = {
     "conclusion_verdicts.kind": [each.value for each in SentenceKind],
     "conclusion_verdicts.verdict": [each.value for each in SentenceVerdict],
     "call_days.kind": [each.value for each in CallKind],
+    "conclusion_proofs.kind": [each.value for each in Kind],
 }
 """The values of columns that permit few."""
 ATTEMPTS: Final = 20

@@ -124,7 +124,7 @@ def test_the_message_contains_the_retained_name_prompts_and_types() -> None:
         prompts_to_keep={Phase.OBSERVER: "Plan as I do."},
         existing=["Maker: who makes things"],
     )
-    assert "'Lithium'" in message
+    assert "<agent_name>\nLithium\n</agent_name>" in message
     assert "<observer>\nPlan as I do.\n</observer>" in message
     assert "<existing_types>\nMaker: who makes things\n</existing_types>" in message
 
