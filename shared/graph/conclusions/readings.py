@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -23,6 +23,7 @@ from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHA
 from shared.graph.grounding.sentences import find_sentences
 from shared.graph.prompt_format import byte_length, truncate_text
 from shared.graph.provenance import readings as claims_in_words
+from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name, one_line
 from shared.schemas.base import ReadingResponse
@@ -54,6 +55,8 @@ MAX_FAILURES: Final = 6
 _READ_OTHERWISE: Final = "It was refused when this answer was read, and passes now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
 _EVIDENCE_OF_ELEMENT: Final = 40
+_STATED_OF_ELEMENT: Final = 8
+"""Claims of an element that have a figure of the conclusions."""
 _SENTENCES_BESIDE: Final = 3
 _CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
@@ -92,6 +95,7 @@ with recursive below (top_id, id) as (
 )
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
   quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
+  cast(nullif(quoted.as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as said_on,
   page.title, page.published, page.before, page.quote, page.after
 from reached join elements on elements.id = reached.id
 left join lateral (
@@ -352,7 +356,7 @@ def material_of(drafts: Sequence[Draft], cited: Sequence[UUID], rows: Iterable[R
     by_top: dict[UUID, list[Row]] = {}
     for row in rows:
         by_top.setdefault(row.top_id, []).append(row)
-    claims = _Claims(_words(" ".join(each.text for draft in drafts for each in draft.sentences)))
+    claims = _Claims(" ".join(each.text for draft in drafts for each in draft.sentences))
     numbers = {each: claims.add(by_top.get(each, ())) for each in cited}
     sentences: list[ReadableSentence] = []
     for draft in drafts:
@@ -368,6 +372,13 @@ def material_of(drafts: Sequence[Draft], cited: Sequence[UUID], rows: Iterable[R
 
 
 _WORD: Final = re.compile(r"\w+")
+_FIGURE: Final = re.compile(r"\d+(?:[.,]\d+)*")
+
+
+def _figures(text: str) -> frozenset[str]:
+    """The figures of a text, however their thousands and decimals are marked, without single digits."""
+    digits = (each.replace(",", "").replace(".", "") for each in _FIGURE.findall(text))
+    return frozenset(each for each in digits if len(each) > 1)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -377,9 +388,10 @@ def _words(text: str) -> frozenset[str]:
 class _Claims:
     """Numbers claims, each once."""
 
-    def __init__(self, words: Set[str]) -> None:
-        """`words` are those of the conclusions."""
-        self._words = words
+    def __init__(self, text: str) -> None:
+        """`text` is that of the conclusions."""
+        self._words = _words(text)
+        self._figures = _figures(text)
         self.listed: list[ReadableClaim] = []
         self._by_element: dict[UUID, tuple[int, ...]] = {}
         self._left_bytes = _MAX_PASSAGES_BYTES
@@ -414,8 +426,11 @@ class _Claims:
             claim = claims_in_words.readable([row])
             return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
         with_values = [row for row in standing if row.claims]
-        nearest = sorted(with_values, key=lambda row: -len(self._shared_words(row)))
-        chosen = nearest[:_CLAIMS_OF_ELEMENT] or standing[:1]
+        nearest = sorted(with_values, key=lambda row: -self._shared(row))
+        stated = [row for row in nearest if self._shared_figures(row)]
+        others = [row for row in nearest if row not in stated]
+        room = max(_CLAIMS_OF_ELEMENT - len(stated), 0)
+        chosen = [*stated[:_STATED_OF_ELEMENT], *others[:room]] or standing[:1]
         # Quotes are loaded of what is not known to be supported.
         groups = [
             group
@@ -430,8 +445,14 @@ class _Claims:
             for group in groups
         ]
 
-    def _shared_words(self, row: Row) -> frozenset[str]:
-        return _words(str(row.claims)) & self._words
+    def _shared(self, row: Row) -> int:
+        """How many words of the conclusions the values of a claim have."""
+        return len(_words(str(row.claims)) & self._words)
+
+    def _shared_figures(self, row: Row) -> bool:
+        """Whether a value has a figure that the conclusions state."""
+        values = " ".join(str(value) for name, value in row.claims.items() if name != "summary")
+        return not self._figures.isdisjoint(_figures(values))
 
     def _claim(self, group: Sequence[Row]) -> ReadableClaim:
         passage = ""

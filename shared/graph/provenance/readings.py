@@ -125,7 +125,9 @@ def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
     text = _claim(row.type, [row.name, row.object_name], values)
     text += _validity(row.valid_from, row.valid_to)
     if not passage:
-        return ReadableClaim(text)
+        # What was read before keeps its date: a conclusion can state it.
+        said_on = getattr(row, "said_on", None)
+        return ReadableClaim(f"{text} ({said_on:%Y-%m-%d})" if said_on else text)
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
     day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
     evidence = tuple(each.evidence_id for each in rows)

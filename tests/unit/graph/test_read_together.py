@@ -1,8 +1,11 @@
 """What a model reads of one page about one element."""
 
+from datetime import date
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
+from shared.graph.conclusions.readings import Draft, Sentence, material_of
 from shared.graph.provenance.readings import grouped, passage_of, readable
 from tests.support.evidence_rows import evidence_row
 
@@ -42,3 +45,28 @@ def test_a_quote_that_supports_several_values_stands_once() -> None:
     page, mill = uuid4(), uuid4()
     rows = [row("It makes 40 jobs.", source=page, element=mill, **{key: 40}) for key in "ab"]
     assert passage_of(rows).count("»") == 1
+
+
+def test_claims_with_a_figure_of_the_conclusion_are_read_before_others() -> None:
+    mill, page, draft = uuid4(), uuid4(), uuid4()
+    quote = "It makes 40 jobs."
+    wordy = [
+        row(
+            quote, source=page, element=mill, **{f"said{number}": "Kesra opens a mill in the north"}
+        )
+        for number in range(6)
+    ]
+    figure = row(quote, source=page, element=mill, cost=1250)
+    rows = [vars(each) | {"top_id": mill, "verdict": None} for each in [*wordy, figure]]
+    sentence = Sentence("Kesra opens a mill in the north for 1,250 crowns.", (mill,))
+    material = material_of(
+        [Draft(draft, "", (sentence,))], [mill], [SimpleNamespace(**each) for each in rows]
+    )
+    [claim] = material.claims
+    assert ("cost = 1250" in claim.text, claim.text.count("said")) == (True, 3)
+
+
+def test_a_claim_that_was_read_before_keeps_its_date() -> None:
+    read = row("It makes 40 jobs.", source=uuid4(), element=uuid4(), jobs=40)
+    read.said_on = date(2026, 11, 26)
+    assert readable([read]).text == 'Mill "Kesra": jobs = 40 (2026-11-26)'
