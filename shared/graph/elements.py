@@ -17,8 +17,8 @@ from shared.graph.entity_resolution.aliases import (
     NameRequest,
     ground,
     refuse_other_identity,
-    refuse_unquoted_aliases,
     resolve_name,
+    unquoted_aliases,
 )
 from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD, similarity
 from shared.graph.grounding.passages import WrittenNode
@@ -37,6 +37,7 @@ from shared.graph.validation import (
 )
 from shared.tools import Json, ToolRefusalError
 
+_NOT_QUOTED: Final = "it is not in the cited sentences"
 _EXISTING: Final = CompiledStatement(
     f"select id from graph_nodes where {IS_OWNED_SQL} and id = any(cast(:ids as uuid[]))"
 )
@@ -115,9 +116,10 @@ async def add_node(
     quotes = grounded.quotes
     new_names = {row["name"] for row in resolution.missing_rows}
     new_aliases = [alias for alias in aliases if alias in new_names and alias not in spellings]
-    refuse_unquoted_aliases(quotes, new_aliases, names)
+    unquoted = unquoted_aliases(quotes, new_aliases, names)
+    new_rows = [row for row in resolution.missing_rows if row["name"] not in unquoted]
     identity = {"type": resolved.type_name, "name": resolved.name}
-    node = Element(NODES, scope, resolved.node_id, identity, resolution.missing_rows)
+    node = Element(NODES, scope, resolved.node_id, identity, new_rows)
     check = partial(_check, validators, schema, resolved.type_name, grounded)
     is_asked = duplicate_threshold is not None and same_as is None
     result = await upsert_element(
@@ -128,7 +130,8 @@ async def add_node(
         is_there=resolved.is_there,
         review=partial(refuse_other_identity, request, resolved, quotes) if is_asked else None,
     )
-    return replace(result, left_out=grounded.left_out, completed=grounded.completed)
+    left_out = {**grounded.left_out, **{f"alias {each}": _NOT_QUOTED for each in unquoted}}
+    return replace(result, left_out=left_out, completed=grounded.completed)
 
 
 def _check(

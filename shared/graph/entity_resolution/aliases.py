@@ -479,8 +479,6 @@ _NAMES: Final = CompiledStatement(f"""
     where agent_id = {OWNED_AGENT_ID_SQL} and node_id = any(cast(:nodes as uuid[]))
     """)
 
-_MAX_SHOWN_CHARS: Final = 100
-
 
 class End(NamedTuple):
     """A node that is written, or an end of an edge that is written."""
@@ -559,10 +557,10 @@ def refuse_other_identity(
         )
 
 
-def refuse_unquoted_aliases(
+def unquoted_aliases(
     quotes: Sequence[VerifiedQuote], aliases: Iterable[str], known: Sequence[str]
-) -> None:
-    """Raises ToolRefusalError for an alias that neither the quotes nor their pages' titles and headings have.
+) -> list[str]:
+    """The aliases that neither the quotes nor their pages' titles and headings have.
 
     `known` are names of the node, whose initials need no quote.
     """
@@ -572,12 +570,11 @@ def refuse_unquoted_aliases(
         for text in (each.cited.sentence, each.cited.page.title, each.cited.heading)
     ]
     initials = {"".join(word[0] for word in name.split() if word[0].isupper()) for name in known}
-    for alias in aliases:
-        is_quoted = any(find_mentions(alias, text) for text in texts)
-        if not is_quoted and alias not in initials:
-            raise ToolRefusalError(
-                f"aliases: {alias[:_MAX_SHOWN_CHARS]!r} is not in the quotes; cite a sentence that has it, or leave it out."
-            )
+    return [
+        alias
+        for alias in aliases
+        if alias not in initials and not any(find_mentions(alias, text) for text in texts)
+    ]
 
 
 async def _load_names(
