@@ -199,6 +199,10 @@ async def resolve_node_id(
             )
         return UUID(str(node.id))
     written = written_names(transaction)
+    # A node that this answer has called so has the name by now, which the others have in another spelling.
+    spelled = [node.id for node in matches if node.id == written.get(name) or node.name == name]
+    if len(spelled) == 1 and spelled == [written.get(name)]:
+        return UUID(str(spelled[0]))
     if not matches and name in written:
         if (node_id := written[name]) is not None:
             return node_id

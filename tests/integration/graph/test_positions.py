@@ -130,7 +130,8 @@ async def test_over_several_iterations_opposed_advice_is_refused_until_it_replac
     assert items[buy].resolved_at is not None
     assert items[buy].read_at is not None
     assert items[sell].resolved_at is None
-    assert '"Ghana is cheap": Wait. (replaced by "Ghana is overvalued")' in survey
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    assert f'"Ghana is cheap": Wait. ({today}) (replaced by "Ghana is overvalued")' in survey
     assert survey.count("replaced by") == 1
 
 
