@@ -46,7 +46,7 @@ class ItemData(BaseModel):
     """Whether the advice stands when it is sent."""
     content: str | None = None
     checked: str | None = None
-    """What was checked when the advice was given, and how far: levels of verification."""
+    """Counts by level of verification, as they were when the advice was given."""
     link: str | None = None
     """The page of the web UI that shows the item with its proof."""
 

@@ -51,7 +51,7 @@ class QueryContext:
     survey: Survey
     now: datetime
     known: str = ""
-    """What the graph says of the nodes that the query names."""
+    """Lines of the nodes that the query names, with their values in the graph."""
     requests: Mapping[UUID, str] = field(default_factory=dict)
     """Objectives of the investigation requests that the query is to answer, by id, in the order of their numbers."""
 

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -39,6 +39,10 @@ def edge_line(
 def conclusion_line(node_id: UUID | None, verdict: str, name: str, summary: str) -> str:
     """`verdict` is the analysis's type or the advice's action."""
     return f"- {_mark('node', node_id)}{verdict} {quote_name(name)}: {truncate_text(one_line(summary))}"
+
+
+def shown_date(day: date | None) -> str:
+    return f"{day:%Y-%m-%d}" if day else "undated"
 
 
 def concluded_on(properties: Mapping[str, Any]) -> str:

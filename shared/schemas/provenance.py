@@ -184,7 +184,7 @@ class RetractionResponse(ResponseModel):
     site: str | None = None
     """The domain that is barred, with its subdomains; None for a page."""
     source_id: UUID | None
-    """Of a retraction by an earlier release: the one version that is retracted; None if all versions are."""
+    """The single version that an earlier release retracted; None if all versions are retracted."""
     reason: str
     created_at: datetime
     restored_at: datetime | None
@@ -261,7 +261,7 @@ class ProofLink(ResponseModel):
     evidence_id: UUID | None
     """The evidence that it is now; null: nothing says it now."""
     is_found: bool
-    """The sentence stands in the stored page."""
+    """Whether the stored page contains the sentence."""
     is_matched: bool | None
     """Figures and names of the claim match the sentence by rules; null: no rules were applied."""
     verdict: VerdictResponse | None

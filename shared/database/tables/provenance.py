@@ -266,11 +266,11 @@ class ConclusionProof(Base):
     """The node or edge that the claim is about, by its id at that time. No foreign key, as in citations."""
     type: Mapped[str]
     name: Mapped[str]
-    """Of the node, or of both ends of the edge, at that time."""
+    """The name of the node, or the names of both ends of the edge, at that time."""
     property: Mapped[str | None]
     """None: the claim is that the node or edge exists."""
     value: Mapped[Any | None] = mapped_column(JSONB(none_as_null=True))
-    """Of the property."""
+    """The value of the property."""
     source_id: Mapped[UUID] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
@@ -303,7 +303,7 @@ class Retraction(Base):
     source_id: Mapped[UUID | None] = mapped_column(
         ForeignKey("sources.id", ondelete="CASCADE"), index=True
     )
-    """Of a retraction by an earlier release: the one version that is retracted; None if all versions are."""
+    """The single version that an earlier release retracted; None if all versions are retracted."""
     covers: Mapped[str | None]
     """The pages that it covers: see `shared.graph.provenance.coverage`. None: no page that is read later."""
     reason: Mapped[str]

@@ -101,10 +101,6 @@ class _Cited:
     ends: Sequence[tuple[str, str]]
     """Id and name of both ends of an edge."""
 
-    @cached_property
-    def element(self) -> CitedElement:
-        return self.element_with(self.quotes)
-
     def element_with(self, quotes: Sequence[Quote]) -> CitedElement:
         """The element as it is with these of its quotes alone."""
         left_out = {name for each in self.quotes if each not in quotes for name in each.claims}
@@ -142,17 +138,6 @@ class Basis:
     def current_ids(self, cited_ids: Iterable[UUID]) -> set[UUID]:
         """The ids of the cited elements, of which some may be cited by the id that they had before a merge."""
         return {self._cited[key].id for key in cited_ids if key in self._cited}
-
-    def elements(
-        self, cited_ids: Sequence[UUID], known_at: datetime | None = None
-    ) -> list[CitedElement]:
-        """The elements that a conclusion with these citations rests on, each once; with `known_at`, with what was known of
-        them at that time.
-        """
-        elements = self._rests_on(cited_ids)
-        if known_at is None:
-            return [each.element for each in elements]
-        return [each.element_with(_known(each.quotes, known_at)) for each in elements]
 
     def provable(
         self, cited_ids: Sequence[UUID], known_at: datetime | None = None

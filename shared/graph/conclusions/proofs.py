@@ -30,7 +30,7 @@ from shared.graph.provenance.integrity import canonical_json, is_equal, sha256
 MAX_ROWS: Final = 300
 _FORECAST: Final = "invalidation"
 _MAX_WORDS_CHARS: Final = 80
-"""Of a value in words that a sentence can state. A longer one is a description."""
+"""Longest value in words that counts as stated by a sentence. A longer one is a description."""
 _MIN_WORDS_CHARS: Final = 3
 _SMALL: Final = 10
 """Below, a number without a unit is stated only where its property is named: it may count something else."""
@@ -73,7 +73,7 @@ class ProvableElement:
     id: UUID
     kind: Kind
     name: str
-    """Of the node, or of both ends of the edge."""
+    """The name of the node, or the names of both ends of the edge."""
     element: CitedElement
     quotes: Sequence[Quote]
     """The newest first."""

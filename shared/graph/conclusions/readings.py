@@ -23,7 +23,7 @@ from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHA
 from shared.graph.grounding.sentences import find_sentences
 from shared.graph.prompt_format import byte_length, truncate_text
 from shared.graph.provenance import readings as claims_in_words
-from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
+from shared.graph.provenance.claims import KNOWN_DATE_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name, one_line
 from shared.schemas.base import ReadingResponse
@@ -55,9 +55,11 @@ MAX_FAILURES: Final = 6
 _READ_OTHERWISE: Final = "It was refused when this answer was read, and passes now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
 _EVIDENCE_OF_ELEMENT: Final = 40
+"""The newest quotes of an element, among which its claims are chosen."""
 _STATED_OF_ELEMENT: Final = 8
 """Claims of an element that have a figure of the conclusions."""
 _SENTENCES_BESIDE: Final = 3
+"""Further quotes of a claim's page that have no value of their own."""
 _CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
 _MAX_PASSAGES_BYTES: Final = 5_000
@@ -95,7 +97,7 @@ with recursive below (top_id, id) as (
 )
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
   quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
-  cast(nullif(quoted.as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as said_on,
+  {KNOWN_DATE_SQL} as said_on,
   page.title, page.published, page.before, page.quote, page.after
 from reached join elements on elements.id = reached.id
 left join lateral (

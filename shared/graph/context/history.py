@@ -24,6 +24,7 @@ from shared.graph.prompt_format import (
     json_line,
     node_line,
     quote_name,
+    shown_date,
     truncate_text,
     truncate_to_budget,
 )
@@ -304,7 +305,11 @@ async def _describe(
     def said(element_id: UUID) -> str:
         """Date, sites and earlier values, behind the line of a node or edge."""
         row = held.value.get(element_id)
-        parts = [] if row is None else [_dated(row), *row.sites[:_SITES]]
+        parts = (
+            []
+            if row is None
+            else [shown_date(row.as_of), *recent.sites_of_hosts(row.hosts)[:_SITES]]
+        )
         text = f" ({', '.join(parts)})" if parts else ""
         return f"{text} {'; '.join(earlier[element_id])}" if element_id in earlier else text
 
@@ -320,10 +325,6 @@ async def _describe(
         *(node_line(n.id, n.type, n.name, _summary(n)) for n in _in_order(neighbours.value, shown)),
     ]
     return truncate_to_budget(lines, scope.budget_bytes(_TOKEN_BUDGET))
-
-
-def _dated(row: Row) -> str:
-    return f"{row.as_of:%Y-%m-%d}" if row.as_of else "undated"
 
 
 def _summary(node: NodeFacts) -> Json:

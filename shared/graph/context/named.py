@@ -90,7 +90,7 @@ def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
 
 
 def known_facts(scope: GraphScope, text: str) -> BoundQuery[str]:
-    """The lines for `<known>`: the same nodes with their values, shortened."""
+    """The lines for `<known>`: the nodes that `text` mentions, as in `named_nodes`, with their values, shortened."""
 
     def read(rows: Sequence[Row]) -> str:
         lines = [

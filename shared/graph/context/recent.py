@@ -10,9 +10,10 @@ from typing import Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
-from shared.domains import covering_domain, host_of
+from shared.domains import covering_domain, host_of, site_of
+from shared.enums import Entailment
 from shared.graph.context.standing import STANDING_PROPERTIES_SQL, STANDS_SQL
-from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
+from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL, UNKNOWN_DATE_SQL
 from shared.graph.scope import (
     IS_OWNED_SQL,
     IS_SUPPORTED_SQL,
@@ -73,16 +74,20 @@ _NEWEST_SQL: Final = f"""
     ) as newest
     where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
     """
-_DATE_SQL: Final = f"cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date)"
+_IS_NOT_CONTRADICTED_SQL: Final = f"""
+not exists (
+  select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
+"""
 _HELD_SQL: Final = f"""
     select claims, as_of, url from evidence join sources on sources.id = source_id
-    where node_id = node.id and retracted_at is null order by as_of desc limit {_EVIDENCE_OF_NODE}
+    where node_id = node.id and retracted_at is null and {_IS_NOT_CONTRADICTED_SQL}
+    order by as_of desc limit {_EVIDENCE_OF_NODE}
     """
 _DATED_FACTS: Final = CompiledStatement(f"""
-    select node.*, dated.as_of, dated.sites from ({_NEWEST_SQL}) as node
+    select node.*, dated.as_of, dated.hosts from ({_NEWEST_SQL}) as node
     cross join lateral (
-      select max({_DATE_SQL}) as as_of,
-        count(distinct substring(url from '^[A-Za-z]+[:]//([^/?#]+)')) as sites
+      select max({KNOWN_DATE_SQL}) as as_of,
+        array_agg(distinct {HOST_SQL}) as hosts
       from ({_HELD_SQL}) as held
     ) as dated
     order by node.updated_at desc, node.name, node.id
@@ -115,16 +120,16 @@ _CHANGES_OF_NODES: Final = CompiledStatement(
     )
 )
 _HELD: Final = CompiledStatement(f"""
-    select element.id, max({_DATE_SQL}) as as_of,
-      array_agg(distinct substring(url from '^[A-Za-z]+[:]//([^/?#]+)')) as sites
+    select element.id, max({KNOWN_DATE_SQL}) as as_of,
+      array_agg(distinct {HOST_SQL}) as hosts
     from unnest(cast(:ids as uuid[])) as element (id)
     cross join lateral (
       select as_of, source_id from (
         select as_of, source_id from evidence
-        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {_IS_NOT_CONTRADICTED_SQL}
         union all
         select as_of, source_id from evidence
-        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true
+        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {_IS_NOT_CONTRADICTED_SQL}
       ) as of_element
       order by as_of desc limit {_EVIDENCE_OF_NODE}
     ) as held
@@ -185,7 +190,7 @@ _NODES_BY_IDS: Final = CompiledStatement(
 
 def dated_facts(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
     """The most recently updated nodes that are not conclusions, with `as_of`, the date of the newest page that speaks of the
-    node, and `sites`, the number of hosts of its newest evidence.
+    node, and the `hosts` of its newest evidence; null without evidence. Contradicted evidence does not count.
     """
     return BoundQuery(_DATED_FACTS, {**scope.sql_params, "most": limit}, lambda rows: rows)
 
@@ -208,11 +213,16 @@ def changes_of_nodes(
 
 
 def held_query(scope: GraphScope, ids: Iterable[UUID]) -> BoundQuery[Mapping[UUID, Row]]:
-    """Loads, for nodes and edges by id, `as_of`, the date of the newest page that speaks of it, and the `sites` of its
+    """Loads, for nodes and edges by id, `as_of`, the date of the newest page that speaks of it, and the `hosts` of its
     evidence.
     """
     params = {**scope.sql_params, "ids": uuid_array(ids)}
     return BoundQuery(_HELD, params, lambda rows: {row.id: row for row in rows})
+
+
+def sites_of_hosts(hosts: Iterable[str | None] | None) -> list[str]:
+    """The sites of the pages on these hosts, see `shared.domains.site_of`, in alphabetical order."""
+    return sorted({site_of(f"https://{host}") for host in hosts or () if host})
 
 
 def stalest_nodes(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:

@@ -42,10 +42,11 @@ from shared.graph.prompt_format import (
     quote_name,
     schema_summary,
     shorten_properties,
+    shown_date,
     truncate_text,
     truncate_to_budget,
 )
-from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
+from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
@@ -71,6 +72,7 @@ _EDGE_TYPES: Final = CompiledStatement(
 )
 STALE_AFTER = timedelta(days=7)
 _STALE_NODES = 500
+"""Of more stale nodes, those that were not confirmed for the longest time are counted."""
 _STALE_NAMES = 5
 _NODES_COMPARED = 60
 """The most recently updated nodes, of which changes of values are shown."""
@@ -228,8 +230,9 @@ def _prepare_overview(
 
 def _dated(line: str, node: Row) -> str:
     """The line with the date of the node's newest page, and the number of sites if several speak of it."""
-    sites = f", {node.sites} sites" if node.sites > 1 else ""
-    return f"{line} {node.as_of:%Y-%m-%d}{sites}" if node.as_of else f"{line} undated{sites}"
+    count = len(recent.sites_of_hosts(node.hosts))
+    sites = f", {count} sites" if count > 1 else ""
+    return f"{line} {shown_date(node.as_of)}{sites}"
 
 
 def _change_line(change: Row) -> str:
@@ -591,8 +594,8 @@ _WRITTEN: Final = CompiledStatement(f"""
 with wrote as (
   select evidence.node_id, evidence.edge_id, max(learned_at) as at, jsonb_agg(
     jsonb_build_object('claims', claims,
-      'as_of', cast(cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date) as text),
-      'site', substring(url from '^[A-Za-z]+[:]//([^/?#]+)'),
+      'as_of', cast({KNOWN_DATE_SQL} as text),
+      'site', {HOST_SQL},
       'quote', case when end_byte - first_byte <= {_QUOTE_BYTES} then
         convert_from(substring(convert_to(text, 'UTF8'), first_byte + 1, end_byte - first_byte), 'UTF8') end)
     order by as_of, cast(claims as text), evidence.id) as evidence

@@ -1,4 +1,4 @@
-"""What a conclusion may take from the elements that it cites: values, dates, names and texts. Pure."""
+"""What a conclusion may take from the elements that it cites: values and dates. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,7 +23,6 @@ from shared.graph.grounding.written import (
     Number,
     Sentence,
     read_sentences,
-    strip_markup,
 )
 
 CURRENCY: Final = "currency"
@@ -31,7 +30,6 @@ ANY_MEASURE: Final = "measure"
 _MAX_DEPTH: Final = 20
 _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+|[^\W\d_A-Za-z]+")
 _HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_MAX_COUNT: Final = 1000
 _MIN_STEM: Final = 3
 _RATIO: Final = re.compile(r"(?:^|_)(?:ratio|factor|multiple|times|x)(?:$|_)", re.IGNORECASE)
 _POSSESSIVE: Final = re.compile(r"['’]s\b")
@@ -90,24 +88,20 @@ class Known:
     cited: Sequence[CitedElement]
     values: list[Value] = field(default_factory=list)
     dates: list[Date] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         for place, element in enumerate(self.cited):
             self._read(place, element)
 
     def _read(self, place: int, element: CitedElement) -> None:
-        self.texts += [*element.names, _spaced(element.type)]
         self.dates += [day for text in element.dates if (day := parse_date(text))]
         stated = _stated_units(element)
         for name in element.names:
             self._read_text("", name, -1, -1)
         for claim, (name, whole) in enumerate(element.values):
             for property_name, value in _flat_value(name, whole, 0):
-                self.texts.append(_spaced(property_name))
                 self.dates += _dates_in(property_name)
                 if isinstance(value, str):
-                    self.texts.append(strip_markup(value))
                     self._read_text(property_name, value, place, claim)
                 else:
                     self._read_number(property_name, value, place, claim, stated)

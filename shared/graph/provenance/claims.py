@@ -19,6 +19,10 @@ Properties = Mapping[str, Any]
 UNKNOWN_DATE: Final = datetime(1, 1, 2, tzinfo=UTC)
 """Stored as `as_of` of evidence whose date is unknown. It is before every date, and in the year 1 in every time zone."""
 UNKNOWN_DATE_SQL: Final = "timestamptz '0001-01-02T00:00:00Z'"
+KNOWN_DATE_SQL: Final = f"cast(nullif(as_of, {UNKNOWN_DATE_SQL}) at time zone 'utc' as date)"
+"""The date of a row's `as_of` (UTC); null if it is unknown."""
+HOST_SQL: Final = "substring(url from '^[A-Za-z]+[:]//([^/?#]+)')"
+"""The host of a row's `url`; null if it has none."""
 
 
 def known_date(as_of: datetime) -> datetime | None:

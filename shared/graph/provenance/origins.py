@@ -2,13 +2,13 @@
 
 Pages of one site have one origin, and so have pages that carry one text, or the line of one news agency. Texts are compared
 by a bottom-k sketch of their shingles (A. Broder, "On the resemblance and containment of documents", 1997): the smallest
-hashes of all runs of words. Those below the larger bound that two texts share are a random sample of both.
+hashes of all runs of words. Up to the smaller of the two largest hashes, the sketches are random samples of both texts.
 """
 
 import base64
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -24,7 +24,7 @@ _SHINGLE_WORDS: Final = 4
 _SKETCH_SIZE: Final = 64
 _HASH_BYTES: Final = 4
 _MIN_CONTAINMENT: Final = 0.4
-"""Share of the shorter text from which on both are one. Independent reports of one event share less than a tenth."""
+"""Share of the shorter text's shingles from which on two texts are one. Tried on generated texts only."""
 _MIN_SHARED: Final = 8
 """Fewer shared shingles can be one quoted sentence."""
 _HEAD_CHARS: Final = 600
@@ -56,7 +56,9 @@ class Publication:
             sketch, agency = base64.b85decode(value["sketch"]), value["agency"]
         except (KeyError, TypeError, ValueError):
             return cls(url)
-        return cls(url, frozenset(_split(sketch)), agency if isinstance(agency, str) else None)
+        starts = range(0, len(sketch), _HASH_BYTES)
+        hashes = frozenset(sketch[start : start + _HASH_BYTES] for start in starts)
+        return cls(url, hashes, agency if isinstance(agency, str) else None)
 
 
 @dataclass(frozen=True, order=True)
@@ -129,7 +131,7 @@ def find_origins(publications: Iterable[Publication]) -> Mapping[str, Origin]:
 
 
 def sites_of(origins: Iterable[Origin]) -> list[str]:
-    """Their sites, in alphabetical order."""
+    """The sites of the origins, in alphabetical order."""
     return sorted({site for origin in origins for site in origin.sites})
 
 
@@ -149,7 +151,3 @@ def is_one_text(sketch: frozenset[bytes], other: frozenset[bytes]) -> bool:
 def _bound(sketch: frozenset[bytes]) -> bytes:
     """The hash up to which a sketch is complete."""
     return max(sketch) if len(sketch) == _SKETCH_SIZE else b"\xff" * _HASH_BYTES
-
-
-def _split(sketch: bytes) -> Sequence[bytes]:
-    return [sketch[start : start + _HASH_BYTES] for start in range(0, len(sketch), _HASH_BYTES)]

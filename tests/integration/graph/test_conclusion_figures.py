@@ -1,4 +1,4 @@
-"""What code says of a conclusion: how much it cites, and how many of its figures stand in its proof."""
+"""What code checks of a conclusion: how much it cites, and how many of its figures its proof contains."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -53,6 +53,7 @@ from tests.support.fences import EVERYONE
 from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
 from tests.support.graph.descriptions import describe_analyses, describe_nodes, resolve_references
 from tests.support.graph.page_evidence import said
+from tests.support.graph.retraction_graph import RetractionGraph
 from tests.support.graph.tooling import call
 from tests.support.seeds import first_seed, repeatable, seed_count
 from tests.support.sql_capture import captured_statements
@@ -152,6 +153,9 @@ async def test_a_node_has_the_date_of_its_newest_page_and_its_sites(
         node=ghana,
         at=datetime(2023, 1, 2, tzinfo=UTC),
     )
+    # Another host of a site that counts already.
+    at = datetime(2022, 1, 2, tzinfo=UTC)
+    await said(agent_graph, "https://news.b.example/y", "Ghana!", node=ghana, at=at)
     assert _section(await _build(agent_graph), NODES) == [
         '- Country "Ghana" {"summary": "A state."} 2025-03-04, 3 sites'
     ]
@@ -168,6 +172,21 @@ async def test_values_that_changed_are_shown_with_both_dates(agent_graph: AgentG
     assert _section(await _build(agent_graph), "Changed values") == [
         '- Country "Ghana" population: 30 (2024-01-05), now 31 (2025-01-05)'
     ]
+
+
+async def test_values_that_a_reading_contradicted_are_no_changes_and_their_pages_do_not_count(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana = await agent_graph.node("Ghana")
+    for year, people in ((2025, 30), (2026, 31)):
+        at = datetime(year, 1, 5, tzinfo=UTC)
+        quote = f"{people} million in {year}."
+        url = f"https://{year}.example/x"
+        await said(agent_graph, url, quote, node=ghana, at=at, population=people)
+    await RetractionGraph(agent_graph).contradict(ghana, "https://2025.example/x")
+    text = await _build(agent_graph)
+    assert _section(text, "Changed values") == []
+    assert _section(text, NODES)[0].endswith("2026-01-05, 2 sites")
 
 
 async def test_known_facts_are_those_of_nodes_that_a_query_names(agent_graph: AgentGraph) -> None:

@@ -83,7 +83,7 @@ class Chain:
     origins: Sequence[Sequence[str]]
     """Of the pages that it rests on."""
     barred_sites: Sequence[str]
-    """Of those pages, the sites that the owner has barred since."""
+    """Sites among these pages that the owner has barred since."""
     reading: ReadingResponse | None
     """The verdicts of the model that read the conclusion; None if none has read it."""
     is_small: bool

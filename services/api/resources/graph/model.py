@@ -39,6 +39,7 @@ from shared.graph.conclusions import citation_index
 from shared.graph.entity_resolution import aliases
 from shared.graph.entity_resolution.redirects import resolve_redirects
 from shared.graph.projection import EDGES, NODES
+from shared.graph.provenance.claims import HOST_SQL
 from shared.graph.retrieval import hubs, node_search, query
 from shared.graph.retrieval.node_search import SearchCriteria, all_words_query
 from shared.graph.scope import (
@@ -522,7 +523,7 @@ async def _count_sites(access: AgentAccess, edge_ids: Sequence[UUID]) -> dict[UU
 
 _HOSTS_OF_EDGES: Final = CompiledStatement(
     "select given.id, page.host from (select unnest(cast(:ids as uuid[])) as id) given cross join lateral"
-    " (select distinct coalesce(substring(url from '^[A-Za-z]+[:]//([^/?#]+)'), '') as host"
+    f" (select distinct coalesce({HOST_SQL}, '') as host"
     " from evidence join sources on sources.id = evidence.source_id"
     f" where evidence.edge_id = given.id and evidence.agent_id = {OWNED_AGENT_ID_SQL}"
     " and sources.retracted_at is null limit :most) page"
