@@ -359,7 +359,7 @@ async def _restore_doubts(
     await doubts.transfer_doubts(transaction, removed)
     claims = await load_claims(transaction, NODES, node_ids)
     claims |= await load_claims(transaction, EDGES, edge_ids)
-    await doubts.reevaluate_doubts(transaction, claims)
+    await doubts.reevaluate_doubts(transaction, claims, are_separated=True)
 
 
 _SELECT_MERGE: Final = CompiledStatement(

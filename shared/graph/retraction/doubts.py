@@ -164,16 +164,23 @@ async def reevaluate_doubts(
     claims_by_element: Mapping[UUID, ElementClaims],
     *,
     because_of: UUID | None = None,
+    are_separated: bool = False,
 ) -> Collection[UUID]:
     """Update the doubts about these nodes and edges to match their claims; returns the doubts that it opened.
 
     `because_of` is the source whose retraction is being propagated, if any: every conclusion made so far may rest on
-    it.
+    it. `are_separated` says that a merge of them was undone: what supported one of them may be with the other now, so every
+    conclusion about one that has only retracted sources is in doubt.
     """
     invalidations = await _invalidations(transaction, claims_by_element)
     await _close_unfounded(transaction, claims_by_element, invalidations)
     rows = [
-        {**_doubt_row(conclusion, element_id, source), "made_before": made_before}
+        {
+            **_doubt_row(conclusion, element_id, source),
+            "made_before": made_before,
+            "is_alone": are_separated
+            and all(claim.is_retracted for claim in claims_by_element[element_id].claims),
+        }
         for element_id, conclusion in await _citing_conclusions(transaction, invalidations)
         for source, made_before in invalidations[element_id].items()
     ]
@@ -405,17 +412,19 @@ _MARK_EVALUATED: Final = CompiledStatement(
     "update doubts set evaluated_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
 )
 # A conclusion relies on a source if it was made before the retraction or its propagation, or was in doubt because of the
-# source before; or on one that is contradicted and not retracted. A doubt that is open is not changed.
+# source before; or on one that is contradicted and not retracted; or if a merge that is undone had given it another source.
+# A doubt that is open is not changed.
 _OPEN: Final = CompiledStatement("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
-      id uuid, conclusion_id uuid, element_id uuid, source_id uuid, made_before timestamptz)
+      id uuid, conclusion_id uuid, element_id uuid, source_id uuid, made_before timestamptz, is_alone boolean)
     join graph_nodes on graph_nodes.id = input.conclusion_id
     join sources on sources.id = input.source_id
     where case when made_before is not null then graph_nodes.created_at < made_before
       else graph_nodes.created_at < sources.retracted_at
         or sources.retracted_at is null
+        or input.is_alone
         or sources.id = cast(:because_of as uuid)
         or exists (select from doubts earlier where earlier.id = input.id) end
     order by input.id

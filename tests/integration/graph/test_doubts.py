@@ -267,6 +267,22 @@ async def test_undoing_a_merge_reopens_the_doubts_that_it_resolved(
     assert await retraction_graph.state() == before
 
 
+async def test_undoing_a_merge_doubts_what_only_the_merge_supported(
+    retraction_graph: RetractionGraph,
+) -> None:
+    kept_id = await retraction_graph.node("Ghana", {OLD: ACCRA})
+    merged_id = await retraction_graph.node("The Ghana", {NEW: ACCRA})
+    merge = await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    await retraction_graph.retract(OLD)
+    analysis = await retraction_graph.analysis("After the retraction", f"[node:{kept_id}]")
+    assert await retraction_graph.doubted() == set()
+    await undo_merge(retraction_graph.agent_graph, merge.id)
+    assert await retraction_graph.doubted() == {analysis}
+    await merge_nodes(retraction_graph.agent_graph, kept_id, merged_id)
+    await retraction_graph.resolve_doubts()
+    assert await retraction_graph.doubted() == set()
+
+
 async def test_doubts_of_edges_that_became_one_return_to_the_cited_one(
     retraction_graph: RetractionGraph,
 ) -> None:
