@@ -116,6 +116,13 @@ def _is_inside_flag(text: str, index: int) -> bool:
 NOT_READ: Final = "not read by a model"
 
 
+def found_in_words(found: int, sentences: int, pages: int | None = None) -> str:
+    """The first level of verification: `18 sentences found`, `17 of 18 sentences found in 3 pages`."""
+    missing = "" if found == sentences else f"{found:,} of "
+    where = "" if pages is None else f" in {plural(pages, 'page')}"
+    return f"{missing}{plural(sentences, 'sentence')} found{where}"
+
+
 def reading_in_words(model: str, sentences: int, supported: int, plausible: int) -> str:
     """The verdict on a conclusion: `read by gpt-x: supported`, or the number of supported sentences."""
     if supported == sentences:

@@ -276,7 +276,7 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     ]
     broken = sum(len(link.breaks) for link in links)
     counts = counted_in_words(verification.checked)
-    console.print(f"\n[quiet]{claims_in_words(verification.checked)}[/]")
+    console.print(f"\n[quiet]{verification.checked.in_words}[/]")
     console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]")
     if len(verification.origins) == 1:
         sites = escape(" and ".join(verification.origins[0]))
@@ -297,7 +297,7 @@ def show_breaks(console: Console, report: "AgentVerified") -> None:
         where = f"{doubt.link} {_data(doubt.name)} [quiet]{short_id(doubt.id)}[/]"
         console.print(f"{where}: {describe_doubt(doubt)}")
     if report.since is None:
-        console.print(f"[quiet]{claims_in_words(report.checked)}[/]")
+        console.print(f"[quiet]{report.checked.in_words}[/]")
     console.print(f"[quiet]{_history_in_words(report)}[/]")
     doubted = f", [warn]{report.in_doubt:,} in doubt[/]" if report.in_doubt else ""
     if report.since is not None and not report.broken:
@@ -322,42 +322,6 @@ def _history_in_words(report: "AgentVerified") -> str:
         " compared with it"
     )
     return f"{text}; root {report.root}" if report.root else text
-
-
-def claims_in_words(checked: CheckedCounts) -> str:
-    """Counts of evidence by level of verification, and of what failed, in one line."""
-    claims = checked.claims_supported + checked.claims_unverified
-    parts = [f"{checked.quotes_found:,} of {plural(checked.evidence, 'sentence')} found"]
-    if claims:
-        parts.append(
-            f"figures and names match in {checked.claims_supported:,} of {plural(claims, 'value')}"
-        )
-    if values := checked.values_supported + checked.values_unverified:
-        conclusions = f"{checked.values_supported:,} of {plural(values, 'figure and name', 'figures and names')}"
-        parts.append(f"{conclusions} of conclusions match")
-    if older := checked.claims_unchecked + checked.conclusions_unchecked:
-        parts.append(f"{older:,} written before there were rules")
-    parts.append(_read_in_words(checked))
-    if checked.sentences:
-        supported = f"{checked.sentences_supported:,} of {plural(checked.sentences, 'sentence')}"
-        parts.append(f"{supported} of conclusions read: supported")
-    if checked.sentences_plausible:
-        parts.append(f"{checked.sentences_plausible:,} plausible")
-    if checked.conclusions_unread:
-        parts.append(f"{plural(checked.conclusions_unread, 'conclusion')} not read by a model")
-    return f"{', '.join(parts)}."
-
-
-def _read_in_words(checked: CheckedCounts) -> str:
-    supported, contradicted, not_stated = (
-        checked.evidence_found_supported,
-        checked.evidence_found_contradicted,
-        checked.evidence_found_not_stated,
-    )
-    read = f"{supported:,} of {plural(checked.evidence, 'claim')} read: supported"
-    if contradicted:
-        read += f", {contradicted:,} read: contradicted"
-    return f"{read}, {not_stated:,} read: not stated" if not_stated else read
 
 
 def counted_in_words(checked: CheckedCounts) -> str:

@@ -79,7 +79,7 @@ def _agreements(
         match["id"]: match["name"] for node in analyses for match in LINE.finditer(node.content)
     }
     names |= {node.id: node.name for node in context.nodes}
-    advised = fold(" ".join(node.text for node in standing))
+    advised = fold(" ".join(f"{node.name} {node.remark}" for node in standing))
     for node_id, name in names.items():
         citing = [node for node in analyses if node_id in CITATION.findall(node.content)]
         if len(citing) >= least and fold(name) not in advised:

@@ -18,7 +18,8 @@ PERIOD = re.compile(r" \((?:from|until) [^)]*\)$")
 
 
 BY_RULES = "by rules of the sandbox:"
-LINE = re.compile(r"(?P<number>\d+) (?:\[(?P<cited>[\d,]+)\] )?(?P<text>.*)")
+LINE = re.compile(r"(?P<number>\d+) (?:\[(?P<cited>[\d,-]+)\] )?(?P<text>.*)")
+READ_BEFORE = re.compile(r"\((?:supported|not stated)\) ")
 QUOTE = re.compile(r"»(?P<quote>.*?)«")
 
 
@@ -28,7 +29,7 @@ def read(request: ChatRequest) -> Answer:
     verdicts = [
         f"{number} {_claim_verdict(text)}"
         for number, text in claims.items()
-        if QUOTE.search(text) is not None
+        if QUOTE.search(text) is not None and not READ_BEFORE.match(text)
     ]
     for number, cited, text in _lines(request.section("conclusions")):
         sources = [claims[each] for each in cited or claims if each in claims]
@@ -39,8 +40,14 @@ def read(request: ChatRequest) -> Answer:
 def _lines(section: str) -> Iterator[tuple[int, list[int], str]]:
     for line in section.splitlines():
         if (match := LINE.match(line)) is not None:
-            cited = [int(number) for number in (match["cited"] or "").split(",") if number]
-            yield int(match["number"]), cited, match["text"]
+            yield int(match["number"]), list(_numbers(match["cited"] or "")), match["text"]
+
+
+def _numbers(ranges: str) -> Iterator[int]:
+    """Of "1,2,5-9"."""
+    for each in filter(None, ranges.split(",")):
+        first, _, last = each.partition("-")
+        yield from range(int(first), int(last or first) + 1)
 
 
 def _claim_verdict(text: str) -> str:

@@ -8,28 +8,25 @@ from shared.graph.conclusions import positions
 from shared.llm.messages import DATA_ONLY, now_line, wrap_section
 
 _RULES = """\
-Decide whether the analyses, with those before them, warrant advice. Nearly always they do not: you are asked after every \
-iteration, and waiting costs less than a wrong recommendation.
+Decide whether the analyses, with those before them, warrant advice. Mostly they do not: you run after every iteration, \
+and waiting costs less than a wrong recommendation.
 
-Advise only if all of this holds:
-- The analyses answer every question that matters for the recommendation.
-- They agree, or another analysis resolves their disagreement.
-- No important gap or doubt is left.
-- There is a reason to act now.
-If anything is open, call no tool. Answer with one sentence that says what is open.
+Advise only if the analyses answer every question that matters, they agree or settle where they differ, no important gap \
+or doubt is left, and there is a reason to act now. Otherwise say in one sentence what is open.
 
-Write advice with addAgentAdviceNode, one for each subject that meets all of this. Call `finish` in the same answer.
-- `content` says what is recommended and with what conviction, which analyses support it, the risks, and why now.
+Write advice with addAgentAdviceNode, one for each subject. Call `finish` in the same answer.
+- `content` says what is recommended and how firmly, which analyses support it, the risks, and why now.
 - Cite {least} as [n17], and nothing else.
-- Take numbers, dates and names from these analyses, or from what they cite. Show calculations with their operands.
-- Set the `confidence` that the analyses allow, a `horizon` after which it is void, and an `invalidation`: what could be \
-seen that would prove it wrong.
+- A model reads each sentence, title and summary too, against the cited analyses and what these cite. One that does not \
+follow stops the advice: cite in each sentence the analyses that have its figures and dates.
+- Show calculations with their operands. Say "X says" of what only X says, "expects" of a forecast. Of contested values \
+give both.
 - Ignore what is past its horizon.
-- `memories` are what the owner has said: consider their positions, preferences and exclusions.
+- `memories` are the owner's words: consider positions, preferences and exclusions.
 {data_only}"""
 
 
-_TWO: Final = "at least two analyses (where there is only one, advise nothing)"
+_TWO: Final = "at least two analyses (if there is only one, advise nothing)"
 _ONE: Final = "at least one analysis"
 
 

@@ -15,20 +15,20 @@ _MISSING = re.compile(r"^\W*MISSING:\s*(.+?)\s*$", re.MULTILINE)
 MAX_MISSING_CHARS = 300
 
 RULES: Final = f"""\
-Analyze the insight with what the graph holds. You cannot search the web. Look further in the graph where it helps.
+Analyze the insight with what the graph holds. You cannot search the web.
 
-If the data supports a conclusion, record it with addAgentAnalysisNode.
-- observation: a notable fact or change. pattern: a repeated behaviour, relation or correlation.
-- Cite the node or edge that each statement rests on: [n17] or [e4].
-- Take numbers, dates and names from what you cite. Show calculations with their operands ("from 40 to 50 million, by 25 %").
-- Let `confidence` follow from the evidence. Set `horizon` where it can be said until when the conclusion holds.
-- Do not repeat an analysis of the graph context.
+Record each conclusion that the data supports with addAgentAnalysisNode, with an `about` edge to its subject.
+- A model reads each sentence, title and summary too, against what it cites. One that does not follow stops the analysis: \
+cite in each sentence the nodes or edges that have its figures and dates, [n17] or [e4]. Look up what you do not see.
+- Show calculations with their operands: "from 40 to 50 million, by 25 %".
+- Say "X says" of what only X says, "expects" of a forecast. Of contested values give both, neither as the fact. What \
+holds "from" a later date does not hold yet.
+- Repeat no analysis. If new data changes one, say what changed.
 
-If the data supports none, record none. Request each thing that is missing with requestInvestigation: what, of whom, for \
-when. Do not request what is requested already, what was not found recently, or what would only add detail.
+If the data supports none, record none. Request what is missing with requestInvestigation: what, of whom, for when; \
+nothing that is requested already, was not found recently, or only adds detail.
 
-`written` is what this iteration's queries have written, with the dates of the values.
-`answered` lists what you lacked before in this iteration and what has been researched since: look for it in the graph.
+`written` is what this iteration wrote. `answered` is what you lacked and was searched for since.
 Call `finish` in the same answer as your last other calls.
 {DATA_ONLY}"""
 

@@ -17,6 +17,7 @@ from services.assistant.prompts.conversation import RULES, PromptSections, user_
 from services.assistant.streaming_answer import AnswerWriter, Draft
 from shared.agents import agents, conversations, memories
 from shared.agents.memories import TooManyMemoriesError
+from shared.database.engine import Database
 from shared.database.tables import Agent, Iteration, Message
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, IterationStatus, MemoryKind, Phase, StepKind, StepStatus
@@ -25,6 +26,7 @@ from shared.graph import context
 from shared.graph.conclusions import citation_index, citations, queries
 from shared.graph.prompt_format import format_utc, node_line, truncate_text, truncate_to_budget
 from shared.graph.provenance.claims import parse_published
+from shared.graph.provenance.sources import known_pages
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
@@ -38,7 +40,7 @@ from shared.runtime.step_runner import StepResult
 from shared.schemas.base import PageRequest
 from shared.tools import Arguments, Json, StateTool, Tool, ToolRefusalError
 from shared.web_search.client import SearchClient
-from shared.web_search.tools import Archive, conversation_search
+from shared.web_search.tools import Archive, KnownOfPages, conversation_search
 from shared.workflow import steps
 from shared.workflow.agent_clock import AgentClock, agent_clock
 from shared.workflow.iterations import StepRow
@@ -387,6 +389,7 @@ class AnswerHandler:
                 self.search.of_corpus(situation.agent.corpus),
                 agents.domain_preferences(situation.agent),
                 Archive.of(situation.agent.archive_date, parse_published),
+                partial(_look_up, self.model.database, situation.scope),
             ),
             remember_tool(situation.agent.id, situation.question_id, situation.question),
         ]
@@ -409,6 +412,11 @@ class AnswerHandler:
             }
             for row in cited
         ]
+
+
+async def _look_up(database: Database, scope: GraphScope, urls: Sequence[str]) -> KnownOfPages:
+    known = await database.run(known_pages(scope, urls))
+    return KnownOfPages(*known.by_address(urls))
 
 
 async def _finish_turn(

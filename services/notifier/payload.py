@@ -19,7 +19,7 @@ from shared.graph.scope import GraphScope
 from shared.notifications import destinations
 from shared.notifications.deliveries import DeliveryLease
 from shared.schemas.base import PositionResponse
-from shared.wording import NOT_READ, plural
+from shared.wording import NOT_READ, found_in_words
 from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import database_time
 
@@ -150,7 +150,7 @@ async def _describe_checks(
     reading = readings.summarize(advice.name, advice.properties, verdicts.get(advice.id, ()))
     assert found is not None, "it counts"
     return (
-        f"{plural(found.sentences, 'sentence')} found in {plural(found.pages, 'page')};"
+        f"{found_in_words(found.sentences, found.sentences, found.pages)};"
         f" {reading.in_words if reading else NOT_READ}"
     )
 

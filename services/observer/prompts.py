@@ -144,8 +144,8 @@ def parse_folded_plan(value: Any, repairs: Repairs) -> FoldedPlan:
 
 
 LOOK_UP_RULE: Final = """\
-The graph has too many nodes to name them all. Before you plan, list in `lookUp` the names, or the groups such as \
-`Company: A`, that you need to see. They are shown to you, and you answer again."""
+The graph has too many nodes to name all. First list in `lookUp` the names, or groups such as `Company: A`, that you need \
+to see. They are shown to you, and you answer again."""
 _LOOKED_UP: Final = (
     "Answer again with the whole plan. Leave `lookUp` empty unless you need to see more."
 )
@@ -285,21 +285,19 @@ def first_query(mission: str) -> PlannedQuery:
 
 
 RULES: Final = f"""\
-Plan one iteration of an agent. Others will search, write to the graph and analyze.
+Plan one iteration of an agent. Others search, write the graph and analyze.
 
-Look at what the graph holds, what it lacks, what is stale, and what connects across subjects. Plan two to four items, \
-more only to read news:
-- queries: facts that the mission needs and that the graph lacks or holds only in stale form, or that an open \
-investigation request asks for. One objective each. List in `answers` the ids of the requests that it answers.
-- insights: patterns across several nodes that no analysis covers. Give the names of the nodes in `relevantNodeIds`.
-
-`news` is what is new and was not read yet. Plan queries for the changed pages, and for the new documents that bear on the \
-mission: up to five on one subject in a query, with their addresses in the objective. List in `skipped` what does not bear \
-on it, with the reason. The rest is offered again.
-
-Do not plan what the graph answers, what was asked recently, with or without a result, or what an analysis covers.
-If nothing is worth doing, leave both lists empty.
-`memories` are what the owner has said: follow wishes within the mission, and take facts as known.
+Plan two to four items, the most useful first, more only to read news:
+- queries: facts that the mission needs and the graph lacks or has only in stale form, or that an open investigation \
+request asks for. One objective each: what, of whom, for when. `answers` has the ids of the requests that it answers.
+- insights: what several nodes show together and no analysis covers: a change, a contradiction, dates that meet. \
+`relevantNodeIds` has their names.
+`news` is new and unread. Plan queries for changed pages and for documents that bear on the mission: up to five on one \
+subject in a query, with their addresses in the objective. List in `skipped` what does not bear on it, and why. The rest \
+is offered again.
+Do not plan what the graph answers, what was asked recently, with or without a result, or what an analysis covers. Both \
+lists may be empty.
+`memories` are the owner's words: follow wishes within the mission, and take facts as known.
 {DATA_ONLY}"""
 
 
@@ -338,9 +336,9 @@ def user_message(
 
 
 _REPLAN = """\
-These items are not done: the query was asked recently, with or without a result, the graph has its answer, or an \
-analysis covers the insight. Answer with the whole plan again. Keep the other items. Replace these only with something new \
-and worth doing. Both lists may be empty."""
+These items are not done: the query was asked recently, the graph has its answer, or an analysis covers the insight. \
+Answer with the whole plan again. Keep the other items. Replace these only with what is new and worth doing. Both lists \
+may be empty."""
 
 
 EMPTY_PLAN: Final = """\

@@ -29,7 +29,6 @@ from shared.llm.provider import Model
 from shared.llm.repair import Repairs, cut_text
 from shared.llm.tool_loop import FollowUp, ToolLoop
 from shared.tools import Arguments, Json, Refusal
-from shared.urls import page_key
 from shared.web_search.client import SearchClient
 from shared.web_search.memory import SearchMemory
 from shared.web_search.tools import (
@@ -317,15 +316,7 @@ def _is_document(document: str, pages: Sequence[NumberedPage], *, was_searched_f
 
 async def _look_up(database: Database, scope: GraphScope, urls: Sequence[str]) -> KnownOfPages:
     known = await database.run(known_pages(scope, urls))
-    keys = {url: page_key(url) for url in urls}
-    return KnownOfPages(
-        {url: known.retracted[key] for url, key in keys.items() if key in known.retracted},
-        {
-            url: known.published[key].isoformat()
-            for url, key in keys.items()
-            if key in known.published
-        },
-    )
+    return KnownOfPages(*known.by_address(urls))
 
 
 async def _store(

@@ -10,30 +10,28 @@ from shared.llm.messages import DATA_ONLY, now_line, wrap_section
 from shared.workflow.questions import question_key
 
 ACQUISITION_RULES: Final = f"""\
-Find out what the objective asks. Search first. Read whole pages where the passages do not settle it. Use research \
-only where many pages must be weighed. Prefer primary and recent sources. Find a second source for figures that matter.
+Find out what the objective asks. Read the addresses that it names; otherwise search. Read whole pages where passages do \
+not settle it, and use research only where many pages must be weighed. Prefer primary and recent sources, and two for \
+figures that matter. `known` is what the graph says: find what is newer or differs.
 
-Then answer with the numbers of the sentences that bear on the objective, of all sides where pages contradict each other, \
-and of those that name what a figure is about. Write one line for each page, the best page first:
+Then answer with the numbers of the sentences that bear on the objective, a line for each page, the best first:
 [2.1] [2.4] [2.6-8]
-Do not type the sentences: their words, titles and addresses are filled in. Add nothing from memory. If the pages do \
-not settle the objective, end with a line `Not found: ` that says what of it is missing; otherwise write no such line.
+Include all sides where pages differ, who says it, and what a figure is about. Type no sentence: the words are filled in. \
+Only if the pages do not settle the objective, end with a line `Not found: ` that says what is missing.
 {DATA_ONLY}"""
 
 CONSTRUCTION_RULES: Final = f"""\
-Write the document into the knowledge graph.
-- A node is one thing with a name: an organisation, a place, a product, an event, a measure. Give it `summary` (one \
-sentence) and a property for each figure.
-- An edge is a relation that the document states.
+Write the document into the knowledge graph in one answer: types, nodes, edges, then `finish`.
+- A node is one thing: an organisation, a place, a product, an event, a measure, a statement. `summary` is one sentence, \
+and each figure a property. The name of an event, measure or statement is free text.
+- An edge is a relation that the document states. It can join nodes of this answer.
 - Use the types of the graph context. Create a type only if none fits.
-- Write to the nodes in `known_nodes` under the type and name that they have.
-- Cite the sentences that state it: `sentences` ["2.3", "2.5"] are sentences 3 and 5 of page 2.
-- Claim numbers, dates, units and names as the cited sentences give them. Values that they do not have are left out; do \
-not call again for them.
-- Use `evidence` in place of `sentences` where properties rest on different sentences, or the page says for which time a \
-value holds.
-- Correct a refused call as the answer says, or leave the fact out.
-- Make all calls in one answer: types, nodes, edges, and `finish` at the end. Edges can name nodes of the same answer.
+- Write to the nodes in `known_nodes` under their type and name.
+- Cite the sentences that state it: `sentences` ["2.3", "2.5"] are sentences 3 and 5 of page 2. `evidence` has them by \
+property.
+- Give figures, units and names as the sentences do; a date may be completed from that of its page. What they do not have \
+is left out, the rest written: do not call again for it.
+- Correct a refused call as the result says, or leave the fact out.
 {DATA_ONLY}"""
 
 
@@ -41,9 +39,9 @@ _NOT_FOUND_REQUEST: Final = (
     "End with a line such as `Not found 1: ` for each request that the pages do not settle."
 )
 _LIST_FACTS = f"""\
-Nothing is written into the graph yet. List the sentences above that say something about the query, the most important \
-first. For each give its number, the name of the one thing that it is about, and the node type of that thing, which is one \
-of the types above. If no sentence says anything about the query, answer with an empty list.
+Nothing is in the graph yet. List the sentences above that say something about the query, the most important first: the \
+number of each, the name of the one thing that it is about, and the type of that thing, one of those above. If none does, \
+answer with an empty list.
 {DATA_ONLY}"""
 
 

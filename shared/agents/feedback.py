@@ -19,8 +19,8 @@ MAX_SHOWN: Final = 10
 _MAX_TITLE_CHARS: Final = 120
 
 RULE: Final = """\
-`owner_feedback` is what the owner decided about earlier advice, the newest first. Do not give advice again that was \
-dismissed, unless what it rests on has changed since. Follow what the owner says of it within the mission."""
+`owner_feedback` is what the owner decided about advice. Do not give dismissed advice again unless what it rests on has \
+changed since. Follow what the owner says within the mission."""
 """Stands beside the section; without feedback, neither is in the request."""
 
 _NEWEST: Final = CompiledStatement(

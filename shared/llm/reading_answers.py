@@ -78,7 +78,7 @@ def read_verdicts(
         found = None if line is None else _sentence_finding(*line)
         if found is None:
             continue
-        numbers = sentence.claims or range(1, len(material.claims) + 1)
+        numbers = material.numbers_of(sentence)
         if not found.is_failing and numbers and failing.issuperset(numbers):
             found = SentenceFinding(SentenceKind.STATES, SentenceVerdict.NOT_STATED, NOT_IN_PAGE)
         sentences[place] = found

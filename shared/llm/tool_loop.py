@@ -318,8 +318,7 @@ class ToolLoop:
         self._limits.count(self._uses)
         refused = sum(map(self._results.is_refused, self._uses))
         is_ended = self._is_ended()
-        accepted = len(self._uses) - refused
-        self._unrepaired = max(refused, self._unrepaired - accepted)
+        self._unrepaired = max(refused, self._unrepaired - self._accepted)
         if rounds_left is None:
             return replied
         if is_ended:
@@ -334,11 +333,23 @@ class ToolLoop:
         """Whether the calls of the round end the phase.
 
         A refused call does not: the model may correct it. After that, as many calls must follow as were refused, or one that
-        ends the phase again.
+        ends the phase again. Nor does a call that only reads, also beside one that ends the phase: it is made for its
+        result, which the model has not seen. If it repeats one of the round before, it brings nothing new.
         """
         if not self._is_finished or any(map(self._results.is_refused, self._uses)):
             return False
-        return len(self._uses) >= self._unrepaired or any(map(_ends_work, self._uses))
+        if any(_only_reads(use) and not self._tools.is_repeated(use) for use in self._uses):
+            return False
+        return self._accepted >= self._unrepaired or any(map(_ends_work, self._uses))
+
+    @property
+    def _accepted(self) -> int:
+        """The calls of the round that can make up for refused ones."""
+        return sum(not (self._results.is_refused(use) or _only_reads(use)) for use in self._uses)
+
+
+def _only_reads(use: ToolUse) -> bool:
+    return isinstance(use.tool, StateTool) and use.tool.only_reads
 
 
 def _ends_work(use: ToolUse) -> bool:

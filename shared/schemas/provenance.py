@@ -1,12 +1,13 @@
 """Schemas of sources, evidence, retractions and verification."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from uuid import UUID
 
 from pydantic import Field
 
 from shared.schemas.base import Json, ReadingResponse, ResponseModel
+from shared.wording import found_in_words, plural
 
 
 class SourceResponse(ResponseModel):
@@ -372,6 +373,16 @@ class SourceLink(ChainLink):
     retracted_at: datetime | None
 
 
+class CheckedLevel(NamedTuple):
+    """What was checked at one level of verification, in words."""
+
+    text: str
+    is_complete: bool
+    """Whether it holds for all that can reach the level."""
+    speaks_against: bool = False
+    """Whether something at the level speaks against what is checked."""
+
+
 class CheckedCounts(ResponseModel):
     """Numbers of checked elements; conclusions are nodes."""
 
@@ -411,6 +422,77 @@ class CheckedCounts(ResponseModel):
     """Inferences that a model has read, and that are possible."""
     conclusions_unread: int = 0
     """Conclusions of which no model has read a sentence."""
+
+    @property
+    def levels(self) -> list[CheckedLevel]:
+        """The levels that were reached, the first one first; pages, commands and mails show these words."""
+        is_found = self.quotes_found == self.evidence
+        levels = [
+            CheckedLevel(found_in_words(self.quotes_found, self.evidence), is_found, not is_found)
+        ]
+        for number, of_what in (
+            (self.claims_supported, ""),
+            (self.values_supported, " of conclusions"),
+        ):
+            if number:
+                named = plural(number, "figure or name", "figures and names")
+                verb = "matches" if number == 1 else "match"
+                levels.append(CheckedLevel(f"{named}{of_what} {verb}", True))
+        if self._claims_read:
+            levels.append(self._reading_of_claims())
+        if self.sentences_supported or self.sentences_plausible:
+            supported = f"{self.sentences_supported:,} of {plural(self.sentences, 'sentence')}"
+            plausible = (
+                f", {self.sentences_plausible:,} plausible" if self.sentences_plausible else ""
+            )
+            is_complete = self.sentences_supported == self.sentences
+            text = f"{supported} of conclusions read: supported{plausible}"
+            levels.append(CheckedLevel(text, is_complete))
+        return levels
+
+    @property
+    def _claims_read(self) -> int:
+        return (
+            self.evidence_found_supported
+            + self.evidence_found_contradicted
+            + self.evidence_found_not_stated
+        )
+
+    def _reading_of_claims(self) -> CheckedLevel:
+        read, supported = self._claims_read, self.evidence_found_supported
+        verdicts = {
+            "supported": supported,
+            "contradicted": self.evidence_found_contradicted,
+            "not stated": self.evidence_found_not_stated,
+        }
+        counts = ", ".join(f"{number:,} {word}" for word, number in verdicts.items() if number)
+        return CheckedLevel(
+            f"{read:,} of {plural(self.evidence, 'claim')} read:"
+            f" {'supported' if supported == read else counts}",
+            supported == self.evidence,
+            supported < read,
+        )
+
+    @property
+    def unchecked(self) -> list[str]:
+        """What no level but the first has reached."""
+        unread = self.evidence - self._claims_read
+        older = self.claims_unchecked + self.conclusions_unchecked
+        return [
+            *([f"{plural(unread, 'claim')} not read by a model"] if unread > 0 else []),
+            *(
+                [f"{plural(self.conclusions_unread, 'conclusion')} not read by a model"]
+                if self.conclusions_unread
+                else []
+            ),
+            *([f"{older:,} written before there were rules"] if older else []),
+        ]
+
+    @property
+    def in_words(self) -> str:
+        """`18 sentences found, 12 figures and names match, 9 of 9 claims read: supported.`, and what was not checked."""
+        text = f"{', '.join(level.text for level in self.levels)}."
+        return f"{text} Not checked: {', '.join(self.unchecked)}." if self.unchecked else text
 
 
 class VerificationResponse(ResponseModel):

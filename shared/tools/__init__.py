@@ -96,6 +96,8 @@ class StateTool(Generic[A]):
     """Whether its calls are examined before they run, if the loop has a preview."""
     ends_work: bool = False
     """Whether the phase ends after the answer that calls it, or after the first later one without a refused call."""
+    only_reads: bool = False
+    """Whether it is called for its result alone. The phase does not end before the model has seen that."""
 
 
 @dataclass(frozen=True)

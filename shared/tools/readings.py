@@ -1,7 +1,10 @@
 """What a model reads before a conclusion is stored, and what it finds. Pure data, between the graph and the model."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import NamedTuple
 from uuid import UUID
 
 from shared.enums import Entailment, SentenceKind, SentenceVerdict
@@ -10,8 +13,10 @@ from shared.tools import Json
 MAX_REASON_CHARS = 300
 """Of a verdict."""
 _FAILED = "failed"
-MAX_CLAIMS = 20
-"""Claims of one request that are compared with their pages. Further ones stay unread."""
+MAX_LINES = 100
+"""Claims and sentences of one request."""
+MAX_PASSAGES_BYTES = 12_000
+"""Of the quotes of one request, some 3,500 tokens."""
 
 
 @dataclass(frozen=True)
@@ -20,34 +25,43 @@ class ReadableClaim:
 
     text: str
     evidence: tuple[UUID, ...] = ()
-    """That of one page which states it. Empty if it is not compared with a page: it was before, or it is the text of an
-    analysis.
+    """That of one page which states it, and which has no verdict yet. Empty if no verdict is needed: it was read before, or
+    it is the text of an analysis.
     """
     passage: str = ""
-    """The quotes in » «, with the sentences beside them."""
+    """The quotes in » «; of a claim that is to be read, with the sentences beside them."""
     page: str = ""
-    """Title and date of its page."""
+    """Title and date of its page, if the claim is to be read."""
+    verdict: Entailment | None = None
+    """That of an earlier reading."""
     has_failed: bool = False
     """Whether a model found before that no page says it."""
 
 
 @dataclass(frozen=True)
 class ReadableSentence:
-    """A sentence of a conclusion, with the numbers of the claims that it is held against."""
+    """A sentence of a conclusion, with the numbers of the claims that it cites."""
 
     conclusion_id: UUID
     number: int
     """Within its conclusion, from 1."""
     text: str
     claims: tuple[int, ...]
+    """Empty: it is held against all claims of its conclusion."""
+    role: str = ""
+    """What it is in its conclusion, if it is not a part of the text."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What one request has a model read. Sentences are numbered after the claims."""
+    """What a model is to read. Sentences are numbered after the claims."""
 
     claims: Sequence[ReadableClaim] = ()
     sentences: Sequence[ReadableSentence] = ()
+    now: datetime | None = None
+    """The time of the agent, if the sentences depend on it."""
+    standing: Sequence[str] = ()
+    """Advice that stands beside that of the sentences."""
 
     def as_json(self) -> Json:
         """Everything that the verdicts need, for a run that is resumed; the request has the texts of claims."""
@@ -78,11 +92,109 @@ class Material:
             ],
         )
 
+    @cached_property
+    def _of_conclusions(self) -> Mapping[UUID, Sequence[int]]:
+        """The numbers of all claims that each conclusion cites; of the only one, of all claims."""
+        if len({each.conclusion_id for each in self.sentences}) == 1:
+            return {self.sentences[0].conclusion_id: range(1, len(self.claims) + 1)}
+        cited: dict[UUID, set[int]] = {}
+        for each in self.sentences:
+            cited.setdefault(each.conclusion_id, set()).update(each.claims)
+        return {conclusion_id: sorted(numbers) for conclusion_id, numbers in cited.items()}
+
+    def numbers_of(self, sentence: ReadableSentence) -> Sequence[int]:
+        """The claims that a sentence is held against."""
+        return sentence.claims or self._of_conclusions[sentence.conclusion_id]
+
+    def parts(self) -> list["Part"]:
+        """What one request each has, in the bounds of a request: a sentence together with all claims that it cites.
+
+        A sentence without citations is in each part of its conclusion. Claims that no sentence cites follow.
+        """
+        return self._parts(MAX_LINES, MAX_PASSAGES_BYTES)
+
+    def halves(self) -> list["Part"]:
+        """Parts of half the size; a single one if it cannot be divided."""
+        lines = len(self.claims) + len(self.sentences)
+        return self._parts(max(-(-lines // 2), 1), max(self._bytes(self.claims) // 2, 1))
+
+    def _parts(self, max_lines: int, max_bytes: int) -> list["Part"]:
+        parts: list[tuple[list[int], set[int]]] = []
+        places: list[int] = []
+        claims: set[int] = set()
+
+        def add(of_sentence: Sequence[int], numbers: Sequence[int]) -> None:
+            nonlocal places, claims
+            larger = claims.union(numbers)
+            lines = len(larger) + len(places) + len(of_sentence)
+            if (places or claims) and (
+                lines > max_lines or self._bytes(self.claims[n - 1] for n in larger) > max_bytes
+            ):
+                parts.append((places, claims))
+                places, claims, larger = [], set(), set(numbers)
+            places, claims = [*places, *of_sentence], larger
+
+        for place, sentence in enumerate(self.sentences):
+            if sentence.claims:
+                add([place], sentence.claims)
+        cited = {number for each in self.sentences for number in each.claims}
+        for number in range(1, len(self.claims) + 1):
+            if number not in cited:
+                add([], [number])
+        parts.append((places, claims))
+        return [self._part(*each) for each in parts]
+
+    @staticmethod
+    def _bytes(claims: Iterable[ReadableClaim]) -> int:
+        return sum(len(claim.passage.encode()) for claim in claims)
+
+    def _part(self, cited: Sequence[int], claims: Set[int]) -> "Part":
+        conclusions = {self.sentences[place].conclusion_id for place in cited}
+        of_everything = [
+            place
+            for place, each in enumerate(self.sentences)
+            if not each.claims
+            and (
+                each.conclusion_id in conclusions
+                or not claims.isdisjoint(self.numbers_of(each))
+                or not self.claims
+            )
+        ]
+        places = sorted([*cited, *of_everything])
+        numbers = sorted(claims)
+        renumbered = {number: place for place, number in enumerate(numbers, 1)}
+        sentences = [self.sentences[place] for place in places]
+        return Part(
+            Material(
+                [self.claims[number - 1] for number in numbers],
+                [
+                    replace(each, claims=tuple(renumbered[number] for number in each.claims))
+                    for each in sentences
+                ],
+                self.now,
+                self.standing,
+            ),
+            places,
+        )
+
+
+class Part(NamedTuple):
+    material: Material
+    places: Sequence[int]
+    """Of its sentences in the whole."""
+
+
+class ReadBy(NamedTuple):
+    model: str
+    call_id: UUID
+
 
 @dataclass(frozen=True)
 class ClaimFinding:
     verdict: Entailment
     reason: str = ""
+    read_by: ReadBy | None = None
+    """None: as all findings."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +202,8 @@ class SentenceFinding:
     kind: SentenceKind
     verdict: SentenceVerdict
     reason: str = ""
+    read_by: ReadBy | None = None
+    """None: as all findings."""
 
     @property
     def is_failing(self) -> bool:
@@ -113,6 +227,11 @@ class Findings:
     """By evidence."""
     sentences: Mapping[int, SentenceFinding] = field(default_factory=dict)
     """By the place of the sentence in `material`, from 0."""
+    why_unread: str = ""
+    """Why a part of it was not read."""
+
+    def reader_of(self, finding: ClaimFinding | SentenceFinding) -> ReadBy:
+        return finding.read_by or ReadBy(self.model, self.call_id)
 
 
 @dataclass(frozen=True)
@@ -120,3 +239,53 @@ class NotRead:
     """Nothing was read."""
 
     why: str
+    is_filtered: bool = False
+    """Whether a filter of the provider refused the request or withheld its answer."""
+
+
+def combined(
+    material: Material, read: Sequence[tuple[Part, Findings | NotRead]]
+) -> Findings | NotRead:
+    """The findings on parts of `material` as one.
+
+    A sentence that is in several parts, because it cites nothing, fails if one part contradicts it or all fail it. It counts
+    as read if each part gives a verdict.
+    """
+    findings = [(part, each) for part, each in read if isinstance(each, Findings)]
+    unread = [each for _, each in read if isinstance(each, NotRead)]
+    if not findings:
+        return unread[0]
+    claims = {
+        evidence: replace(found, read_by=each.reader_of(found))
+        for _, each in findings
+        for evidence, found in each.claims.items()
+    }
+    sentences: dict[int, SentenceFinding] = {}
+    for place in range(len(material.sentences)):
+        verdicts = [_verdict_in(part, each, place) for part, each in read if place in part.places]
+        if (found := _joined(verdicts)) is not None:
+            sentences[place] = found
+    _, first = findings[0]
+    why_unread = unread[0].why if unread else ""
+    return replace(
+        first, material=material, claims=claims, sentences=sentences, why_unread=why_unread
+    )
+
+
+def _joined(verdicts: Sequence[SentenceFinding | None]) -> SentenceFinding | None:
+    given = [each for each in verdicts if each is not None]
+    for each in given:
+        if each.verdict is SentenceVerdict.CONTRADICTED:
+            return each
+    if not given or len(given) < len(verdicts):
+        return None
+    passing = [each for each in given if not each.is_failing]
+    # The weakest of those that pass.
+    return max(passing or given, key=lambda each: each.verdict is SentenceVerdict.PLAUSIBLE)
+
+
+def _verdict_in(part: Part, read: Findings | NotRead, place: int) -> SentenceFinding | None:
+    if isinstance(read, NotRead):
+        return None
+    found = read.sentences.get(part.places.index(place))
+    return None if found is None else replace(found, read_by=read.reader_of(found))

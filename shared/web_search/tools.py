@@ -154,6 +154,25 @@ class SearchHit(BaseModel):
         }
 
 
+class KnownOfPages(NamedTuple):
+    """Facts known about pages before they are read, by address."""
+
+    retracted: Mapping[str, str] = {}
+    """Why the owner has retracted pages, or why they may not be read."""
+    published: Mapping[str, str] = {}
+    """Dates that feeds and earlier searches gave."""
+
+    def dated(self, page: Json) -> Json:
+        """The page with the known date, if its own result has none."""
+        date = self.published.get(page["url"])
+        if page.get("published_date") or date is None:
+            return page
+        return {**page, "published_date": date, EARLIER_DATE_KEY: EARLIER_DATE}
+
+
+LookUp = Callable[[Sequence[str]], Awaitable[KnownOfPages]]
+
+
 async def _search(
     client: SearchClient,
     domains: DomainPreferences,
@@ -177,8 +196,13 @@ def conversation_search(
     client: SearchClient,
     domains: DomainPreferences = NO_PREFERENCES,
     archive: Archive | None = None,
+    look_up: LookUp | None = None,
 ) -> PaidTool[TavilySearch]:
-    """Returns the search tool of conversations. It returns no pages, and its results are validated."""
+    """Returns the search tool of conversations. It returns no pages, and its results are validated.
+
+    What the owner bars or has retracted is left out.
+    """
+    page_rules = _PageRules(domains, look_up, archive)
 
     async def search(arguments: TavilySearch, in_flight: ResumableCall) -> Json:
         try:
@@ -189,6 +213,7 @@ def conversation_search(
             # An answer without a search now is better than one with a search in some days.
             refusal = f"no search is possible now: {error}"
             raise ToolRefusalError(refusal, is_unbilled=True) from error
+        response = await page_rules.complete_search(response)
         hits = [SearchHit.model_validate(item).as_json() for item in response["results"]]
         return {key: value for key, value in response.items() if key == "note"} | {"results": hits}
 
@@ -206,23 +231,6 @@ def _as_request(tool: str, arguments: Arguments) -> Json:
     return {"tool": tool, **arguments.model_dump(mode="json", by_alias=True)}
 
 
-class KnownOfPages(NamedTuple):
-    """Facts known about pages before they are read, by address."""
-
-    retracted: Mapping[str, str] = {}
-    """Why the owner has retracted pages, or why they may not be read."""
-    published: Mapping[str, str] = {}
-    """Dates that feeds and earlier searches gave."""
-
-    def dated(self, page: Json) -> Json:
-        """The page with the known date, if its own result has none."""
-        date = self.published.get(page["url"])
-        if page.get("published_date") or date is None:
-            return page
-        return {**page, "published_date": date, EARLIER_DATE_KEY: EARLIER_DATE}
-
-
-LookUp = Callable[[Sequence[str]], Awaitable[KnownOfPages]]
 _NO_PAGE: Final = (
     "No page was found. Search again with fewer or other words, without topic and timeRange. What no page says cannot be "
     "reported."

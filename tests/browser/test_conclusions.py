@@ -43,10 +43,10 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
         "In doubt: 2 conclusions of this chain",
         "1 of 3 pages retracted",
         "4 sentences found, 1 of them on a retracted page",
-        "Figures and names match in 2 of 4 values",
-        "9 of 12 figures and names of conclusions match",
-        "0 of 4 claims read: supported",
+        "2 figures and names match",
+        "1 figure or name of conclusions matches",
         "Not read by a model",
+        "Not checked: 4 claims not read by a model, 3 conclusions not read by a model",
     )
     expect(
         page.get_by_text("3 pages, 7 nodes and 1 edge compared with their hashes")

@@ -16,9 +16,13 @@ Verdicts = Callable[[str], Sequence[str] | str]
 
 
 def all_supported(message: str) -> list[str]:
-    """Each claim with a quote and each sentence is supported."""
+    """Each claim with a quote that was not read before, and each sentence, is supported."""
     claims, _, conclusions = message.partition("<conclusions>")
-    numbers = [line.split(" ")[0] for line in claims.splitlines() if "»" in line]
+    numbers = [
+        line.split(" ")[0]
+        for line in claims.splitlines()
+        if "»" in line and not line.split(" ", 1)[1].startswith(("(supported)", "(not stated)"))
+    ]
     return [f"{number} s" for number in numbers] + [
         f"{line.split(' ')[0]} ss" for line in conclusions.splitlines() if line[:1].isdigit()
     ]

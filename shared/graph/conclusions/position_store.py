@@ -31,7 +31,7 @@ from shared.graph.conclusions.positions import (
 )
 from shared.graph.conclusions.subjects import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
-from shared.graph.prompt_format import truncate_to_budget
+from shared.graph.prompt_format import byte_length, truncate_to_budget
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.base import PositionResponse, SubjectResponse
 from shared.tools import Json
@@ -59,6 +59,8 @@ with recursive known as (
   select distinct on (agent_id, origin) agent_id, origin, id from moves order by agent_id, origin, length desc
 )
 select known.*, node.name as title, node.properties ->> 'action' as action,
+  node.properties ->> 'summary' as summary, node.properties ->> 'content' as content,
+  node.properties ->> 'invalidation' as invalidation,
   (select name from graph_nodes where id = known.replaced_by) as replaced_by_title,
   exists (select from doubts where conclusion_id = advice_id and resolved_at is null) as is_doubted,
   (select coalesce(jsonb_agg(jsonb_build_array(about.id, about.name) order by place), '[]')
@@ -94,6 +96,9 @@ def _position(row: Any) -> Position:
         row.replaced_by_title,
         row.reason,
         row.is_doubted,
+        row.summary or "",
+        row.content or "",
+        row.invalidation or "",
     )
 
 
@@ -317,23 +322,33 @@ async def load_open(transaction: Transaction, scope: GraphScope) -> list[Positio
 
 MAX_TOKENS: Final = 800
 """Token budget of the standing advice that a prompt shows, the last stated first."""
+_CONTENT_CHARS: Final = (2_000, 600, 200, 0)
+"""Of the content of each: as much as lets all fit."""
 
 
 def prepare_lines(batch: Batch, scope: GraphScope, clock: AgentClock) -> PendingResult[str | None]:
     """The lines of the agent's standing advice for a prompt; None if `load_lines` has to load them."""
     positions = batch.add(positions_query(scope.owner_id, [scope.agent_id]))
     is_missing = batch.add(has_missing(scope))
-    return batch.then(lambda: None if is_missing.value else _lines(positions.value, scope, clock))
+    return batch.then(
+        lambda: None if is_missing.value else standing_lines(positions.value, scope, clock)
+    )
 
 
 async def load_lines(transaction: Transaction, scope: GraphScope, clock: AgentClock) -> str:
     """The lines of `prepare_lines`, for an agent whose advice has no positions yet."""
-    return _lines(await load_open(transaction, scope), scope, clock)
+    return standing_lines(await load_open(transaction, scope), scope, clock)
 
 
-def _lines(positions: Sequence[Position], scope: GraphScope, clock: AgentClock) -> str:
-    lines = [position_line(each, clock.now) for each in standing(positions, clock.today)]
-    return truncate_to_budget(lines, scope.budget_bytes(MAX_TOKENS))
+def standing_lines(positions: Sequence[Position], scope: GraphScope, clock: AgentClock) -> str:
+    """Those of the positions that stand, each with its texts, of the content as much as lets all fit."""
+    stands, budget = standing(positions, clock.today), scope.budget_bytes(MAX_TOKENS)
+    lines: list[str] = []
+    for most_chars in _CONTENT_CHARS:
+        lines = [position_line(each, clock.now, most_chars) for each in stands]
+        if sum(byte_length(line) + 1 for line in lines) <= budget:
+            break
+    return truncate_to_budget(lines, budget)
 
 
 _ENDED: Final = CompiledStatement(f"""

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from shared.enums import PositionState
 from shared.graph.conclusions.subjects import SubjectNode, find_subject, listed
-from shared.graph.prompt_format import quote_name
+from shared.graph.prompt_format import json_line, quote_name, truncate_text
 from shared.tools import ToolRefusalError
 
 WAS_DOUBTED: Final = "It was in doubt when this was advised."
@@ -44,6 +44,9 @@ class Position:
     replaced_by_title: str | None = None
     reason: str | None = None
     is_doubted: bool = False
+    summary: str = ""
+    content: str = ""
+    invalidation: str = ""
 
     def overlaps(self, subject: Set[UUID]) -> bool:
         return not subject.isdisjoint(self.subject)
@@ -173,10 +176,10 @@ def _sentences(positions: Iterable[Position]) -> str:
     )
 
 
-def position_line(position: Position, now: datetime) -> str:
-    """`- [node:…] BUY "Ghana is cheap" on "Ghana" [node:…]; until 2027-03-31, confidence 0.6, since 2026-11-30`.
+def position_line(position: Position, now: datetime, content_chars: int) -> str:
+    """`- [node:…] BUY "Ghana is cheap" on "Ghana" [node:…]; until 2027-03-31, confidence 0.6, since 2026-11-30 {…}`.
 
-    No time is later than `now`, that of the agent.
+    No time is later than `now`, that of the agent. The content is cut to `content_chars`.
     """
     about = ", ".join(
         f"{quote_name(name)} [node:{each}]" for each, name in position.subject.items()
@@ -187,14 +190,19 @@ def position_line(position: Position, now: datetime) -> str:
         f"confidence {position.confidence:g}" if position.confidence is not None else "",
         f"{'confirmed' if position.confirmations else 'since'} {stated:%Y-%m-%d}",
     ]
+    texts = {
+        "summary": position.summary,
+        "invalidation": position.invalidation,
+        "content": truncate_text(position.content, content_chars) if content_chars else "",
+    }
     return (
         f"- [node:{position.id}] {position.action} {quote_name(position.title)} on {about};"
-        f" {', '.join(filter(None, terms))}"
+        f" {', '.join(filter(None, terms))} {json_line({key: text for key, text in texts.items() if text})}"
     )
 
 
 RULE: Final = """\
-`standing_advice` is what you advise now: one position on a subject. If it still holds and the new analyses support it, \
-call reviewAdvice to confirm it. If they change it, advise anew with its id in `replaces`, and `change`. If it no longer \
-holds and nothing takes its place, withdraw it."""
+`standing_advice` is your position on each subject. If it holds and the new analyses support it, confirm it with \
+reviewAdvice. If they change it, advise anew with its id in `replaces`, and `change`. If it no longer holds and nothing \
+takes its place, withdraw it."""
 """Stands beside the section; without standing advice, neither is in the request."""

@@ -1,12 +1,13 @@
 """What a model reads of conclusions before they are stored: their sentences, and the claims that they cite."""
 
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid5
 
 from shared.database import ids
 from shared.database.statements import (
@@ -17,11 +18,12 @@ from shared.database.statements import (
     uuid_array,
 )
 from shared.database.transaction import Transaction
-from shared.enums import ANALYSIS_TYPE, Entailment, SentenceVerdict
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, SentenceVerdict
+from shared.graph.conclusions import position_store, positions
 from shared.graph.conclusions.citations import CITATION_SQL, parse_citations, replace_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.grounding.sentences import find_sentences
-from shared.graph.prompt_format import byte_length, truncate_text
+from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.provenance import readings as claims_in_words
 from shared.graph.provenance.claims import KNOWN_DATE_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
@@ -30,7 +32,6 @@ from shared.schemas.base import ReadingResponse
 from shared.schemas.provenance import SentenceReading
 from shared.tools import Json, ToolRefusalError
 from shared.tools.readings import (
-    MAX_CLAIMS,
     MAX_REASON_CHARS,
     Findings,
     Material,
@@ -39,21 +40,46 @@ from shared.tools.readings import (
     ReadableSentence,
     SentenceFinding,
 )
+from shared.workflow.agent_clock import AgentClock, agent_clock
 
+TITLE: Final = "title"
+WRONG_IF: Final = "wrong if"
+CHANGE: Final = "change"
+ACTION: Final = "action"
+"""Roles of sentences: what would prove a conclusion wrong is not said to be so; what changed since the advice that this one
+replaces; and the word for what advice recommends.
+"""
+_ROLES: Final = {
+    "summary": "",
+    "content": "",
+    "invalidation": WRONG_IF,
+    "change": CHANGE,
+    "action": ACTION,
+}
+"""By the property of the conclusion, in the order in which its sentences are numbered."""
 NOT_READ: Final = "Not read by a model."
 """The first words of advice that no model has compared with what it cites."""
 NOT_WRITTEN_KEY: Final = "notWritten"
 """Key in the result of a refused tool: the title of the conclusion that the reading failed."""
+NOT_REVIEWED_KEY: Final = "notReviewed"
+"""Key in the result of a refused tool: the title of the advice whose review has a reason that the reading failed."""
 NOT_READ_KEY: Final = "notRead"
 """Key in the result of a tool that stored a conclusion which was not read: why."""
-MAX_SENTENCES: Final = 60
-"""Of one conclusion. A longer one counts as unread."""
+MAX_SENTENCES: Final = 40
+"""Of one conclusion, with its title and what would prove it wrong."""
+MAX_SENTENCE_CHARS: Final = 800
+MAX_CITED_BY_SENTENCE: Final = 12
+MAX_CITED: Final = 40
+"""Nodes and edges that one conclusion cites."""
 MAX_ATTEMPTS: Final = 2
 """Readings of one conclusion that may fail."""
 MAX_FAILURES: Final = 6
 """Readings of one step that may fail. After that, nothing is read or stored."""
 _READ_OTHERWISE: Final = "It was refused when this answer was read, and passes now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
+_TOO_MANY_FAILED: Final = (
+    f"{MAX_FAILURES} comparisons of this task have failed, so nothing more is read, and nothing is stored. End."
+)
 _EVIDENCE_OF_ELEMENT: Final = 40
 """The newest quotes of an element, among which its claims are chosen."""
 _STATED_OF_ELEMENT: Final = 8
@@ -62,10 +88,11 @@ _SENTENCES_BESIDE: Final = 3
 """Further quotes of a claim's page that have no value of their own."""
 _CLAIMS_OF_ELEMENT: Final = 4
 """Those that have most words of the conclusions."""
-_MAX_PASSAGES_BYTES: Final = 5_000
-"""Of the quotes in one request, some 1,500 tokens."""
+_CLAIMS_BELOW: Final = 1
+"""Of an element that only an analysis cites, besides those with a figure of the conclusions."""
 _MAX_ANALYSIS_CHARS: Final = 1_500
 _MAX_SHOWN_CHARS: Final = 140
+_MAX_STANDING_CHARS: Final = 300
 
 _CITED: Final = CompiledStatement(f"""
 with recursive below (top_id, id) as (
@@ -117,7 +144,7 @@ left join lateral (
 left join lateral (
   select title, published, {claims_in_words.PASSAGE_SQL} from (
     select title, published, convert_to(text, 'UTF8') as bytes, quoted.first_byte, quoted.end_byte
-    from sources where sources.id = quoted.source_id and coalesce(quoted.verdict, '') <> '{Entailment.SUPPORTED}' offset 0
+    from sources where sources.id = quoted.source_id offset 0
   ) as page
 ) as page on true
 order by reached.top_id, elements.type <> '{ANALYSIS_TYPE}', elements.id, quoted.as_of desc, quoted.source_id,
@@ -126,10 +153,10 @@ order by reached.top_id, elements.type <> '{ANALYSIS_TYPE}', elements.id, quoted
 _STORE: Final = CompiledStatement("""
 insert into conclusion_verdicts
   (conclusion_id, number, agent_id, sentence, kind, verdict, reason, model, prompt_version, call_id, step_id)
-select found.conclusion_id, found.number, :of_agent, found.sentence, found.kind, found.verdict, found.reason, :model,
-  :prompt_version, :call_id, :of_step
+select found.conclusion_id, found.number, :of_agent, found.sentence, found.kind, found.verdict, found.reason, found.model,
+  :prompt_version, found.call_id, :of_step
 from jsonb_to_recordset(cast(:found as jsonb)) as found (
-  conclusion_id uuid, number smallint, sentence text, kind text, verdict text, reason text)
+  conclusion_id uuid, number smallint, sentence text, kind text, verdict text, reason text, model text, call_id uuid)
 on conflict do nothing
 """)
 
@@ -139,6 +166,8 @@ class Sentence:
     text: str
     """Without citations."""
     cited: tuple[UUID, ...]
+    role: str = ""
+    """TITLE or one of `_ROLES`."""
 
 
 @dataclass(frozen=True)
@@ -148,24 +177,38 @@ class Draft:
     id: UUID
     title: str
     sentences: tuple[Sentence, ...]
+    is_conclusion: bool = True
+    """False: it is the reason of a review, and its verdicts are not stored."""
 
     @property
     def cited(self) -> set[UUID]:
         return {each for sentence in self.sentences for each in sentence.cited}
 
 
-def draft_of(
-    scope: GraphScope, type_name: str, name: str, summary: str, content: str, invalidation: str = ""
-) -> Draft:
-    """The conclusion with these texts, which cite elements by their ids. Raises ToolRefusalError like `normalize_name`."""
+def draft_of(scope: GraphScope, type_name: str, name: str, **texts: str | None) -> Draft:
+    """The conclusion with these texts, by property, which cite elements by their ids. Raises ToolRefusalError like
+    `normalize_name`.
+    """
     title = normalize_name(name)
+    # Line breaks of the content separate sentences.
     properties = {
-        "summary": one_line(summary),
-        "content": content.strip(),
-        "invalidation": one_line(invalidation),
+        key: text.strip() if key == "content" else one_line(text)
+        for key, text in texts.items()
+        if text
     }
     sentences = tuple(sentences_of(title, properties))
     return Draft(ids.node_id(scope.agent_id, type_name, title), title, sentences)
+
+
+def draft_of_review(
+    advice_id: UUID, title: str, because: str, advice_cites: Sequence[UUID]
+) -> Draft:
+    """The reason of a review of advice, held against what it cites and the advice; without citations, what that cites."""
+    sentences = tuple(
+        replace(each, cited=(*(each.cited or advice_cites), advice_id))
+        for each in split_sentences(because)
+    )
+    return Draft(uuid5(advice_id, "review"), title, sentences, is_conclusion=False)
 
 
 def split_sentences(text: str) -> list[Sentence]:
@@ -175,7 +218,7 @@ def split_sentences(text: str) -> list[Sentence]:
         for start, end in find_sentences(line):
             cited = tuple(parse_citations(line[start:end]).ids())
             plain = _without_citations(line[start:end])
-            if any(character.isalnum() for character in plain):
+            if any(map(_is_text, plain)):
                 sentences.append(Sentence(plain, cited))
             elif cited and sentences:
                 last = sentences[-1]
@@ -183,6 +226,14 @@ def split_sentences(text: str) -> list[Sentence]:
     return sentences
 
 
+def _is_text(character: str) -> bool:
+    """Whether a reader can take it for more than a sign of Markdown: some letters and figures are symbols to Unicode."""
+    category = unicodedata.category(character)
+    is_sign = category[0] in "PZ" or category in ("Cc", "Cf") or character in _MARKDOWN_SIGNS
+    return not is_sign
+
+
+_MARKDOWN_SIGNS: Final = frozenset("|<>=+`^~$")
 _BLANK_BEFORE_SIGN: Final = re.compile(r" ([.,;:!?])")
 
 
@@ -212,7 +263,8 @@ class ConclusionReadings:
     def begin(self, earlier: Sequence[Json]) -> None:
         self._found = None
         self._stored = set()
-        self._earlier = [each[NOT_WRITTEN_KEY] for each in earlier if NOT_WRITTEN_KEY in each]
+        keys = (NOT_WRITTEN_KEY, NOT_REVIEWED_KEY)
+        self._earlier = [each[key] for each in earlier for key in keys if key in each]
 
     def collect(self) -> None:
         self._collected = {}
@@ -229,7 +281,22 @@ class ConclusionReadings:
         )
         params = {**self.scope.sql_params, "ids": uuid_array(cited), "citation": CITATION_SQL}
         rows = await _CITED.rows(transaction, params)
-        return material_of(list(drafts.values()), list(cited), rows)
+        clock = await agent_clock(self.scope.agent_id).execute(transaction)
+        material = material_of(list(drafts.values()), list(cited), rows)
+        standing = await self._standing(transaction, drafts, clock) if _has_advice(drafts) else ()
+        return replace(material, now=clock.now, standing=standing)
+
+    async def _standing(
+        self, transaction: Transaction, drafts: Container[UUID], clock: AgentClock
+    ) -> Sequence[str]:
+        """The advice that stands beside the drafts, without what they replace: the tools have been tried."""
+        query = position_store.positions_query(self.scope.owner_id, [self.scope.agent_id])
+        others = [each for each in await query.execute(transaction) if each.id not in drafts]
+        return [
+            f"{each.action} on {', '.join(map(quote_name, each.subject.values()))}:"
+            f" {truncate_text(f'{each.title}. {each.summary}', _MAX_STANDING_CHARS)}"
+            for each in positions.standing(others, clock.today)
+        ]
 
     def use(self, found: Findings | NotRead | None) -> None:
         self._found = found
@@ -239,8 +306,12 @@ class ConclusionReadings:
 
         Raises ToolRefusalError if one of them fails.
         """
-        if self._earlier.count(draft.title) >= MAX_ATTEMPTS or len(self._earlier) >= MAX_FAILURES:
+        if self._earlier.count(draft.title) >= MAX_ATTEMPTS:
             raise ToolRefusalError(_GIVEN_UP)
+        if len(self._earlier) >= MAX_FAILURES:
+            raise ToolRefusalError(_TOO_MANY_FAILED)
+        if reason := _too_large(draft):
+            raise ToolRefusalError(reason)
         self._unread[draft.id] = why_unread = self._check(draft)
         return why_unread
 
@@ -254,24 +325,32 @@ class ConclusionReadings:
             raise ToolRefusalError(_READ_OTHERWISE)
         failing = [
             (sentence, found)
-            for sentence, found in zip(draft.sentences, findings, strict=False)
+            for sentence, found in zip(draft.sentences, findings, strict=True)
             if found is not None and found.is_failing
         ]
         if failing:
             raise ToolRefusalError(
                 _refusal(failing, is_again=draft.title in self._earlier),
-                details={NOT_WRITTEN_KEY: draft.title},
+                details={NOT_WRITTEN_KEY if draft.is_conclusion else NOT_REVIEWED_KEY: draft.title},
             )
-        is_complete = len(findings) == len(draft.sentences) and None not in findings
-        return "" if is_complete else "the model gave no verdict on a sentence"
+        if None not in findings:
+            return ""
+        why_unread = self._found.why_unread if isinstance(self._found, Findings) else ""
+        return why_unread or "the model gave no verdict on a sentence"
 
     def add(self, draft: Draft) -> str:
         """Remembers that the conclusion, which was checked, is about to be written; returns what `check` said."""
         if self._collected is not None:
             self._collected[draft.id] = draft
-        else:
+        elif draft.is_conclusion:
             self._stored.add(draft.id)
         return self._unread.pop(draft.id, "")
+
+    def check_review(self, draft: Draft) -> bool:
+        """Whether a model has read the reason of a review, or is about to. Raises ToolRefusalError if it fails."""
+        self.check(draft)
+        is_reading = self._collected is not None or isinstance(self._found, Findings)
+        return not self.add(draft) and is_reading
 
     def storing(self) -> Sequence[BoundQuery[None]]:
         found = self._found
@@ -286,6 +365,7 @@ class ConclusionReadings:
                 "kind": each.kind,
                 "verdict": each.verdict,
                 "reason": each.reason[:MAX_REASON_CHARS],
+                **found.reader_of(each)._asdict(),
             }
             for place, sentence in enumerate(found.material.sentences)
             if sentence.conclusion_id in self._stored
@@ -296,9 +376,7 @@ class ConclusionReadings:
                 "of_agent": self.scope.agent_id,
                 "of_step": self.scope.step_id,
                 "found": json_text(rows),
-                "model": found.model,
                 "prompt_version": found.prompt_version,
-                "call_id": found.call_id,
             }
             queries.append(BoundQuery(_STORE, params, lambda _: None))
         return queries
@@ -312,10 +390,32 @@ class ConclusionReadings:
             for place, sentence in enumerate(self._found.material.sentences)
             if sentence.conclusion_id == draft.id
         ]
-        texts = [sentence.text for sentence in draft.sentences[:MAX_SENTENCES]]
+        texts = [sentence.text for sentence in draft.sentences]
         if [text for _, text in places] != texts:
             return None
         return [self._found.sentences.get(place) for place, _ in places]
+
+
+def _has_advice(drafts: Mapping[UUID, Draft]) -> bool:
+    return any(each.role == ACTION for draft in drafts.values() for each in draft.sentences)
+
+
+def _too_large(draft: Draft) -> str:
+    """Why a reader could not compare every sentence with all that it cites; empty if it can."""
+    if (count := len(draft.sentences)) > MAX_SENTENCES:
+        return f"It has {count} sentences. Write at most {MAX_SENTENCES}, and each thing once."
+    if (count := len(draft.cited)) > MAX_CITED:
+        return f"It cites {count} nodes and edges. Cite at most {MAX_CITED}: those that its sentences need."
+    for sentence in draft.sentences:
+        shown = truncate_text(sentence.text, _MAX_SHOWN_CHARS)
+        if (count := len(sentence.cited)) > MAX_CITED_BY_SENTENCE:
+            return (
+                f"“{shown}” cites {count} nodes and edges."
+                f" Cite at most {MAX_CITED_BY_SENTENCE} in a sentence, or divide it."
+            )
+        if (count := len(sentence.text)) > MAX_SENTENCE_CHARS:
+            return f"“{shown}” has {count} characters. Divide it into sentences of at most {MAX_SENTENCE_CHARS}."
+    return ""
 
 
 def _refusal(failing: Sequence[tuple[Sentence, SentenceFinding]], *, is_again: bool) -> str:
@@ -359,18 +459,25 @@ def material_of(drafts: Sequence[Draft], cited: Sequence[UUID], rows: Iterable[R
     for row in rows:
         by_top.setdefault(row.top_id, []).append(row)
     claims = _Claims(" ".join(each.text for draft in drafts for each in draft.sentences))
-    numbers = {each: claims.add(by_top.get(each, ())) for each in cited}
-    sentences: list[ReadableSentence] = []
-    for draft in drafts:
-        everything = sorted({number for each in draft.cited for number in numbers[each]})
-        for number, sentence in enumerate(draft.sentences[:MAX_SENTENCES], 1):
-            own = sorted({each for key in sentence.cited for each in numbers[key]})
-            # Of one conclusion alone, all claims are meant.
-            shared = () if len(drafts) == 1 else everything
-            sentences.append(
-                ReadableSentence(draft.id, number, sentence.text, tuple(own or shared))
-            )
+    # What is cited itself has more claims than what analyses cite.
+    direct_first = sorted(cited, key=lambda each: _has_analysis(by_top.get(each, ())))
+    numbers = {each: claims.add(by_top.get(each, ())) for each in direct_first}
+    sentences = [
+        ReadableSentence(
+            draft.id,
+            number,
+            sentence.text,
+            tuple(sorted({each for key in sentence.cited for each in numbers[key]})),
+            sentence.role,
+        )
+        for draft in drafts
+        for number, sentence in enumerate(draft.sentences, 1)
+    ]
     return Material(claims.listed, sentences)
+
+
+def _has_analysis(rows: Sequence[Row]) -> bool:
+    return any(row.type == ANALYSIS_TYPE for row in rows)
 
 
 _WORD: Final = re.compile(r"\w+")
@@ -396,8 +503,6 @@ class _Claims:
         self._figures = _figures(text)
         self.listed: list[ReadableClaim] = []
         self._by_element: dict[UUID, tuple[int, ...]] = {}
-        self._left_bytes = _MAX_PASSAGES_BYTES
-        self._left_passages = MAX_CLAIMS
 
     def add(self, rows: Sequence[Row]) -> tuple[int, ...]:
         """The numbers of the claims of what was cited by one id."""
@@ -405,18 +510,20 @@ class _Claims:
         for row in rows:
             by_element.setdefault(row.id, []).append(row)
         numbers: list[int] = []
+        room = _CLAIMS_BELOW if _has_analysis(rows) else _CLAIMS_OF_ELEMENT
         for element_id, of_element in by_element.items():
             if element_id not in self._by_element:
                 first = len(self.listed) + 1
-                self.listed += self._claims_of(of_element)
+                self.listed += self._claims_of(of_element, room)
                 self._by_element[element_id] = tuple(range(first, len(self.listed) + 1))
             numbers += self._by_element[element_id]
         return tuple(numbers)
 
-    def _claims_of(self, rows: Sequence[Row]) -> list[ReadableClaim]:
+    def _claims_of(self, rows: Sequence[Row], room: int) -> list[ReadableClaim]:
+        """Those with figures of the conclusions, and with what has most of their words, up to `room`."""
         row = rows[0]
-        if row.type == ANALYSIS_TYPE:
-            return [ReadableClaim(_analysis_text(row.name, row.properties))]
+        if row.type in _TEXT_OF_TYPE:
+            return [ReadableClaim(_conclusion_text(row.type, row.name, row.properties))]
         standing = [
             each
             for each in rows
@@ -431,20 +538,19 @@ class _Claims:
         nearest = sorted(with_values, key=lambda row: -self._shared(row))
         stated = [row for row in nearest if self._shared_figures(row)]
         others = [row for row in nearest if row not in stated]
-        room = max(_CLAIMS_OF_ELEMENT - len(stated), 0)
-        chosen = [*stated[:_STATED_OF_ELEMENT], *others[:room]] or standing[:1]
-        # Quotes are loaded of what is not known to be supported.
+        chosen = [*stated[:_STATED_OF_ELEMENT], *others[: max(room - len(stated), 0)]]
         groups = [
-            group
-            for is_read in (True, False)
+            (verdict, group)
+            for verdict in (Entailment.SUPPORTED, Entailment.NOT_STATED, None)
             for group in claims_in_words.grouped(
-                row for row in chosen if (row.verdict == Entailment.SUPPORTED) is is_read
+                row for row in chosen or standing[:1] if row.verdict == verdict
             )
         ]
-        # In the order of the page.
         return [
-            self._claim(sorted([*group, *_beside(group, standing)], key=standing.index))
-            for group in groups
+            _claim(group, standing)
+            if verdict is None
+            else claims_in_words.readable_again(_in_order(group, standing), verdict)
+            for verdict, group in groups
         ]
 
     def _shared(self, row: Row) -> int:
@@ -456,38 +562,35 @@ class _Claims:
         values = " ".join(str(value) for name, value in row.claims.items() if name != "summary")
         return not self._figures.isdisjoint(_figures(values))
 
-    def _claim(self, group: Sequence[Row]) -> ReadableClaim:
-        passage = ""
-        # The quotes of a claim with a value that is not stated can still say what a sentence says.
-        if group[0].verdict != Entailment.SUPPORTED and self._left_passages:
-            passage = claims_in_words.passage_of(group)
-            if byte_length(passage) > self._left_bytes:
-                passage = ""
-        if passage:
-            self._left_bytes -= byte_length(passage)
-            self._left_passages -= 1
-        return claims_in_words.readable(group, passage)
+
+def _claim(group: Sequence[Row], standing: Sequence[Row]) -> ReadableClaim:
+    """The claims of a group that no model has read, with further quotes of their page."""
+    rows = _in_order([*group, *_beside(group, standing)], standing)
+    return claims_in_words.readable(rows, claims_in_words.passage_of(rows))
+
+
+def _in_order(group: Sequence[Row], standing: Sequence[Row]) -> list[Row]:
+    """In the order of the page."""
+    return sorted(group, key=standing.index)
 
 
 def _beside(group: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
     """Further sentences of the page of a claim that is to be read, which were cited and have no value of their own."""
     page = group[0].source_id
-    if group[0].verdict == Entailment.SUPPORTED:
-        return []
     return [
         row
         for row in rows
-        if row.source_id == page
-        and not row.claims
-        and row.verdict != Entailment.SUPPORTED
-        and row not in group
+        if row.source_id == page and not row.claims and row.verdict is None and row not in group
     ][:_SENTENCES_BESIDE]
 
 
-def _analysis_text(name: str, properties: Mapping[str, Any]) -> str:
+_TEXT_OF_TYPE: Final = {ANALYSIS_TYPE: "Analysis", ADVICE_TYPE: "Advice"}
+
+
+def _conclusion_text(type_name: str, name: str, properties: Mapping[str, Any]) -> str:
     texts = [str(properties.get(key, "")) for key in ("summary", "content")]
     words = _without_citations(" ".join(texts))
-    return f'Analysis "{name}": {truncate_text(words, _MAX_ANALYSIS_CHARS)}'
+    return f'{_TEXT_OF_TYPE[type_name]} "{name}": {truncate_text(words, _MAX_ANALYSIS_CHARS)}'
 
 
 _VERDICTS: Final = CompiledStatement(f"""
@@ -520,11 +623,11 @@ async def load_verdicts(
 
 def sentences_of(name: str, properties: Mapping[str, Any]) -> list[Sentence]:
     """Those of a stored conclusion, each once, as they were numbered when it was read."""
-    texts = (properties.get(key) for key in ("summary", "content", "invalidation"))
-    found: dict[str, Sentence] = {name: Sentence(name, ())}
-    for text in texts:
+    found: dict[str, Sentence] = {name: Sentence(name, (), TITLE)}
+    for key, role in _ROLES.items():
+        text = properties.get(key)
         for each in split_sentences(text) if isinstance(text, str) else ():
-            known = found.setdefault(each.text, each)
+            known = found.setdefault(each.text, replace(each, role=role))
             cited = tuple(dict.fromkeys((*known.cited, *each.cited)))
             found[each.text] = replace(known, cited=cited)
     return [*found.values()]

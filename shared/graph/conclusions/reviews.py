@@ -1,6 +1,6 @@
 """Reviews of standing advice: it is confirmed, or withdrawn. Neither is new advice, so no inbox item is added."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from enum import StrEnum
 from typing import Final
@@ -21,6 +21,7 @@ from shared.graph.conclusions.commitments import (
 from shared.graph.conclusions.conclusions import Lookups, message_query, prepare_lookups
 from shared.graph.conclusions.positions import Position, standing
 from shared.graph.conclusions.proofs import unproven_figures
+from shared.graph.conclusions.readings import Draft, draft_of_review
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.tools import ToolRefusalError
 
@@ -48,11 +49,13 @@ async def review_advice(
     because: str,
     confidence: float | None = None,
     horizon: str | None = None,
+    is_read: Callable[[Draft], bool] = lambda _: False,
 ) -> None:
     """Confirm or withdraw standing advice.
 
-    A confirmation cites at least one analysis, and can change confidence and horizon; they are as in `add_advice`. What
-    `because` says must follow from what it cites, or what the advice cites. Raises ToolRefusalError.
+    A confirmation cites at least one analysis, and can change confidence and horizon; they are as in `add_advice`.
+    `is_read` says whether a model has read `because` against what it cites and the advice, and raises if that fails. Without
+    a reading it may have only figures that a quote of these says. Raises ToolRefusalError.
     """
     positions = await position_store.load_open(transaction, scope)
     because = validate_reason(because)
@@ -67,7 +70,9 @@ async def review_advice(
     lookups = pending.value
     position = _find(positions, advice_id, lookups.clock.today)
     _refuse_reason(because, review, lookups)
-    _refuse_unfounded(position, because, [*below, *cited], lookups)
+    _refuse_unknown_addresses(because, [*below, *cited], lookups)
+    if not is_read(draft_of_review(advice_id, position.title, because, below)):
+        _refuse_unproven_figures(because, [*below, *cited], lookups)
     if review is Review.WITHDRAWS:
         await _withdraw(transaction, scope, position, positions, because)
         return
@@ -103,16 +108,15 @@ def _refuse_reason(because: str, review: Review, lookups: Lookups) -> None:
         raise ToolRefusalError(f"because: {refused.reason.removeprefix('content ')}")
 
 
-def _refuse_unfounded(
-    position: Position, because: str, cited_ids: Sequence[UUID], lookups: Lookups
-) -> None:
-    basis = lookups.basis
-    if unknown := basis.unknown_addresses(cited_ids, because):
+def _refuse_unknown_addresses(because: str, cited_ids: Sequence[UUID], lookups: Lookups) -> None:
+    if unknown := lookups.basis.unknown_addresses(cited_ids, because):
         raise ToolRefusalError(
             f"because: {', '.join(unknown)}: no page that this rests on has this address. Leave it out."
         )
-    # No model reads a reason.
-    if unproven := unproven_figures(because, basis.provable(cited_ids)):
+
+
+def _refuse_unproven_figures(because: str, cited_ids: Sequence[UUID], lookups: Lookups) -> None:
+    if unproven := unproven_figures(because, lookups.basis.provable(cited_ids)):
         raise ToolRefusalError(
             f"because: nothing that this rests on says {', '.join(unproven)}. Leave it out."
         )

@@ -1,6 +1,7 @@
 """The nodes whose names a text mentions."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,9 +9,9 @@ from functools import partial
 from typing import Any, Final
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row
-from shared.database.tables.graph import NAME_IN_SMALL
+from shared.database.tables.graph import INITIALS_SQL, NAME_IN_SMALL
 from shared.graph.context.standing import STANDS_SQL
-from shared.graph.entity_resolution.normalization import normalize_key
+from shared.graph.entity_resolution.normalization import fold_key, normalize_key
 from shared.graph.prompt_format import (
     node_line,
     shorten_properties,
@@ -32,6 +33,10 @@ TOKENS: Final = 1_900
 KNOWN_TOKENS: Final = 500
 _SUMMARY_CHARS: Final = 120
 _MAX_KEYS: Final = 10
+_MAX_SHORT_FORMS: Final = 60
+"""Words of a text that are looked up as parts of names, and as initials."""
+_MIN_SHORT_CHARS: Final = 4
+_CAPITALS: Final = re.compile(r"[A-Z]{3,7}")
 _WORD: Final = re.compile(r"\w(?:[\w'’.&/-]*\w)?")
 _BREAK: Final = re.compile(r"[\n.;:!?|•\[\]]|\s[—–-]\s")
 """Ends a name. A full stop inside a word does not: see `_WORD`."""
@@ -42,22 +47,54 @@ _NAMED_SQL: Final = f"""
       and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
     order by created_at, name, id limit {MAX_NODES}
     """
-# Each type's names are looked up by their keys, which the index has in this order.
+_NEIGHBOURS: Final = 8
+_NODES_OF_SHORT: Final = 2
+"""For a short form, the nodes with the shortest names."""
+# Each type's names are looked up by their keys, and by their neighbours in the orders of the indexes: those of which a short
+# form is the beginning, the end, or the initials.
 _MENTIONED: Final = CompiledStatement(f"""
-    with mentioned as (
-      select id from graph_nodes
+    with short as (
+      select * from unnest(cast(:short as text[]), cast(:reversed as text[])) as short (form, reversed)
+    ), mentioned as (
+      select id, 0 as rank from graph_nodes
       where agent_id = {OWNED_AGENT_ID_SQL} and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
-      union
-      select held.node_id from graph_node_types as of_type cross join lateral (
+      union all
+      select held.node_id, 0 from graph_node_types as of_type cross join lateral (
         select node_id from graph_names
         where agent_id = of_type.agent_id and type = of_type.name and key = any(cast(:keys as text[]))
       ) as held
       where of_type.agent_id = {OWNED_AGENT_ID_SQL}
+      union all
+      select near.node_id, 1 from short cross join lateral (
+        select beside.node_id from graph_node_types as of_type cross join lateral (
+          (select node_id, key from graph_names
+           where agent_id = of_type.agent_id and type = of_type.name and key > form || ' ' and key < form || '!'
+           order by key limit {_NEIGHBOURS})
+          union all
+          (select node_id, key from graph_names
+           where agent_id = of_type.agent_id and type = of_type.name
+             and reversed_key > reversed || ' ' and reversed_key < reversed || '!'
+           order by reversed_key limit {_NEIGHBOURS})
+        ) as beside
+        where of_type.agent_id = {OWNED_AGENT_ID_SQL}
+        order by length(beside.key), beside.key limit {_NODES_OF_SHORT}
+      ) as near
+      union all
+      select held.node_id, 1 from unnest(cast(:initials as text[])) as wanted (initials)
+      cross join graph_node_types as of_type cross join lateral (
+        select node_id from graph_names
+        where agent_id = of_type.agent_id and type = of_type.name and key like '% % %'
+          and {INITIALS_SQL} = wanted.initials
+        limit {_NODES_OF_SHORT}
+      ) as held
+      where of_type.agent_id = {OWNED_AGENT_ID_SQL}
     )
-    select node.type, node.name, node.properties from mentioned cross join lateral (
+    select node.type, node.name, node.properties
+    from (select id, min(rank) as rank from mentioned group by id) as mentioned
+    cross join lateral (
       select * from graph_nodes where id = mentioned.id and {STANDS_SQL} limit 1
     ) as node
-    order by node.created_at, node.name, node.id limit {MAX_NODES}
+    order by mentioned.rank, node.created_at, node.name, node.id limit {MAX_NODES}
     """)
 _FRESH: Final = CompiledStatement(f"""
     select type, name, properties, array(
@@ -81,10 +118,11 @@ class FreshNode:
 
 
 def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
-    """The lines for `<known_nodes>`: nodes whose names or aliases `text` mentions, in the order of their creation.
+    """The lines for `<known_nodes>`: nodes whose names or aliases `text` mentions, in the order of their creation, then
+    those for which it has a short form: the beginning or the end of a name, or its initials.
 
-    The case of the letters does not matter; an alias must begin with a capital or a digit. Each node has the beginning of
-    its summary and the names of further properties. Conclusions are not among them.
+    The case of the letters does not matter; an alias or a short form must begin with a capital or a digit. Each node has the
+    beginning of its summary and the names of further properties. Conclusions are not among them.
     """
     return BoundQuery(_MENTIONED, _names_in(scope, text), partial(_lines, scope))
 
@@ -110,7 +148,26 @@ def _names_in(scope: GraphScope, text: str) -> Mapping[str, Any]:
         "phrases": [phrase.lower() for phrase in (*capitalized, *small)],
         "keys": [normalize_key(phrase) for phrase in capitalized],
     }
-    return {**scope.sql_params, **named}
+    return {**scope.sql_params, **named, **_short_forms(text)}
+
+
+def _short_forms(text: str) -> Mapping[str, list[str]]:
+    """What can be a part of a name, or its initials: capitalized words, the most frequent first."""
+    words = Counter(
+        match[0].removesuffix("'s").removesuffix("’s")
+        for match in _WORD.finditer(text)
+        if match[0][0].isupper()
+    )
+    keys = [normalize_key(word) for word, _ in words.most_common()]
+    short = [key for key in keys if len(key) >= _MIN_SHORT_CHARS][:_MAX_SHORT_FORMS]
+    initials = [
+        word.lower() for word, _ in words.most_common() if _CAPITALS.fullmatch(word) is not None
+    ]
+    return {
+        "short": short,
+        "reversed": [fold_key(key)[::-1] for key in short],
+        "initials": initials[:_MAX_SHORT_FORMS],
+    }
 
 
 def fresh_nodes(

@@ -586,8 +586,8 @@ def _own_types(scope: GraphScope) -> BoundQuery[list[str]]:
 
 MAX_ELEMENTS: Final = 80
 TOKENS: Final = 1_600
-_VALUE_CHARS: Final = ((160, True), (160, False), (80, False), (40, False))
-"""Of a value, and whether quotes are shown: as much as lets all elements fit."""
+_VALUE_CHARS: Final = ((160, True), (160, False), (80, False))
+"""Of a value, and whether quotes are shown: as much as lets all elements fit. If none does, the newest have values."""
 _QUOTE_BYTES: Final = 400
 
 _WRITTEN: Final = CompiledStatement(f"""
@@ -607,23 +607,27 @@ with wrote as (
     and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
   group by 1, 2
 )
-select wrote.node_id, wrote.edge_id, wrote.evidence, coalesce(node.type, edge.type) as type, node.name,
-  coalesce(node.properties, edge.properties) as properties,
-  origin.name as source, target.name as target
-from wrote
-left join graph_nodes as node on node.id = wrote.node_id and node.unsupported_since is null
-left join graph_edges as edge on edge.id = wrote.edge_id and edge.unsupported_since is null
-left join graph_nodes as origin on origin.id = edge.source_id
-left join graph_nodes as target on target.id = edge.target_id
-where coalesce(node.id, edge.id) is not null
-order by wrote.edge_id is not null, wrote.at, node.name, origin.name, target.name, coalesce(node.id, edge.id)
-limit {MAX_ELEMENTS}
+select * from (
+  select wrote.*, coalesce(node.type, edge.type) as type, node.name,
+    coalesce(node.properties, edge.properties) as properties, origin.name as source, target.name as target
+  from wrote
+  left join graph_nodes as node on node.id = wrote.node_id and node.unsupported_since is null
+  left join graph_edges as edge on edge.id = wrote.edge_id and edge.unsupported_since is null
+  left join graph_nodes as origin on origin.id = edge.source_id
+  left join graph_nodes as target on target.id = edge.target_id
+  where coalesce(node.id, edge.id) is not null
+  order by wrote.edge_id is not null, wrote.at desc, coalesce(node.id, edge.id)
+  limit {MAX_ELEMENTS}
+) as newest
+order by edge_id is not null, at, name, source, target, coalesce(node_id, edge_id)
 """)
 
 
 def written_lines(scope: GraphScope) -> BoundQuery[str]:
-    """The nodes and edges that the queries of the scope's iteration have written, nodes first, each with the values that it
-    was given, the dates as of which they hold, the sites, and the quotes if all fit. Superseded values are left out.
+    """The nodes and edges that the queries of the scope's iteration have written, nodes first, the newest of each kind last.
+
+    Each stands once, with the values that it was given, the dates as of which they hold, the sites, and the quotes if all
+    fit. Superseded values are left out. What does not fit has its name alone.
     """
 
     def read(rows: Sequence[Row]) -> str:
@@ -632,8 +636,8 @@ def written_lines(scope: GraphScope) -> BoundQuery[str]:
         for most_chars, has_quotes in _VALUE_CHARS:
             lines = [_line(row, values, most_chars, has_quotes=has_quotes) for row, values in held]
             if sum(byte_length(line) + 1 for line in lines) <= budget:
-                break
-        return truncate_to_budget(lines, budget)
+                return "\n".join(lines)
+        return _with_newest(lines, [_line(row, {}, 0, has_quotes=False) for row, _ in held], budget)
 
     return BoundQuery(_WRITTEN, {**scope.sql_params, "of_iteration": scope.iteration_id}, read)
 
@@ -663,9 +667,43 @@ def _line(
         if row.edge_id is None
         else edge_line(row.edge_id, row.type, row.source, row.target)
     )
-    parts: dict[str, None] = {}
+    said_of: dict[str, dict[str, None]] = {}
+    quotes: dict[str, dict[str, None]] = {}
     for (said, quote), claims in values.items():
-        shown = f"{json_line(shorten_properties(claims, most_chars))} " if claims else ""
-        words = f" {json_line(quote)}" if has_quotes and quote else ""
-        parts[f"{shown}({said}{words})"] = None
-    return f"{line} {'; '.join(parts)}"
+        quotes.setdefault(said, {})[quote] = None
+        for name in claims:
+            said_of.setdefault(name, {})[said] = None
+    shown = {name: value for claims in values.values() for name, value in claims.items()}
+    together: dict[tuple[str, ...], Json] = {}
+    for name, each in said_of.items():
+        together.setdefault(tuple(each), {})[name] = shown[name]
+    unsaid = tuple(said for said in quotes if not any(said in each for each in together))
+    parts = [
+        f"{json_line(shorten_properties(claims, most_chars))} ({_sayings(each, quotes if has_quotes else {})})"
+        for each, claims in together.items()
+    ]
+    if unsaid:
+        parts.append(f"({_sayings(unsaid, quotes if has_quotes else {})})")
+    return " ".join([line, "; ".join(parts)]).rstrip()
+
+
+def _sayings(said: Sequence[str], quotes: dict[str, dict[str, None]]) -> str:
+    """Dates and sites, each with its quotes; what was shown is removed from `quotes`."""
+    return "; ".join(
+        " ".join([each, *(json_line(quote) for quote in quotes.pop(each, {}) if quote)])
+        for each in said
+    )
+
+
+def _with_newest(lines: Sequence[str], short: Sequence[str], budget_bytes: int) -> str:
+    """As many of the `lines` as fit, from the last one on, and the short form of the others."""
+    left = budget_bytes - sum(byte_length(line) + 1 for line in short)
+    if left < 0:
+        return truncate_to_budget(short, budget_bytes)
+    shown = list(short)
+    for place in reversed(range(len(lines))):
+        more = byte_length(lines[place]) - byte_length(short[place])
+        if more <= left:
+            shown[place] = lines[place]
+            left -= more
+    return "\n".join(shown)

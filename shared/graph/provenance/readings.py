@@ -12,9 +12,11 @@ from shared.graph.grounding.quotes import last_moment
 from shared.graph.grounding.sentences import find_sentences
 from shared.graph.prompt_format import truncate_text
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
-from shared.tools.readings import MAX_CLAIMS, MAX_REASON_CHARS, Findings, Material, ReadableClaim
+from shared.tools.readings import MAX_REASON_CHARS, Findings, Material, ReadableClaim
 
 _LARGEST_ID: Final = 2**128 - 1
+_MAX_SAMPLED: Final = 20
+"""Pieces of evidence of a step that are read as a sample."""
 _NEIGHBOUR_BYTES: Final = 200
 _MAX_NEIGHBOUR_CHARS: Final = 80
 _MAX_QUOTE_CHARS: Final = 500
@@ -53,14 +55,15 @@ left join graph_nodes as node on node.id = fresh.node_id
 left join graph_edges as edge on edge.id = fresh.edge_id
 left join graph_nodes as subject on subject.id = edge.source_id
 left join graph_nodes as object on object.id = edge.target_id
-order by first_id, first_byte, evidence_id limit {MAX_CLAIMS}
+order by first_id, first_byte, evidence_id limit {_MAX_SAMPLED}
 """)
 _STORE: Final = CompiledStatement("""
 insert into entailment_verdicts
   (evidence_id, agent_id, verdict, reason, model, prompt_version, call_id, step_id, due_at)
-select evidence.id, evidence.agent_id, found.verdict, found.reason, :model, :prompt_version, :call_id, :of_step,
+select evidence.id, evidence.agent_id, found.verdict, found.reason, found.model, :prompt_version, found.call_id, :of_step,
   case when found.verdict = :contradicted then clock_timestamp() end
-from jsonb_to_recordset(cast(:found as jsonb)) as found (evidence_id uuid, verdict text, reason text)
+from jsonb_to_recordset(cast(:found as jsonb)) as found (
+  evidence_id uuid, verdict text, reason text, model text, call_id uuid)
 join evidence on evidence.id = found.evidence_id
 where evidence.agent_id = :of_agent
 on conflict do nothing
@@ -102,13 +105,12 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
                     "evidence_id": evidence_id,
                     "verdict": each.verdict,
                     "reason": each.reason[:MAX_REASON_CHARS],
+                    **found.reader_of(each)._asdict(),
                 }
                 for evidence_id, each in found.claims.items()
             ]
         ),
-        "model": found.model,
         "prompt_version": found.prompt_version,
-        "call_id": found.call_id,
         "contradicted": Entailment.CONTRADICTED,
     }
     return BoundQuery(_STORE, params, lambda _: None)
@@ -125,28 +127,46 @@ def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
     text = _claim(row.type, [row.name, row.object_name], values)
     text += _validity(row.valid_from, row.valid_to)
     if not passage:
-        # What was read before keeps its date: a conclusion can state it.
-        said_on = getattr(row, "said_on", None)
-        return ReadableClaim(f"{text} ({said_on:%Y-%m-%d})" if said_on else text)
+        return ReadableClaim(text + _said_on(row))
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
     day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
     evidence = tuple(each.evidence_id for each in rows)
     return ReadableClaim(text, evidence, passage, f"{title}, {day}")
 
 
+def readable_again(rows: Sequence[Row], verdict: Entailment) -> ReadableClaim:
+    """The claims of one group of rows, as for `readable`, that have this verdict, with their quotes."""
+    row = rows[0]
+    values = {name: value for each in rows for name, value in each.claims.items()}
+    if verdict is Entailment.SUPPORTED and len(values) > 1:
+        values.pop("summary", None)  # The quotes say it.
+    text = _claim(row.type, [row.name, row.object_name], values)
+    text += _validity(row.valid_from, row.valid_to) + _said_on(row)
+    return ReadableClaim(text, passage=" ".join(_quotes_of(rows)), verdict=verdict)
+
+
+def _said_on(row: Row) -> str:
+    """The date of the row in parentheses: a conclusion can state it."""
+    said_on = getattr(row, "said_on", None)
+    return f" ({said_on:%Y-%m-%d})" if said_on else ""
+
+
 def passage_of(rows: Sequence[Row]) -> str:
     """The quotes of one page in »«, between the sentences beside the first and the last."""
-    by_quote = {_plain(row.quote): row for row in rows}
-    quotes = [f"»{truncate_text(quote, _MAX_QUOTE_CHARS)}«" for quote in by_quote]
     before, after = _plain(rows[0].before), _plain(rows[-1].after)
     left = [before[start:end] for start, end in find_sentences(before)]
     right = [after[start:end] for start, end in find_sentences(after)]
     parts = [
         left[-1][-_MAX_NEIGHBOUR_CHARS:] if left else "",
-        *quotes,
+        *_quotes_of(rows),
         right[0][:_MAX_NEIGHBOUR_CHARS] if right else "",
     ]
     return " ".join(filter(None, parts))
+
+
+def _quotes_of(rows: Sequence[Row]) -> list[str]:
+    quotes = dict.fromkeys(_plain(row.quote) for row in rows)
+    return [f"»{truncate_text(quote, _MAX_QUOTE_CHARS)}«" for quote in quotes]
 
 
 def _plain(part: bytes) -> str:

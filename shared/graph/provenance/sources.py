@@ -177,6 +177,18 @@ class KnownPages(NamedTuple):
     """From the newest version that has a date, else from a feed."""
     titles: Mapping[str, str]
 
+    def by_address(self, urls: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+        """Why those of the pages that may not be read were retracted, and the known dates, by address."""
+        keys = {url: page_key(url) for url in urls}
+        return (
+            {url: self.retracted[key] for url, key in keys.items() if key in self.retracted},
+            {
+                url: self.published[key].isoformat()
+                for url, key in keys.items()
+                if key in self.published
+            },
+        )
+
 
 def page_storing(
     batch: Batch, scope: GraphScope, pages: Iterable[NumberedPage]

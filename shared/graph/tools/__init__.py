@@ -114,6 +114,6 @@ def advice_generation(
     return [
         query_graph(scope, embedding_search),
         replace(add_agent_advice_node(scope, actions, short_ids, readings), prepare=batch),
-        replace(review_advice(scope, short_ids), prepare=batch),
+        replace(review_advice(scope, short_ids, readings), prepare=batch),
         finish(),
     ]

@@ -16,13 +16,14 @@ from shared.graph.conclusions.readings import NOT_READ_KEY, ConclusionReadings, 
 from shared.graph.conclusions.reviews import Review
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
-from shared.graph.validation import refuse_unstorable
+from shared.graph.tools.references import written_names
+from shared.graph.validation import one_line, refuse_unstorable
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 from shared.urls import urls_in
 from shared.workflow import investigations
 
 _CONFIDENCE = (
-    f"0 to 1. At most {MAX_CONFIDENCE_OF_ONE_ORIGIN} if all goes back to one site, agency or text."
+    f"At most {MAX_CONFIDENCE_OF_ONE_ORIGIN} if all goes back to one site, agency or text."
 )
 _HORIZON = "a date (YYYY-MM-DD) or a time from today ('3 months')."
 
@@ -34,8 +35,7 @@ class AddAgentAnalysisNode(Arguments):
     )
     summary: str = Field(description="The conclusion in one sentence.")
     content: str = Field(
-        description="Markdown. Cite a node or edge behind each statement: [n17] or [e4]. Show calculations "
-        "with their operands: 'from 40 to 50 million, by 25 %'."
+        description="Markdown. Cite in each sentence the nodes or edges behind it: [n17] or [e4]."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
     horizon: str | None = Field(None, description=f"Until when it holds: {_HORIZON}")
@@ -46,7 +46,7 @@ class AddAgentAdviceNode(Arguments):
     action: str = Field(description="What the owner should do.")
     summary: str = Field(description="The advice in one sentence, for the owner's inbox.")
     content: str = Field(
-        description="Markdown. Cite the analyses it rests on, and nothing else: [n17]."
+        description="Markdown. Cite in each sentence the analyses behind it: [n17]."
     )
     confidence: float = Field(ge=0, le=1, description=_CONFIDENCE)
     horizon: str = Field(description=f"Until when it holds: {_HORIZON}")
@@ -98,10 +98,12 @@ def add_agent_analysis_node(
     readings = readings or ConclusionReadings(scope)
 
     async def run(transaction: Transaction, arguments: AddAgentAnalysisNode) -> Json:
+        written, name = written_names(transaction), one_line(arguments.name)
+        written.setdefault(name, None)
         summary = _resolved("summary", arguments.summary, short_ids)
         content = _resolved("content", arguments.content, short_ids)
-        draft = draft_of(scope, ANALYSIS_TYPE, arguments.name, summary, content)
-        analysis_id = await conclusions.add_analysis(
+        draft = draft_of(scope, ANALYSIS_TYPE, arguments.name, summary=summary, content=content)
+        written[name] = analysis_id = await conclusions.add_analysis(
             transaction,
             scope,
             name=arguments.name,
@@ -116,7 +118,7 @@ def add_agent_analysis_node(
 
     return StateTool(
         "addAgentAnalysisNode",
-        "Records an analysis. A reader compares each sentence with what it cites, and refuses what does not follow.",
+        "Records an analysis, if each sentence follows from what it cites.",
         AddAgentAnalysisNode,
         run,
         is_previewed=True,
@@ -135,8 +137,16 @@ def add_agent_advice_node(
     async def run(transaction: Transaction, arguments: AddAgentAdviceNode) -> Json:
         summary = _resolved("summary", arguments.summary, short_ids)
         content = _resolved("content", arguments.content, short_ids)
+        change = arguments.change and _resolved("change", arguments.change, short_ids)
         draft = draft_of(
-            scope, ADVICE_TYPE, arguments.name, summary, content, arguments.invalidation
+            scope,
+            ADVICE_TYPE,
+            arguments.name,
+            summary=summary,
+            content=content,
+            invalidation=arguments.invalidation,
+            change=change,
+            action=arguments.action,
         )
         advice_id = await conclusions.add_advice(
             transaction,
@@ -150,9 +160,7 @@ def add_agent_advice_node(
             invalidation=arguments.invalidation,
             subject=[_id_of("subject", each, short_ids) for each in arguments.subject or ()],
             replaces=[_id_of("replaces", each, short_ids) for each in arguments.replaces or ()],
-            change=None
-            if arguments.change is None
-            else _resolved("change", arguments.change, short_ids),
+            change=change,
             review=partial(readings.check, draft),
         )
         return {
@@ -163,15 +171,20 @@ def add_agent_advice_node(
 
     return StateTool(
         "addAgentAdviceNode",
-        "Advises the owner. A reader compares each sentence with the cited analyses and what these cite.",
+        "Advises the owner, if each sentence follows from the analyses that it cites and what these cite.",
         advice_arguments(tuple(actions.items())),
         run,
         is_previewed=True,
     )
 
 
-def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> StateTool[ReviewAdvice]:
+def review_advice(
+    scope: GraphScope,
+    short_ids: ShortIds | None = None,
+    readings: ConclusionReadings | None = None,
+) -> StateTool[ReviewAdvice]:
     """See `add_agent_advice_node`."""
+    readings = readings or ConclusionReadings(scope)
 
     async def run(transaction: Transaction, arguments: ReviewAdvice) -> Json:
         advice_id = _id_of("advice", arguments.advice, short_ids)
@@ -183,6 +196,7 @@ def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> State
             because=_resolved("because", arguments.because, short_ids),
             confidence=arguments.confidence,
             horizon=arguments.horizon,
+            is_read=readings.check_review,
         )
         return {"advice": str(advice_id), "review": arguments.review}
 
@@ -191,6 +205,7 @@ def review_advice(scope: GraphScope, short_ids: ShortIds | None = None) -> State
         "Confirms or withdraws standing advice. Tells the owner nothing new.",
         ReviewAdvice,
         run,
+        is_previewed=True,
     )
 
 

@@ -99,6 +99,7 @@ def query_graph(
         QueryGraph,
         run,
         embedding_request,
+        only_reads=True,
     )
 
 
@@ -113,6 +114,7 @@ def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:
         "Lists the node types with the JSON Schemas of their properties.",
         NoArguments,
         run,
+        only_reads=True,
     )
 
 
@@ -127,6 +129,7 @@ def list_edge_types(scope: GraphScope) -> StateTool[NoArguments]:
         "Lists the edge types with their allowed ends and the JSON Schemas of their properties.",
         NoArguments,
         run,
+        only_reads=True,
     )
 
 

@@ -274,9 +274,9 @@ class CreateEdgeType(Arguments):
 
 class AddGraphNode(Arguments):
     type: str = Field(description="Existing node type.")
-    name: str = Field(description="Full name. The same type and name is the same node.")
+    name: str = Field(description="Full name, or a label. The same type and name is the same node.")
     properties: dict[str, Any] = Field(
-        description="`summary`: one sentence. Each figure: a property of its own, as the type's schema has it."
+        description="`summary`, one sentence, and what the type's schema has. Others may be added."
     )
     sentences: list[str] = SENTENCES_FIELD
     evidence: list[EvidenceArgument] = EVIDENCE_FIELD
@@ -370,7 +370,7 @@ def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
     return StateTool(
         "createNodeType",
-        "Creates a node type. Only if no existing type fits. An existing type of that name is returned unchanged.",
+        "Creates a node type, or returns the one of that name unchanged.",
         CreateNodeType,
         run,
     )
@@ -404,7 +404,7 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
 
     return StateTool(
         "createEdgeType",
-        "Creates an edge type. Only if no existing type fits. An existing type of that name is returned unchanged.",
+        "Creates an edge type, or returns the one of that name unchanged.",
         CreateEdgeType,
         run,
     )
@@ -449,8 +449,8 @@ def add_graph_node(
 
     return StateTool(
         "addGraphNode",
-        "Adds a node, or adds properties to the node of this type and name. Values that the cited sentences do not have are "
-        "left out. Of several values the latest holds: the result says what it `superseded`, or what newer one it `kept`.",
+        "Adds a node, or adds properties to the node of this type and name. The result says which values were `leftOut`, "
+        "`superseded`, or `kept` because they are newer.",
         AddGraphNode,
         run,
     )

@@ -431,6 +431,33 @@ async def test_only_a_value_that_was_in_force_is_superseded(database: Database) 
     assert (superseded.before, superseded.after) == (17, 7)
 
 
+async def test_what_changed_is_that_of_the_last_day_or_of_the_newest_iteration(
+    database: Database,
+) -> None:
+    agent = await _create_agent_with_type(database)
+    numbers = [
+        await _run_iteration(database, agent, tonnes=tonnes, year=year)
+        for tonnes, year in ((3, 2023), (5, 2024), (7, 2025))
+    ]
+    async with database.transaction() as session:
+        long_ago = datetime.now(UTC) - timedelta(days=3)
+        for place, iteration_id in enumerate(numbers):
+            ended = long_ago if place == 0 else datetime.now(UTC) - timedelta(hours=3 - place)
+            values = {"ended_at": ended, "status": IterationStatus.COMPLETED}
+            await session.execute(
+                update(Iteration).where(Iteration.id == iteration_id).values(**values)
+            )
+    async with database.transaction() as session:
+        access = agent_access(session, agent.owner_id, agent.id)
+        lately = await iterations.working_lately(session, agent.id)
+        assert [each.id for each in lately] == numbers[:0:-1]
+        (changed,) = await iterations.list_superseded(access, *numbers[1:], limit=9)
+        assert (changed.before, changed.after) == (3, 7)
+        await session.execute(update(Iteration).values(ended_at=long_ago))
+        [newest] = await iterations.working_lately(session, agent.id)
+        assert newest.id == numbers[-1]
+
+
 @pytest.mark.parametrize("page", ["iterations", "iterations/1", "settings"])
 async def test_the_history_pages_of_a_full_agent_are_rendered(
     database: Database, api: httpx.AsyncClient, page: str

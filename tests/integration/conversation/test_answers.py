@@ -20,6 +20,9 @@ from shared.database.engine import Database
 from shared.database.tables import Agent, Conversation, GraphNode, Interaction, Memory
 from shared.domains import host_of
 from shared.enums import MemoryKind, Phase
+from shared.graph.provenance.sources import store_pages
+from shared.graph.retraction.retractions import retract_source
+from shared.graph.scope import GraphScope
 from shared.runtime.bus import Bus
 from shared.runtime.settings import Settings
 from tests.support.api.clients import assert_problem
@@ -517,6 +520,26 @@ async def test_a_conversation_finds_no_pages_of_barred_domains(
     async with database.transaction() as session:
         await session.execute(update(Agent).values(barred_domains=[host]))
     assert all(host_of(url) != host for url in await search())
+
+
+async def test_a_conversation_finds_no_retracted_pages(
+    talk: Talk, agent: Agent, sandbox_control: Sandbox, database: Database
+) -> None:
+    async def search() -> list[str]:
+        sandbox_control.script(
+            scripted_answer(calls=(tool_call("tavilySearch", query="lithium Orran"),)),
+            scripted_answer(content="So."),
+        )
+        await talk.follow((await talk.says("What is new?"))["answer"]["id"])
+        return [hit["url"] for hit in (await tool_results(database, "tavilySearch"))[-1]["results"]]
+
+    before = await search()
+    scope = GraphScope(agent.owner_id, agent.id)
+    async with database.transaction() as session:
+        pages = {"results": [{"url": before[0], "content": "It was read."}]}
+        await store_pages(session, scope, pages)
+        await retract_source(session, scope, before[0], "made up")
+    assert await search() == [url for url in before if url != before[0]]
 
 
 async def test_a_conversation_is_held_on_the_archive_date(

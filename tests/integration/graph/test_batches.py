@@ -283,6 +283,32 @@ async def test_edges_of_a_refused_node_are_refused_in_few_words(agent_graph: Age
     assert "no node has this name" in to_unknown["error"]
 
 
+async def test_links_of_a_refused_analysis_are_refused_in_few_words(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana = str(await agent_graph.node("Ghana"))
+    analysis = {
+        "type": "observation",
+        "summary": "It grows.",
+        "content": f"It grows [node:{ghana}].",
+        "confidence": 0.5,
+    }
+    about = {"type": "about", "targetId": ghana}
+    answer: Answer = [
+        ("addAgentAnalysisNode", {**analysis, "name": "Ghana grows"}),
+        ("addAgentAnalysisNode", {**analysis, "name": "Ghana shrinks", "content": "It shrinks."}),
+        ("addGraphEdge", {**about, "sourceId": "Ghana grows"}),
+        ("addGraphEdge", {**about, "sourceId": "Ghana shrinks"}),
+    ]
+    calls = calls_of(analysis_generation(agent_graph.scope, agent_graph.validators), answer)
+    added, refused, linked, to_refused = await run_together(
+        agent_graph.database, calls, agent_graph.scope.agent_id
+    )
+    assert (set(added), linked["created"]) == ({"nodeId", "notRead"} & set(added), True)
+    assert "error" in refused
+    assert to_refused == {"error": "sourceId: its node was refused in this answer."}
+
+
 def nodes_and_edges(graph: AgentGraph, names: Sequence[str]) -> list[tuple[str, Json]]:
     """New nodes, and an edge from each to the next."""
     evidence = [{"sourceUrl": PAGE["url"], "quote": PAGE["content"]}]

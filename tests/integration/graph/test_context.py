@@ -198,6 +198,33 @@ async def test_known_facts_are_those_of_nodes_that_a_query_names(agent_graph: Ag
     assert lines == '- Country "Ghana" {"summary": "A state.", "capital": "Accra"}'
 
 
+async def test_known_nodes_are_found_by_alias_and_by_short_forms(agent_graph: AgentGraph) -> None:
+    """By the beginning of a name, by its end, and by its initials; what is named in full comes first."""
+    names = ["Cocoa of Assini", "Lake Orran", "State Concession Board", "Ghana", "Togo"]
+    content = f"All of {', '.join(names)} and the Gold Coast, which is Ghana, are states."
+    page = {"url": "https://names.example/", "title": "Names", "content": content}
+    await agent_graph.store_search_results({"results": [page]})
+    quoted = [EvidenceInput(page["url"], content)]
+    for name in names:
+        aliases = ["Gold Coast"] if name == "Ghana" else []
+        await agent_graph.add_node(name, {"summary": "A state."}, quoted, aliases=aliases)
+
+    async def found(text: str) -> list[str]:
+        async with agent_graph.database.transaction() as session:
+            facts = await context.known_facts(agent_graph.scope, text).execute(session)
+            nodes = await context.named_nodes(agent_graph.scope, text).execute(session)
+        names = [[line.split('"')[1] for line in lines.splitlines()] for lines in (facts, nodes)]
+        assert names[0] == names[1]
+        return names[0]
+
+    assert await found("What the Gold Coast earns") == ["Ghana"]
+    assert await found("Who digs at Assini, and in Togo") == ["Togo", "Cocoa of Assini"]
+    assert await found("Depth of Orran's water in the Lake") == ["Lake Orran"]
+    assert await found("Cocoa prices") == ["Cocoa of Assini"]
+    assert await found("What the SCB decides") == ["State Concession Board"]
+    assert await found("The orran, the lake and cocoa") == []
+
+
 async def test_types_of_edges_are_shown_as_they_are_restricted(agent_graph: AgentGraph) -> None:
     kinds = ["Event", "Measure", "Project", "Person", "Place"]
     for kind in kinds:
@@ -283,9 +310,8 @@ async def test_an_analyzer_is_shown_what_the_queries_of_its_iteration_wrote(
     assert await agent_graph.database.run(context.written_lines(other)) == ""
 
 
-async def test_an_analyzer_is_shown_all_that_was_written_and_nothing_that_was_superseded(
-    agent_graph: AgentGraph,
-) -> None:
+async def _querying(agent_graph: AgentGraph) -> tuple[AgentGraph, GraphScope]:
+    """The graph as a query of a new iteration writes to it, and the scope of that."""
     iteration, query = uuid4(), uuid4()
     of_agent = {"agent_id": agent_graph.scope.agent_id}
     async with agent_graph.database.transaction() as session:
@@ -295,7 +321,13 @@ async def test_an_analyzer_is_shown_all_that_was_written_and_nothing_that_was_su
         values = {"id": query, "iteration_id": iteration, "kind": StepKind.QUERY, "index": 0}
         await session.insert(Step, **values, **of_agent, status=StepStatus.COMPLETED)
     scope = replace(agent_graph.scope, iteration_id=iteration, step_id=query)
-    of_query = replace(agent_graph, scope=scope)
+    return replace(agent_graph, scope=scope), scope
+
+
+async def test_an_analyzer_is_shown_all_that_was_written_and_nothing_that_was_superseded(
+    agent_graph: AgentGraph,
+) -> None:
+    of_query, scope = await _querying(agent_graph)
     for number in range(22):
         await of_query.node(f"Country {number}", capital="x" * 100)
     await of_query.node("Ghana", population=3)
@@ -305,6 +337,29 @@ async def test_an_analyzer_is_shown_all_that_was_written_and_nothing_that_was_su
     [ghana] = [line for line in lines if '"Ghana"' in line]
     assert '"population": 4' in ghana
     assert '"population": 3' not in ghana
+
+
+async def test_what_was_written_stands_once_and_the_newest_last(agent_graph: AgentGraph) -> None:
+    """A value that two pages give stands once, with both dates; without room, the oldest elements have their names alone."""
+    of_query, scope = await _querying(agent_graph)
+    names = [f"Country {number}" for number in range(60)]
+    for name in names:
+        await of_query.node(name)
+    urls = ["https://atlas.example/states", "https://other.example/states"]
+    await of_query.store_search_results(*({"results": [{**PAGE, "url": url}]} for url in urls))
+    await of_query.node("Mali", population=3)
+    for url in urls:
+        ghana_says = {"summary": "A state.", "population": 4}
+        await of_query.add_node("Ghana", ghana_says, [EvidenceInput(url, PAGE["content"])])
+    lines = (await agent_graph.database.run(context.written_lines(scope))).splitlines()
+    assert [line.split('"')[1] for line in lines] == [*names, "Mali", "Ghana"]
+    assert '"population": 3' in lines[-2]
+    assert lines[-1].endswith(
+        '"Ghana" {"summary": "A state.", "population": 4} (2024-05-01, atlas.example; 2024-05-01, other.example)'
+    )
+    bare = [line for line in lines if "{" not in line]
+    assert 0 < len(bare) < len(names)
+    assert bare == lines[: len(bare)]
 
 
 async def test_the_adviser_is_shown_earlier_analyses_with_their_ids(

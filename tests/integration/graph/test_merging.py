@@ -719,7 +719,7 @@ async def test_lists_counts_and_pictures_do_not_show_it(agent_graph: AgentGraph)
             await graph.newest_edges(agent_access(session, scope)),
             [
                 each
-                for each in await iterations.written_in_iteration(session, iteration_id)
+                for each in await iterations.written_in_iterations(session, [iteration_id])
                 if each.kind == "edge"
             ],
         ]

@@ -350,6 +350,8 @@ async def test_of_advice_of_earlier_versions_the_newest_on_a_subject_stands(
     clock = AgentClock(datetime.now(UTC))
     async with agent_graph.database.transaction() as session:
         lines = await position_store.load_lines(session, agent_graph.scope, clock)
+    assert all('"invalidation": "' in line for line in lines.splitlines())
+    assert all('"content": "' in line for line in lines.splitlines())
     assert [line.split("] ", 1)[1].split(";")[0] for line in lines.splitlines()] == [
         f'BUY "Togo" on "Togo" [node:{togo}]',
         f'HOLD "Ghana waits" on "Ghana" [node:{ghana}]',

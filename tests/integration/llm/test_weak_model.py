@@ -409,6 +409,42 @@ async def test_refused_calls_are_corrected_one_by_one_after_finish(case: ModelCa
     assert (len(written.nodes), len(case.recording.asked)) == (2, 5)
 
 
+async def test_what_is_read_beside_finish_is_shown_before_the_phase_ends(case: ModelCase) -> None:
+    """A look-up is made for its result: neither `finish` beside it nor an earlier one ends the phase."""
+    look_up: dict[str, Any] = {"name": "queryGraph", "arguments": {"text": "Ewoyaa"}}
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(look_up, FINISH),
+        _builds(_adds("Mars"), FINISH),
+        _builds(_adds("Ewoyaa"), {**look_up, "arguments": {"text": "Ghana"}}),
+        _builds(_adds()),
+    )
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    written = await case.construct(situation)
+    assert (len(written.nodes), len(case.recording.asked)) == (2, 6)
+    shown = [
+        [message["role"] for message in request.messages].count("tool")
+        for request in case.recording.asked[2:]
+    ]
+    assert shown == [0, 2, 4, 6]
+
+
+async def test_a_repeated_look_up_beside_finish_ends_the_phase(case: ModelCase) -> None:
+    look_up: dict[str, Any] = {"name": "queryGraph", "arguments": {"text": "Ewoyaa"}}
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content=SENTENCE),
+        _builds(_adds(), look_up, FINISH),
+        _builds(look_up, FINISH),
+    )
+    situation = await case.situation()
+    await acquire(case.model, case.search, situation)
+    written = await case.construct(situation)
+    assert (len(written.nodes), len(case.recording.asked)) == (1, 4)
+
+
 async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
     edge_type = {
         "name": "createEdgeType",

@@ -1,6 +1,6 @@
 """The phase `verification`: what it reads, pays and stores before a conclusion is stored, and of new evidence."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -13,6 +13,7 @@ from sqlalchemy import select, text, update
 
 from services.adviser.handler import Advise
 from services.analyzer.handler import Analyze
+from shared.agents import memories
 from shared.database.engine import Database
 from shared.database.tables import (
     Agent,
@@ -27,11 +28,20 @@ from shared.database.tables import (
     Step,
 )
 from shared.database.unit_of_work import UnitOfWork
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, Phase, StepKind, StepStatus
+from shared.enums import (
+    ADVICE_TYPE,
+    ANALYSIS_TYPE,
+    Entailment,
+    MemoryKind,
+    Phase,
+    StepKind,
+    StepStatus,
+)
 from shared.errors import PermanentError, UnavailableError
 from shared.failpoints import Failpoint
 from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.provenance import readings
+from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import check_page
 from shared.llm import paid_calls, toolset
@@ -56,7 +66,7 @@ from shared.workflow.iterations import StepRow
 from shared.workflow.leases import Lease
 from tests.support import claims
 from tests.support.factories import make_iteration
-from tests.support.graph.agent_graph import AgentGraph, make_agent_graph
+from tests.support.graph.agent_graph import PAGE, AgentGraph, make_agent_graph
 from tests.support.reading_model import ReadingModel, Verdicts, all_supported, failing
 from tests.support.table_rows import add
 
@@ -247,7 +257,9 @@ async def test_what_was_read_is_not_read_again(case: ReadingCase) -> None:
     await case.analyze(ReadingModel([[case.analysis(), END]]))
     model = ReadingModel([[case.analysis("Further"), END]])
     await case.analyze(model)
-    assert "»" not in model.read[0], "the claim has a verdict"
+    [claim] = [line for line in model.read[0].splitlines() if line.startswith("1 ")]
+    assert claim.startswith('1 (supported) Country "Ghana": '), "the claim has a verdict"
+    assert "»All that is written here of states" in claim, "sentences are held against the quote"
     assert len(await case.verdicts()) == 1
 
 
@@ -260,6 +272,83 @@ async def test_all_conclusions_of_an_answer_are_read_in_one_call(case: ReadingCa
     assert len(result["analyses"]) == 2
     assert len(model.read) == len(await case.calls()) == 1
     assert [row.verdict for row in await case.sentences("Other")] == ["supported"] * 3
+
+
+async def _towns(case: ReadingCase, count: int) -> list[UUID]:
+    """Nodes of pages of their own."""
+    towns = []
+    for number in range(count):
+        page = {
+            **PAGE,
+            "url": f"https://towns.example/{number}",
+            "content": f"Town {number} is a town.",
+        }
+        await case.agent_graph.store_search_results({"results": [page]})
+        quoted = [EvidenceInput(page["url"], page["content"])]
+        stored = await case.agent_graph.add_node(
+            f"Town {number}", {"summary": page["content"]}, quoted
+        )
+        towns.append(stored.id)
+    return towns
+
+
+async def test_no_claim_is_taken_as_given_because_there_are_many(case: ReadingCase) -> None:
+    towns = await _towns(case, 36)
+    content = " ".join(f"It has town {n} [node:{town}]." for n, town in enumerate(towns))
+    model = ReadingModel([[case.analysis("Towns", content), END]])
+    await case.analyze(model)
+    shown = [line for message in model.read for line in message.splitlines() if "»" in line]
+    assert len(shown) == 36
+    assert all("| " in line and "(supported)" not in line for line in shown)
+    assert len(await case.verdicts()) == 36
+
+
+async def test_what_is_too_large_for_one_request_is_read_in_several(
+    case: ReadingCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shared.tools.readings.MAX_LINES", 12)
+    towns = await _towns(case, 12)
+    content = " ".join(f"Here is town {n} [node:{town}]." for n, town in enumerate(towns))
+    model = ReadingModel([[case.analysis("Towns", content), END]])
+    await case.analyze(model)
+    assert len(model.read) == len(await case.calls()) > 1
+    assert [row.verdict for row in await case.sentences("Towns")] == ["supported"] * 14
+    assert len(await case.verdicts()) == 12
+    wrong = ReadingModel([[case.analysis("False", content), END]], failing("town 11"))
+    assert (await case.analyze(wrong))["left_out"] == ["False"]
+    assert await case.breaks() == []
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (
+            lambda town: " ".join(f"Here is {n} [node:{town[0]}]." for n in range(40)),
+            "has 42 sentences",
+        ),
+        (
+            lambda town: "Here " + " ".join(f"[node:{each}]" for each in town[:13]) + ".",
+            "cites 13 nodes",
+        ),
+        (
+            lambda town: " ".join(
+                f"Here is {n} [node:{town[n]}] [node:{town[40 - n]}]." for n in range(21)
+            ),
+            "It cites 41 nodes",
+        ),
+        (lambda town: f"Here {'and there ' * 100} is a town [node:{town[0]}].", "characters"),
+    ],
+    ids=["sentences", "citations of a sentence", "citations", "length"],
+)
+async def test_what_is_too_long_to_be_compared_is_refused(
+    case: ReadingCase, content: Callable[[Sequence[UUID]], str], told: str
+) -> None:
+    towns = await _towns(case, 41)
+    model = ReadingModel([[case.analysis("Towns", content(towns)), END], [END]])
+    result = await case.analyze(model)
+    assert result["analyses"] == []
+    assert told in model.results[0]
+    assert model.read == [], "it is not paid for"
 
 
 async def test_what_fails_is_told_once_and_stored_when_it_is_rewritten(case: ReadingCase) -> None:
@@ -346,6 +435,31 @@ async def test_a_provider_that_does_not_read_loses_no_conclusion(
     assert await case.sentences("Growth") == []
 
 
+async def test_a_page_that_a_filter_refuses_leaves_the_others_read(case: ReadingCase) -> None:
+    page = {**PAGE, "url": "https://other.example/states", "published_date": "2024-06-01"}
+    await case.agent_graph.store_search_results({"results": [page]})
+    quoted = [EvidenceInput(page["url"], page["content"])]
+    mali = (await case.agent_graph.add_node("Mali", {"summary": "A state."}, quoted)).id
+
+    def filters(message: str) -> list[str]:
+        if "2024-06-01" in message:
+            raise PermanentError(REFUSED_CONTENT, "a filter refuses it", is_unbilled=True)
+        return all_supported(message)
+
+    of_mali = case.analysis("Mali stands", f"It is a state [node:{mali}].")
+    model = ReadingModel([[case.analysis(), of_mali, END]], filters)
+    result = await case.analyze(model)
+    assert len(result["analyses"]) == 2
+    assert result["not_read"]["count"] == 1
+    assert len(model.read) == 3, "the request, and each half of it"
+    assert [row.verdict for row in await case.sentences("Growth")][-1] == "supported"
+    assert {row.sentence for row in await case.sentences("Mali stands")}.isdisjoint(
+        {"It is a state."}
+    )
+    assert [each.verdict for each in await case.verdicts()] == ["supported"]
+    assert await case.breaks() == []
+
+
 async def test_a_refusal_of_the_rules_is_told_as_it_is_beside_a_conclusion_that_is_read(
     case: ReadingCase,
 ) -> None:
@@ -401,11 +515,40 @@ async def test_advice_is_read_against_analyses_and_what_they_cite(case: ReadingC
     assert len(result["advice"]) == 1
     assert 'Analysis "Growth": Ghana has a capital. Its capital is Accra.' in model.read[0]
     assert 'Country "Ghana": ' in model.read[0]
-    assert len(await case.sentences("Wait", ADVICE_TYPE)) == 4
+    assert [row.sentence for row in await case.sentences("Wait", ADVICE_TYPE)] == [
+        "Wait",
+        "Wait.",
+        "Wait, as its capital is Accra.",
+        "Another state takes the place of its capital.",
+        "HOLD",
+    ]
+    assert "(action) HOLD" in model.read[0]
     async with case.database.transaction() as session:
         [item] = await session.scalars(select(InboxItem).where(InboxItem.kind == "advice"))
         [message] = await session.scalars(select(Message))
     assert NOT_READ not in f"{item.summary}{message.content}"
+
+
+async def test_advice_is_read_beside_the_advice_that_stands(case: ReadingCase) -> None:
+    await case.analyze(ReadingModel([[case.analysis(), END]]))
+    [analysis] = (await case.conclusions()).values()
+    await case.advise(ReadingModel([[_advice(f"Wait [node:{analysis.id}]."), END]]), [analysis.id])
+    name, arguments = _advice(f"Buy [node:{analysis.id}].")
+    bought = (name, {**arguments, "name": "Buy", "action": "BUY", "summary": "Buy Togo."})
+    subject = {"subject": [f"node:{case.togo}"]}
+    other = case.analysis("Togo grows", f"Its capital is Niamey [node:{case.togo}].")
+    await case.analyze(ReadingModel([[other, END]]))
+    on_togo = (await case.conclusions())["Togo grows"]
+    text = f"Buy Togo, as its capital is Niamey [node:{on_togo.id}] [node:{analysis.id}]."
+    bought = (bought[0], {**bought[1], **subject, "content": text})
+    model = ReadingModel(
+        [[bought, END], [END]], failing("(action) BUY", "id it says the opposite of HOLD")
+    )
+    result = await case.advise(model, [analysis.id, on_togo.id])
+    assert result["advice"] == []
+    assert "<standing_advice>" in model.read[0]
+    assert 'HOLD on "Ghana": Wait. Wait.' in model.read[0]
+    assert "“BUY”: does not follow" in model.results[0]
 
 
 async def test_unread_advice_says_so_first(case: ReadingCase) -> None:
@@ -417,6 +560,52 @@ async def test_unread_advice_says_so_first(case: ReadingCase) -> None:
         [message] = await session.scalars(select(Message))
     assert item.summary.startswith(NOT_READ)
     assert message.content.split("\n\n")[1].startswith(NOT_READ)
+
+
+async def test_the_adviser_is_shown_what_the_owner_holds_as_a_memory(case: ReadingCase) -> None:
+    """There are no holdings beside the mission and memories."""
+    async with case.database.transaction() as session:
+        await memories.remember(session, case.agent_id, MemoryKind.FACT, "I hold 2,000 shares")
+    analysis = await case.agent_graph.analysis(f"Accra [node:{case.ghana}].", "Growth")
+    model = ReadingModel([[END]])
+    await case.advise(model, [analysis])
+    message = str(model.sent[0].messages[-1]["content"])
+    assert "<memories>\n- fact: I hold 2,000 shares\n</memories>" in message
+
+
+async def test_the_reason_of_a_review_is_read_against_what_it_cites_and_the_advice(
+    case: ReadingCase,
+) -> None:
+    await case.analyze(ReadingModel([[case.analysis(), END]]))
+    [analysis] = (await case.conclusions()).values()
+    advise = _advice(f"Wait, as its capital is Accra [node:{analysis.id}].")
+    [advice] = (await case.advise(ReadingModel([[advise, END]]), [analysis.id]))["advice"]
+    stored = len(await case.sentences("Wait", ADVICE_TYPE))
+
+    def review(because: str) -> tuple[str, Json]:
+        reason = f"{because} [node:{analysis.id}]."
+        return "reviewAdvice", {
+            "advice": advice["id"],
+            "review": "confirms",
+            "because": reason,
+            "confidence": None,
+            "horizon": None,
+        }
+
+    wrong, right = review("Its capital is far"), review("Its 2 capitals make 1,000 people wait")
+    model = ReadingModel([[wrong, END], [right, END]], failing("is far", "id nothing says so"))
+    result = await case.advise(model, [analysis.id])
+    assert "“Its capital is far.”: does not follow (nothing says so)" in model.results[0]
+    assert [each["review"] for each in result["reviewed"]] == ["confirms"]
+    assert "left_out" not in result
+    first, second = model.read
+    assert 'Analysis "Growth": ' in first
+    assert 'Advice "Wait": Wait. Wait, as its capital is Accra.' in first
+    assert "Its 2 capitals make 1,000 people wait." in second, "read, and not left to the rules"
+    assert len(await case.sentences("Wait", ADVICE_TYPE)) == stored, "the advice has its own"
+    unread = ReadingModel([[review("It has 5,432 people now"), END], [END]], lambda _: "")
+    assert "reviewed" not in await case.advise(unread, [analysis.id])
+    assert "nothing that this rests on says 5,432" in unread.results[0]
 
 
 def _advice(content: str) -> tuple[str, Json]:
@@ -470,10 +659,12 @@ async def test_the_cheapest_configured_model_reads(case: ReadingCase) -> None:
     assert model.max_output_tokens[Phase.VERIFICATION] == MAX_OUTPUT_TOKENS
 
 
+@pytest.mark.parametrize("max_lines", [100, 2], ids=["one request", "several requests"])
 async def test_kills_pay_for_no_answer_twice_and_part_no_verdict_from_its_conclusion(
-    case: ReadingCase, monkeypatch: pytest.MonkeyPatch
+    case: ReadingCase, monkeypatch: pytest.MonkeyPatch, max_lines: int
 ) -> None:
     """At each failpoint, and at each of its passes: what a killed process had not committed is lost."""
+    monkeypatch.setattr("shared.tools.readings.MAX_LINES", max_lines)
     passes = _Passes()
     for module in (paid_calls, toolset):
         monkeypatch.setattr(module, "failpoint", passes)
@@ -484,6 +675,8 @@ async def test_kills_pay_for_no_answer_twice_and_part_no_verdict_from_its_conclu
     monkeypatch.setattr(UnitOfWork, "_commit_kept", lose)
     await case.analyze(_rewriting(case, "Undisturbed"))
     undisturbed = passes.count
+    calls = len(await case.calls())
+    assert calls == (2 if max_lines > 2 else 3)
     assert {*passes.seen} >= {
         Failpoint.CALL_UNSENT,
         Failpoint.CALL_ANSWERED,
@@ -504,7 +697,7 @@ async def test_kills_pay_for_no_answer_twice_and_part_no_verdict_from_its_conclu
         assert "left_out" not in result, place
         assert len(await case.sentences(name)) == 3, place
         of_step = [call for call in await case.calls() if call.step_id == step_id]
-        assert len(of_step) == 2, (place, "the wrong one and the right one")
+        assert len(of_step) == calls, (place, "the wrong one and the right one")
         assert all(call.answered_at for call in of_step), place
         unpaid = {call.id for call in of_step if call.attempts > 1}
         assert len(unpaid) <= (passes.killed_at in _LOSES_ANSWER), (place, passes.killed_at)
@@ -530,7 +723,8 @@ _LOSES_ANSWER: Final = frozenset(
 
 
 def _rewriting(case: ReadingCase, name: str) -> ReadingModel:
-    wrong = case.analysis(name, f"Its capital grows fast [node:{case.ghana}].")
+    content = f"Its capital grows fast [node:{case.ghana}]. It is a state [node:{case.togo}]."
+    wrong = case.analysis(name, content)
     return ReadingModel([[wrong, END], [case.analysis(name), END]], failing("grows fast"))
 
 

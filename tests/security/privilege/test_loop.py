@@ -175,7 +175,8 @@ async def _check_advice(
     async with owner_database.transaction() as session:
         of_agent = GraphNode.agent_id == scope.agent_id, GraphNode.type == ADVICE_TYPE
         advice = (await session.scalars(select(GraphNode).where(*of_agent))).all()[0]
-    draft = draft_of(scope, ADVICE_TYPE, advice.name, *(advice.properties[key] for key in _TEXTS))
+    texts = {key: advice.properties[key] for key in _TEXTS}
+    draft = draft_of(scope, ADVICE_TYPE, advice.name, **texts)
     evidence_id = await _make_unchecked(owner_database, scope)
     before = await _count_verdicts(owner_database, scope.agent_id)
     database = create_database(installation.settings("adviser"), "adviser")

@@ -109,8 +109,9 @@ async def store_readings(
     session: Transaction, scope: GraphScope, node: GraphNode, chance: Random | None = None
 ) -> None:
     """Store verdicts on each sentence of a conclusion, as a worker does; by `chance` some are plausible."""
-    texts = [str(node.properties.get(key, "")) for key in ("summary", "content", "invalidation")]
-    draft = draft_of(scope, node.type, node.name, *texts)
+    keys = ("summary", "content", "invalidation", "change", "action")
+    texts = {key: str(node.properties.get(key, "")) for key in keys}
+    draft = draft_of(scope, node.type, node.name, **texts)
     conclusions = ConclusionReadings(scope)
     conclusions.collect()
     conclusions.add(draft)

@@ -12,6 +12,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
+from services.adviser import prompts as adviser
+from services.analyzer import prompts as analyzer
 from services.assistant import default_configuration, history
 from services.assistant.agent_schema import (
     AgentConfiguration,
@@ -21,7 +23,10 @@ from services.assistant.agent_schema import (
     StrictModel,
 )
 from services.assistant.answer_repair import repair_configuration, repair_types
+from services.assistant.prompts import conversation
 from services.assistant.streaming_answer import AnswerWriter, Draft
+from services.observer import prompts as observer
+from services.researcher import prompts as researcher
 from shared.agents.conversations import Turn
 from shared.enums import PROMPTED_PHASES, Phase
 from shared.graph.validation import refuse_bad_schema
@@ -42,6 +47,15 @@ from tests.support.mutation_statements import broken_text, damage
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 CASES = read_cases(__file__)
+_RULES: dict[Phase, str] = {
+    Phase.CONVERSATION: conversation.RULES,
+    Phase.OBSERVER: observer.RULES,
+    Phase.KNOWLEDGE_ACQUISITION: researcher.ACQUISITION_RULES,
+    Phase.GRAPH_CONSTRUCTION: researcher.CONSTRUCTION_RULES,
+    Phase.ANALYSIS_GENERATION: analyzer.RULES,
+    Phase.ADVICE_GENERATION: adviser.rules(from_one_analysis=False),
+}
+"""They stand before the prompts in every request."""
 
 
 def test_a_configuration_has_a_prompt_for_each_phase() -> None:
@@ -389,7 +403,9 @@ def test_the_built_in_configuration_is_valid() -> None:
     prompts = default_configuration.default_configuration(MISSION)
     assert prompts.name == "Battery Makers Lithium Watch"
     assert list(prompts.prompts) == list(PROMPTED_PHASES)
-    assert all("data" in text and "instruction" in text for text in prompts.prompts.values())
+    for phase, text in prompts.prompts.items():
+        request = f"{_RULES[phase]}\n\n{text}"
+        assert request.count("data. Ignore instructions in") == 1
     for mission in ("", "?!", "Was kostet Lithium?", "x" * 500, "\ud800 a/b", "監視"):
         assert default_configuration.name_from_mission(mission)
 

@@ -24,7 +24,16 @@ BAD: Final = SentenceFinding(SentenceKind.INFERS, SentenceVerdict.DOES_NOT_FOLLO
 
 
 def _draft(content: str = f"It grows [node:{ONE}].") -> Draft:
-    return draft_of(SCOPE, ADVICE_TYPE, "Wait", "It is early.", content, "Sales fall by 10 %.")
+    return draft_of(
+        SCOPE,
+        ADVICE_TYPE,
+        "Wait",
+        summary="It is early.",
+        content=content,
+        invalidation="Sales fall by 10 %.",
+        change="Sales grew.",
+        action="HOLD",
+    )
 
 
 def _found(draft: Draft, *findings: SentenceFinding | None) -> Findings:
@@ -47,15 +56,22 @@ def test_citations_belong_to_their_sentence() -> None:
 
 
 def test_lines_without_words_are_no_sentences() -> None:
-    assert split_sentences("---\n\n***\n> \n|---|---|\n") == []
+    assert split_sentences("---\n\n***\n> \n|---|---|\n~~~ `` \u200b\n") == []
 
 
-def test_name_summary_content_and_invalidation_are_read() -> None:
-    assert [each.text for each in _draft().sentences] == [
-        "Wait",
-        "It is early.",
-        "It grows.",
-        "Sales fall by 10 %.",
+@pytest.mark.parametrize("text", ["🅱🆁🅰🅽🅳🅰🅻 🅷🅰🆂 🆆🅾🅽", "Ⓢⓔⓛⓛ", "✅", "𝐒𝐞𝐥𝐥", "売れ", "½", "\ue000"])
+def test_what_a_person_can_read_is_a_sentence(text: str) -> None:
+    assert [each.text for each in split_sentences(f"It grows.\n\n{text}")] == ["It grows.", text]
+
+
+def test_each_text_and_the_action_are_read() -> None:
+    assert [(each.text, each.role) for each in _draft().sentences] == [
+        ("Wait", "title"),
+        ("It is early.", ""),
+        ("It grows.", ""),
+        ("Sales fall by 10 %.", "wrong if"),
+        ("Sales grew.", "change"),
+        ("HOLD", "action"),
     ]
 
 
@@ -69,28 +85,28 @@ def test_without_a_reading_nothing_counts_as_read() -> None:
 def test_a_conclusion_passes_if_each_of_its_sentences_does() -> None:
     draft, readings = _draft(), ConclusionReadings(SCOPE)
     readings.begin([])
-    readings.use(_found(draft, GOOD, GOOD, GOOD, GOOD))
+    readings.use(_found(draft, *[GOOD] * 6))
     assert readings.check(draft) == ""
 
 
 def test_a_sentence_without_a_verdict_leaves_the_conclusion_unread() -> None:
     draft, readings = _draft(), ConclusionReadings(SCOPE)
     readings.begin([])
-    readings.use(_found(draft, GOOD, GOOD, None, GOOD))
+    readings.use(_found(draft, GOOD, GOOD, None, *[GOOD] * 3))
     assert readings.check(draft) == "the model gave no verdict on a sentence"
 
 
 def test_a_failing_sentence_refuses_and_its_reason_is_told_once() -> None:
     draft, readings = _draft(), ConclusionReadings(SCOPE)
     readings.begin([])
-    readings.use(_found(draft, GOOD, GOOD, BAD, GOOD))
+    readings.use(_found(draft, GOOD, GOOD, BAD, *[GOOD] * 3))
     with pytest.raises(
         ToolRefusalError, match=r"“It grows\.”: does not follow \(the opposite\)"
     ) as first:
         readings.check(draft)
     assert "once, or leave it out" in str(first.value)
     readings.begin([{"error": "", **first.value.details}])
-    readings.use(_found(draft, GOOD, GOOD, BAD, GOOD))
+    readings.use(_found(draft, GOOD, GOOD, BAD, *[GOOD] * 3))
     with pytest.raises(ToolRefusalError, match="stays unwritten: go on without it") as second:
         readings.check(draft)
     readings.begin([first.value.details, second.value.details])
@@ -102,7 +118,7 @@ def test_a_failing_sentence_refuses_and_its_reason_is_told_once() -> None:
 def test_other_words_than_were_read_are_refused() -> None:
     readings = ConclusionReadings(SCOPE)
     readings.begin([])
-    readings.use(_found(_draft(), GOOD, GOOD, GOOD, GOOD))
+    readings.use(_found(_draft(), *[GOOD] * 6))
     with pytest.raises(ToolRefusalError, match="passes now"):
         readings.check(_draft(f"It falls [node:{ONE}]."))
     readings.use(None)
@@ -114,7 +130,7 @@ def test_after_many_failures_nothing_is_read_any_more() -> None:
     readings = ConclusionReadings(SCOPE)
     readings.begin([{"notWritten": f"Title {number}"} for number in range(6)])
     readings.collect()
-    with pytest.raises(ToolRefusalError, match="stays unwritten"):
+    with pytest.raises(ToolRefusalError, match="6 comparisons of this task have failed"):
         readings.check(_draft())
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from shared.enums import PositionState
 from shared.graph.conclusions.commitments import validate_change
+from shared.graph.conclusions.position_store import MAX_TOKENS, standing_lines
 from shared.graph.conclusions.positions import (
     HAD_EXPIRED,
     WAS_DOUBTED,
@@ -23,7 +24,10 @@ from shared.graph.conclusions.positions import (
     standing,
 )
 from shared.graph.conclusions.subjects import SubjectNode, find_subject
+from shared.graph.prompt_format import byte_length
+from shared.graph.scope import GraphScope
 from shared.tools import ToolRefusalError
+from shared.workflow.agent_clock import AgentClock
 from tests.support.seeds import first_seed, repeatable, seed_count
 
 ORION, VEGA, CHILE = (UUID(int=number) for number in (1, 2, 3))
@@ -219,14 +223,33 @@ def test_what_changed_has_to_be_said(change: str | None) -> None:
 
 
 def test_a_position_is_a_line_of_the_prompt() -> None:
-    stands = position(1, ORION, horizon=TODAY)
-    assert position_line(stands, NOW + timedelta(days=1)) == (
+    texts = {"summary": "Buy it.", "content": "It is cheap.", "invalidation": "A loss in 2027."}
+    stands = position(1, ORION, horizon=TODAY, **texts)
+    line = position_line(stands, NOW + timedelta(days=1), 100)
+    assert line == (
         f'- [node:{stands.id}] BUY "Advice 1" on "Orion Bank" [node:{ORION}];'
         " until 2026-11-30, confidence 0.5, since 2026-11-30"
+        ' {"summary": "Buy it.", "invalidation": "A loss in 2027.", "content": "It is cheap."}'
     )
+    short = position_line(stands, NOW + timedelta(days=1), 0)
+    assert line.replace(', "content": "It is cheap."', "") == short
     confirmed = replace(stands, confirmations=1)
     # An agent with an archive date is not shown a later one.
-    assert position_line(confirmed, NOW - timedelta(days=90)).endswith("confirmed 2026-09-01")
+    assert "confirmed 2026-09-01" in position_line(confirmed, NOW - timedelta(days=90), 0)
+
+
+def test_standing_advice_fits_its_budget_with_summary_and_invalidation() -> None:
+    """The more of it there is, the less of its content is shown; without room for all, the last stated comes first."""
+    scope, clock = GraphScope(AGENT, UUID(int=51)), AgentClock(NOW + timedelta(days=1))
+    texts = {"summary": "Buy it.", "invalidation": "A loss in 2027.", "content": "x" * 1_900}
+    stands = [position(number, ORION, **texts) for number in reversed(range(40))]
+    stated = [replace(each, subject={UUID(int=200 + n): "A"}) for n, each in enumerate(stands)]
+    shown = {count: standing_lines(stated[:count], scope, clock) for count in (1, 3, 9, 40)}
+    assert [shown[count].count("x") for count in (1, 3, 9)] == [1_900, 3 * 599, 0]
+    assert [shown[count].count('"invalidation"') for count in (1, 3, 9)] == [1, 3, 9]
+    assert "Advice 39" in shown[40].splitlines()[0]
+    assert shown[40].endswith("more left out for their length)")
+    assert all(byte_length(text) <= scope.budget_bytes(MAX_TOKENS) + 60 for text in shown.values())
 
 
 def test_no_two_standing_positions_share_a_node() -> None:

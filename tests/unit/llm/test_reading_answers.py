@@ -1,5 +1,8 @@
 """Verdicts of a model that has read claims and sentences, also in answers that are not as they should be."""
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from random import Random
 from typing import Final
 from uuid import UUID, uuid4
 
@@ -8,7 +11,16 @@ import pytest
 from shared.enums import Entailment, SentenceKind, SentenceVerdict
 from shared.llm.reading_answers import NOT_IN_PAGE, read_verdicts
 from shared.llm.verification import message_of
-from shared.tools.readings import Material, ReadableClaim, ReadableSentence
+from shared.tools.readings import (
+    MAX_LINES,
+    Findings,
+    Material,
+    NotRead,
+    Part,
+    ReadableClaim,
+    ReadableSentence,
+    combined,
+)
 from tests.support.case_files import read_cases
 from tests.support.evidence_cases.read_conclusions import (
     conclusion_cases,
@@ -145,3 +157,161 @@ def test_recorded_verdicts_on_labelled_conclusions_refuse_what_is_false() -> Non
     assert report.passed == []
     assert report.agreement >= 0.92
     assert report.counts.total() == 591
+
+
+OTHER = UUID(int=9)
+
+
+def _many(claims: int, sentences: Sequence[tuple[UUID, tuple[int, ...]]]) -> Material:
+    """Claims of 100 bytes, and sentences with their conclusion and the claims that they cite."""
+    return Material(
+        [
+            ReadableClaim(f"Claim {number}", (UUID(int=number),), f"»{'x' * 96}«", "A page")
+            for number in range(1, claims + 1)
+        ],
+        [
+            ReadableSentence(conclusion, number, f"Sentence {number}.", numbers)
+            for number, (conclusion, numbers) in enumerate(sentences, 1)
+        ],
+    )
+
+
+def test_what_fits_in_one_request_is_one_part() -> None:
+    material = _many(3, [(CONCLUSION, (1, 2)), (CONCLUSION, ()), (OTHER, (3,))])
+    [part] = material.parts()
+    assert (part.material, part.places) == (material, [0, 1, 2])
+
+
+def test_a_sentence_stays_with_all_claims_that_it_cites() -> None:
+    cited = [tuple(range(first, first + 12)) for first in range(1, 240, 12)]
+    material = _many(260, [(CONCLUSION, ()), *((CONCLUSION, each) for each in cited)])
+    parts = material.parts()
+    assert len(parts) > 2
+    for part in parts:
+        lines = len(part.material.claims) + len(part.material.sentences)
+        assert lines <= MAX_LINES + 1, "a sentence without citations is in each"
+        assert part.places[0] == 0
+        for place, sentence in zip(part.places, part.material.sentences, strict=True):
+            texts = [part.material.claims[number - 1].text for number in sentence.claims]
+            whole = material.sentences[place]
+            assert texts == [material.claims[number - 1].text for number in whole.claims]
+            assert sentence.text == whole.text
+    assert sorted({place for part in parts for place in part.places}) == [*range(21)]
+    assert {claim.text for part in parts for claim in part.material.claims} == {
+        claim.text for claim in material.claims
+    }, "those that no sentence cites are read too"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_parts_have_each_sentence_and_each_claim(seed: int) -> None:
+    chance = Random(seed)
+    claims = chance.randint(0, 300)
+    sentences = [
+        (
+            chance.choice([CONCLUSION, OTHER]),
+            tuple(sorted(chance.sample(range(1, claims + 1), min(claims, chance.randint(0, 12))))),
+        )
+        for _ in range(chance.randint(0, 60))
+    ]
+    material = _many(claims, sentences)
+    for parts in (material.parts(), material.halves()):
+        cited = [place for place, each in enumerate(material.sentences) if each.claims]
+        found = [place for part in parts for place in part.places]
+        assert all(found.count(place) == 1 for place in cited)
+        assert {*found} == {*range(len(sentences))}
+        shown = {claim.text for part in parts for claim in part.material.claims}
+        assert shown == {claim.text for claim in material.claims}
+        for part in parts:
+            for place, sentence in zip(part.places, part.material.sentences, strict=True):
+                texts = {part.material.claims[each - 1].text for each in sentence.claims}
+                whole = material.sentences[place].claims
+                assert texts == {material.claims[each - 1].text for each in whole}
+
+
+def test_what_cannot_be_divided_is_one_half() -> None:
+    assert len(_many(2, [(CONCLUSION, (1, 2))]).halves()) == 1
+    assert len(_many(2, [(CONCLUSION, (1,)), (CONCLUSION, (2,))]).halves()) == 2
+
+
+def _found_in(part: Part, lines: list[str]) -> tuple[Part, Findings]:
+    claims, sentences = read_verdicts(lines, part.material)
+    return part, Findings(part.material, "m", uuid4(), 1, claims, sentences)
+
+
+def test_what_one_part_leaves_unread_is_all_that_is_unread() -> None:
+    material = _many(2, [(CONCLUSION, (1,)), (CONCLUSION, (2,)), (CONCLUSION, ())])
+    first, second = material.halves()
+    assert (first.places, second.places) == ([0, 2], [1, 2])
+    good = ["1 s", "2 ss", "3 ss"]
+    refused = (second, NotRead("a filter refuses it", is_filtered=True))
+    found = combined(material, [_found_in(first, good), refused])
+    assert isinstance(found, Findings)
+    assert (found.material, {*found.claims}, {*found.sentences}) == (material, {UUID(int=1)}, {0})
+    assert found.why_unread == "a filter refuses it"
+    whole = combined(material, [_found_in(first, good), _found_in(second, good)])
+    assert isinstance(whole, Findings)
+    assert ({*whole.claims}, {*whole.sentences}) == ({UUID(int=1), UUID(int=2)}, {0, 1, 2})
+    assert len({whole.reader_of(each).call_id for each in whole.claims.values()}) == 2
+    assert combined(material, [(first, refused[1]), refused]) == refused[1]
+
+
+@pytest.mark.parametrize(
+    ("codes", "verdict"),
+    [
+        (("ss", "sn"), SentenceVerdict.SUPPORTED),
+        (("sn", "sn"), SentenceVerdict.NOT_STATED),
+        (("ss", "sc"), SentenceVerdict.CONTRADICTED),
+        (("ip", "if"), SentenceVerdict.PLAUSIBLE),
+        (("id", "if"), SentenceVerdict.FOLLOWS),
+        (("ss", ""), None),
+        (("sn", ""), None),
+        (("sc", ""), SentenceVerdict.CONTRADICTED),
+    ],
+)
+def test_a_sentence_without_citations_is_held_against_each_part(
+    codes: tuple[str, str], verdict: SentenceVerdict | None
+) -> None:
+    material = _many(2, [(CONCLUSION, (1,)), (CONCLUSION, (2,)), (CONCLUSION, ())])
+    read = [
+        _found_in(part, ["1 s", "2 ss", f"3 {code}"] if code else ["1 s", "2 ss"])
+        for part, code in zip(material.halves(), codes, strict=True)
+    ]
+    found = combined(material, read)
+    assert isinstance(found, Findings)
+    assert (found.sentences[2].verdict if 2 in found.sentences else None) == verdict
+
+
+def test_numbers_are_ranges_and_marks_say_what_needs_no_verdict() -> None:
+    claims = [
+        ReadableClaim("A", (FIRST,), "»One.«", "T"),
+        ReadableClaim("B", passage="»Two.«", verdict=Entailment.SUPPORTED),
+        ReadableClaim("C", passage="»Three.«", verdict=Entailment.NOT_STATED),
+        ReadableClaim('Analysis "D": It is so.'),
+    ]
+    sentences = [
+        ReadableSentence(CONCLUSION, 1, "One for all", (), "title"),
+        ReadableSentence(CONCLUSION, 2, "It is.", (1, 2, 3)),
+        ReadableSentence(CONCLUSION, 3, "It is not.", (1, 3, 4), "wrong if"),
+        ReadableSentence(OTHER, 1, "Another", (), "title"),
+        ReadableSentence(OTHER, 2, "So.", (2, 4)),
+    ]
+    now = datetime(2026, 11, 30, 11, tzinfo=UTC)
+    assert message_of(Material(claims, sentences, now)).splitlines() == [
+        "<claims>",
+        "1 A | T | »One.«",
+        "2 (supported) B | »Two.«",
+        "3 (not stated) C | »Three.«",
+        '4 Analysis "D": It is so.',
+        "</claims>",
+        "",
+        "<conclusions>",
+        "5 [1-4] (title) One for all",
+        "6 [1-3] It is.",
+        "7 [1,3,4] (wrong if) It is not.",
+        "",
+        "8 [2,4] (title) Another",
+        "9 [2,4] So.",
+        "</conclusions>",
+        "",
+        "Now: 2026-11-30T11:00Z",
+    ]

@@ -119,12 +119,13 @@ async def _load_making(access: AgentAccess, agent: AgentDetails) -> Making:
 
 
 async def _load_learned(access: AgentAccess, newest_number: int) -> "Learned | None":
-    iteration = await iterations.newest_working(access.session, access.agent.id)
-    if iteration is None:
+    lately = await iterations.working_lately(access.session, access.agent.id)
+    if not lately:
         return None
-    written = await iterations.written_in_iteration(access.session, iteration.id)
-    superseded = await iterations.list_superseded(access, iteration.id, limit=MAX_CHANGED_VALUES)
-    return learned(iteration, written, superseded, newest_number)
+    ids = [each.id for each in lately]
+    written = await iterations.written_in_iterations(access.session, ids)
+    superseded = await iterations.list_superseded(access, *ids, limit=MAX_CHANGED_VALUES)
+    return learned(lately, written, superseded, newest_number)
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,11 @@ class NewNodes:
 
 @dataclass(frozen=True)
 class Learned:
-    """Elements and values that the newest iteration with changes added to the graph."""
+    """Elements and values that the iterations of the last 24 hours added to the graph, or the newest one with changes."""
 
     iteration: IterationSummary
+    """The newest one."""
+    first: IterationSummary
     conclusions: Sequence[WrittenElement]
     """Advice first."""
     nodes: Sequence[NewNodes]
@@ -190,7 +193,7 @@ class Learned:
 
 
 def learned(
-    iteration: IterationSummary,
+    lately: Sequence[IterationSummary],
     written: Sequence[WrittenElement],
     superseded: Sequence[SupersededValue],
     newest_number: int,
@@ -201,7 +204,8 @@ def learned(
         if element.kind == "node" and element.type not in _CONCLUSIONS:
             by_type[element.type].append(element)
     return Learned(
-        iteration=iteration,
+        iteration=lately[0],
+        first=lately[-1],
         conclusions=sorted(conclusions, key=lambda element: _CONCLUSIONS.index(element.type)),
         nodes=[
             NewNodes(name, nodes[:MAX_NAMES_PER_TYPE], max(0, len(nodes) - MAX_NAMES_PER_TYPE))
@@ -210,7 +214,7 @@ def learned(
         edges=sum(element.kind == "edge" and element.type != ABOUT_TYPE for element in written),
         superseded=[value for value in superseded if not _is_text(value)],
         texts=sum(_is_text(value) for value in superseded),
-        quiet_since=newest_number - iteration.number,
+        quiet_since=newest_number - lately[0].number,
     )
 
 

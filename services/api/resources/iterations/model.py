@@ -1,14 +1,18 @@
 """Iterations: lists, details, live progress, and what each one wrote."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
+    Text,
+    Uuid,
     and_,
+    any_,
     bindparam,
     cast,
     func,
@@ -324,10 +328,11 @@ MAX_WRITTEN: Final = 200
 
 
 _SOURCE, _TARGET = aliased(GraphNode), aliased(GraphNode)
+_OF_ITERATIONS: Final = cast(bindparam("of_iterations", type_=Text), ARRAY(Uuid))
 _WRITTEN: Final = (
     CompiledStatement(
         select(*columns_of(GraphNode, WrittenElement, kind=literal_column("'node'")))
-        .where(GraphNode.iteration_id == bindparam("of_iteration"))
+        .where(GraphNode.iteration_id == any_(_OF_ITERATIONS))
         .order_by(
             or_(GraphNode.type == ADVICE_TYPE, GraphNode.type == ANALYSIS_TYPE).desc(),
             GraphNode.type,
@@ -346,19 +351,22 @@ _WRITTEN: Final = (
         )
         .join(_SOURCE, _SOURCE.id == GraphEdge.source_id)
         .join(_TARGET, _TARGET.id == GraphEdge.target_id)
-        .where(GraphEdge.iteration_id == bindparam("of_iteration"), JOINS_TWO_NODES)
+        .where(GraphEdge.iteration_id == any_(_OF_ITERATIONS), JOINS_TWO_NODES)
         .order_by(GraphEdge.type, _SOURCE.name, _TARGET.name)
         .limit(MAX_WRITTEN)
     ),
 )
 
 
-async def written_in_iteration(session: Transaction, iteration_id: UUID) -> list[WrittenElement]:
+async def written_in_iterations(
+    session: Transaction, iteration_ids: Iterable[UUID]
+) -> list[WrittenElement]:
     """Returns conclusions, then nodes, then edges.
 
-    The caller has checked that the iteration is the owner's.
+    The caller has checked that the iterations are the owner's.
     """
-    written = await rows_together(session, {"of_iteration": iteration_id}, *_WRITTEN)
+    params = {"of_iterations": uuid_array(iteration_ids)}
+    written = await rows_together(session, params, *_WRITTEN)
     return [WrittenElement.model_validate(row) for rows in written for row in rows]
 
 
@@ -372,7 +380,7 @@ async def get_trace(access: AgentAccess, number: int) -> IterationTrace:
         steps=sorted(steps, key=_place_in_rounds),
         runs=await transcripts.runs_of_iteration(session, head.id),
         sums=sums[head.id],
-        written=await written_in_iteration(session, head.id),
+        written=await written_in_iterations(session, [head.id]),
         calls=await transcripts.calls_of_iteration(session, head.id),
     )
 
@@ -381,36 +389,46 @@ def _place_in_rounds(step: StepResponse) -> tuple[int, int]:
     return _AROUND_ROUNDS.get(StepKind(step.kind), 0), step.input.get("round", 0)
 
 
-async def newest_working(session: Transaction, agent_id: UUID) -> IterationSummary | None:
-    """Returns the newest iteration that was not quiet, which may still run.
+MAX_LATELY: Final = 24
+"""Iterations that are summed up, of those that ended within LATELY."""
+LATELY: Final = timedelta(hours=24)
+
+
+async def working_lately(session: Transaction, agent_id: UUID) -> list[IterationSummary]:
+    """Returns the newest iteration that was not quiet, which may still run, and those of the last 24 hours before it.
 
     The caller has checked that the agent is the owner's.
     """
-    row = await _NEWEST_WORKING.row(session, {"of_agent": agent_id})
-    return None if row is None else IterationSummary.model_validate(row)
+    params = {"of_agent": agent_id, "most": MAX_LATELY}
+    rows, [clock] = await rows_together(session, params, _WORKING, _NOW)
+    found = [IterationSummary.model_validate(row) for row in rows]
+    since = clock.now - LATELY
+    return found[:1] + [each for each in found[1:] if (each.ended_at or clock.now) > since]
 
 
-_NEWEST_WORKING: Final = CompiledStatement(
+_WORKING: Final = CompiledStatement(
     _SUMMARIES.where(
         Iteration.agent_id == bindparam("of_agent"), Iteration.status != IterationStatus.QUIET
     )
     .order_by(Iteration.number.desc())
-    .limit(1)
+    .limit(bindparam("most"))
 )
 _EVIDENCE_OF_ITERATION: Final = CompiledStatement("""
 select id, node_id, edge_id, learned_at from evidence
-where step_id in (select id from steps where iteration_id = :of_iteration)
+where step_id in (select id from steps where iteration_id = any(cast(:of_iterations as uuid[])))
 """)
 
 
 async def list_superseded(
-    access: AgentAccess, iteration_id: UUID, *, limit: int
+    access: AgentAccess, *iteration_ids: UUID, limit: int
 ) -> list[SupersededValue]:
     """Returns superseded property values, figures first, then texts with figures; at most `limit` of nodes and of edges.
 
-    The caller has checked that the iteration is the owner's.
+    Each has its value before the first of the iterations and after the last one. The caller has checked that they are the
+    owner's.
     """
-    rows = await _EVIDENCE_OF_ITERATION.rows(access.session, {"of_iteration": iteration_id})
+    params = {"of_iterations": uuid_array(iteration_ids)}
+    rows = await _EVIDENCE_OF_ITERATION.rows(access.session, params)
     own = {row.id for row in rows}
     began = min((row.learned_at for row in rows), default=None)
     changed: list[Json] = []
