@@ -78,7 +78,7 @@ MAX_FAILURES: Final = 6
 _READ_OTHERWISE: Final = "It was refused when this answer was read, and passes now. Change a word and call it again, alone."
 _GIVEN_UP: Final = "It failed the comparison with what it cites before, and stays unwritten. Go on without it, or end."
 _TOO_MANY_FAILED: Final = (
-    f"{MAX_FAILURES} comparisons of this task have failed, so nothing more is read, and nothing is stored. End."
+    f"{MAX_FAILURES} comparisons of this task have failed: nothing more is read or stored. End."
 )
 _EVIDENCE_OF_ELEMENT: Final = 40
 """The newest quotes of an element, among which its claims are chosen."""
