@@ -33,7 +33,7 @@ TOKENS: Final = 1_900
 KNOWN_TOKENS: Final = 500
 _SUMMARY_CHARS: Final = 120
 _MAX_KEYS: Final = 10
-_MAX_SHORT_FORMS: Final = 60
+_MAX_SHORT_FORMS: Final = 40
 """Words of a text that are looked up as parts of names, and as initials."""
 _MIN_SHORT_CHARS: Final = 4
 _CAPITALS: Final = re.compile(r"[A-Z]{3,7}")
@@ -47,7 +47,7 @@ _NAMED_SQL: Final = f"""
       and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
     order by created_at, name, id limit {MAX_NODES}
     """
-_NEIGHBOURS: Final = 8
+_NEIGHBOURS: Final = 4
 _NODES_OF_SHORT: Final = 2
 """For a short form, the nodes with the shortest names."""
 # Each type's names are looked up by their keys, and by their neighbours in the orders of the indexes: those of which a short
