@@ -176,11 +176,24 @@ def _property_lines(
         says += f"; since barred: {escape(', '.join(barred))}" if barred else ""
         support = f"  [quiet]({says})[/]" if origins else ""
         console.print(f"  {escape(name)}: {escape(str(value))}{support}")
-        for other in agreement[name].others if name in agreement else ():
-            console.print(
-                f"    [warn]{escape(', '.join(other.sites))}: {escape(str(other.value))}[/]"
-                f" [quiet]{as_of(other.as_of)}[/]"
-            )
+        if name in agreement:
+            _values_beside(console, agreement[name])
+
+
+def _values_beside(console: Console, known: AgreementResponse) -> None:
+    """What other origins say, and what begins or has ended."""
+    if known.ended:
+        console.print(f"    [warn]not valid since {known.ended:%Y-%m-%d}[/]")
+    if known.begins:
+        console.print(f"    [warn]valid only from {known.begins:%Y-%m-%d}[/]")
+    for other in known.others:
+        text = f"{escape(', '.join(other.sites))}: {escape(str(other.value))}"
+        says = f"contested by {plural(other.origins, 'origin')}, " if other.contested else ""
+        shown = f"[warn]{says}{text}[/]" if other.contested else text
+        console.print(f"    {shown} [quiet]{as_of(other.as_of)}[/]")
+    for coming in known.upcoming:
+        console.print(f"    from {coming.begins:%Y-%m-%d}: {escape(str(coming.value))}")
+        console.print(f"      “{escape(coming.quote)}”")
 
 
 def show_merge(console: Console, agent: str, merge: MergeResponse) -> None:

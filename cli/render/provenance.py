@@ -111,7 +111,9 @@ def show_retractions(console: Console, retractions: Sequence[RetractionResponse]
 
 def _claim(claim: ClaimResponse) -> str:
     text = f"{escape(claim.property)}: {escape(clip(str(claim.value), MAX_CLAIM_CHARS))}"
-    return text if claim.holds else f"[quiet]{text} (superseded)[/]"
+    if claim.holds:
+        return text
+    return f"[quiet]{text} ({'upcoming' if claim.upcoming else 'superseded'})[/]"
 
 
 def _time(evidence: EvidenceResponse) -> str:
@@ -229,11 +231,15 @@ def _proven(row: ProofLink) -> str:
 
 
 def show_later(console: Console, verification: VerificationResponse) -> None:
-    """Counts, for each conclusion, the sentences learned after it that confirm or contradict it; without empty counts."""
+    """Counts, for each conclusion, the sentences learned after it that confirm or contradict it, without empty counts, and
+    lists what stands beside its values now.
+    """
     for conclusion in verification.conclusions:
+        name = f"{conclusion.link} “{_data(conclusion.name)}”"
+        for line in conclusion.since.beside:
+            console.print(f"Beside the values of {name} now: [warn]{_data(line)}[/]")
         if not conclusion.since.in_words:
             continue
-        name = f"{conclusion.link} “{_data(conclusion.name)}”"
         console.print(f"Since then, on {name}: {conclusion.since.in_words}.")
         rows = {row.number: row for row in conclusion.proof}
         for later in conclusion.since.latest:

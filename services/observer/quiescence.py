@@ -68,9 +68,9 @@ select statement_timestamp() as now, this.why, this.number,
   coalesce((select jsonb_agg(past order by number desc) from past), '[]') as past,
   coalesce((select jsonb_agg(due) from due), '[]') as due,
   exists (
-    select from evidence, since where agent_id = {OWNED_AGENT_ID_SQL}
-      and valid_to > since.at and valid_to <= {NOW_SQL}
-  ) as facts_expired,
+    select from validity_boundaries as boundary, since where boundary.agent_id = {OWNED_AGENT_ID_SQL}
+      and moment > since.at and moment <= {NOW_SQL}
+  ) as validity_changed,
   exists (
     select from agents, since where id = {OWNED_AGENT_ID_SQL} and updated_at > since.at
   ) or exists (
@@ -157,7 +157,7 @@ class Situation:
     owner_acted: bool = False
     """The owner has changed the agent, its memories or its graph, or answered advice, since the newest of `past` began."""
     due: Sequence[str] = ()
-    """A sentence for each horizon or validity that has ended since then."""
+    """A sentence for each horizon that has passed since then, and one if a validity has begun or ended."""
     interval_grows: bool = False
     """The interval may have grown, since earlier iterations were quiet."""
     news: Sequence[StoredItem] = ()
@@ -177,14 +177,14 @@ def situation_query(scope: GraphScope) -> BoundQuery[Situation]:
     def read(rows: Sequence[Row]) -> Situation:
         (row,) = rows
         due = [f"{each['name']} has passed its horizon {each['horizon']}" for each in row.due]
-        expired = ["facts have reached the end of their validity"] if row.facts_expired else []
+        changed = ["facts have begun or ended to be valid"] if row.validity_changed else []
         return Situation(
             row.why,
             row.number,
             row.now,
             [_past(each) for each in row.past],
             owner_acted=row.owner_acted,
-            due=[*due, *expired],
+            due=[*due, *changed],
             interval_grows=row.interval_grows,
             news=[_stored_item(each) for each in row.news],
             is_resumed=row.is_resumed,

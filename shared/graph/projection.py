@@ -3,7 +3,6 @@
 Any number of elements takes the same statements: lock them, load their claims, write what changed.
 """
 
-from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -20,9 +19,15 @@ from shared.database.statements import (
 )
 from shared.database.transaction import Transaction
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, is_dated_by_reading, project_properties
+from shared.graph.provenance.claims import (
+    UNKNOWN_DATE,
+    Claim,
+    is_dated_by_reading,
+    project_properties,
+)
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.tools import Json
+from shared.workflow.agent_clock import NOW_OF_AGENTS_SQL
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,8 @@ class ElementClaims:
     """Source id by evidence id."""
     retracted_at: dict[UUID, datetime] = field(default_factory=dict)
     """Retraction time by source id; active sources are absent."""
+    now: datetime = UNKNOWN_DATE
+    """Now of the agent when they were loaded; without claims, any time."""
 
     @property
     def evidence(self) -> list[UUID]:
@@ -100,9 +107,9 @@ _LOCK_OWNED: Final = {
 }
 _CLAIMS_SQL: Final = {
     kind: (
-        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url, valid_from,"
-        " published"
-        " from evidence join sources on sources.id = source_id"
+        f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url, published,"
+        f" valid_from, valid_to, {NOW_OF_AGENTS_SQL} as now"
+        " from evidence join sources on sources.id = source_id join agents on agents.id = evidence.agent_id"
         f" where {kind.name}_id in ({{values}})"
     )
     for kind in (NODES, EDGES)
@@ -113,20 +120,27 @@ async def load_claims(
     transaction: Executor, kind: ElementKind, element_ids: Collection[UUID]
 ) -> dict[UUID, ElementClaims]:
     """Claims by element id, including elements without claims. Lock the elements first if the result decides a write."""
-    by_element: defaultdict[UUID, ElementClaims] = defaultdict(ElementClaims)
+    by_element: dict[UUID, ElementClaims] = {}
     statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
     for element_id, evidence, source, values, *rest in await statement.rows(transaction, params):
-        as_of, learned_at, retracted_at, url, valid_from, published = rest
+        as_of, learned_at, retracted_at, url, published, valid_from, valid_to, now = rest
+        if element_id not in by_element:
+            by_element[element_id] = ElementClaims(now=now)
         claims = by_element[element_id]
         is_retracted = retracted_at is not None
         by_reading = is_dated_by_reading(as_of, valid_from, published)
         claims.claims.append(
-            Claim(evidence, values, as_of, learned_at, is_retracted, url, by_reading)
+            Claim(
+                *(evidence, values, as_of, learned_at, is_retracted, url, by_reading),
+                valid_from=valid_from,
+                valid_to=valid_to,
+                published=published,
+            )
         )
         claims.source_of[evidence] = source
         if is_retracted:
             claims.retracted_at[source] = retracted_at
-    return {element_id: by_element[element_id] for element_id in element_ids}
+    return {element_id: by_element.get(element_id, ElementClaims()) for element_id in element_ids}
 
 
 @dataclass(frozen=True)
@@ -156,7 +170,8 @@ async def reproject_all(
     *,
     is_changed: bool = False,
 ) -> dict[UUID, Projection]:
-    """Recompute elements after sources were retracted or restored; returns the agent's elements by id.
+    """Recompute elements after sources were retracted or restored, or a validity has begun or ended; returns the agent's
+    elements by id.
 
     Locks them in id order and writes only those that change; a caller that does both kinds starts with the nodes. A seal
     that does not match is kept unless the evidence `is_changed`: a new seal would hide that a row was changed outside Vigil.
@@ -170,7 +185,7 @@ async def reproject_all(
     changes: list[Json] = []
     for element_id, (properties, seal, unsupported_since, *identity) in rows_by_id.items():
         claims = claims_by_id[element_id]
-        projected = project_properties(properties, claims.claims)
+        projected = project_properties(properties, claims.claims, claims.now)
         seal_of = partial(
             integrity.element_seal,
             kind.name,

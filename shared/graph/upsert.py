@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -413,8 +414,9 @@ class UpsertResult:
     def tool_answer(self) -> Json:
         """The tool's answer without the id.
 
-        `superseded` lists values that were replaced, `kept` newer values that were retained instead of the given
-        ones, `leftOut` values that were not written, with the reason, `completed` values as they were completed.
+        `superseded` lists values that were replaced, `kept` values that hold instead of the given ones, `upcoming` the days
+        on which given values begin to hold, `leftOut` values that were not written, with the reason, `completed` values as
+        they were completed.
         """
         values_by_key = {"superseded": self.change.superseded, "kept": self.change.retained}
         return {
@@ -424,6 +426,7 @@ class UpsertResult:
                 for key, values in values_by_key.items()
                 if values
             },
+            **({"upcoming": _days(self.change.upcoming)} if self.change.upcoming else {}),
             **({"leftOut": dict(self.left_out)} if self.left_out else {}),
             **({"completed": self.completed} if self.completed else {}),
         }
@@ -459,7 +462,7 @@ async def upsert_element(
     claims = [quote.claim(element.id) for quote in quotes]
     retracted = {claim.evidence_id for claim in claims_before if claim.is_retracted}
     _refuse_retracted(any(claim.evidence_id in retracted for claim in claims))
-    change = apply_claims(properties, claims_before, claims)
+    change = apply_claims(properties, claims_before, claims, max(quote.now for quote in quotes))
     check(change.properties)
     # One row per evidence id.
     quotes_by_id = {claim.evidence_id: quote for claim, quote in zip(claims, quotes, strict=True)}
@@ -482,6 +485,10 @@ def _value_json(previous: PreviousValue) -> Json:
         else previous.value,
         "asOf": None if previous.as_of is None else format_utc(previous.as_of),
     }
+
+
+def _days(starts: Mapping[str, datetime]) -> Json:
+    return {name: f"{start:%Y-%m-%d}" for name, start in starts.items()}
 
 
 def _evidence_row(element: Element, evidence_id: UUID, quote: VerifiedQuote) -> dict[str, Any]:

@@ -54,7 +54,9 @@ class ClaimResponse(ResponseModel):
     property: str
     value: Any
     holds: bool
-    """False if another claim supersedes it, or its source is retracted."""
+    """False if another claim supersedes it, it is upcoming, or its source is retracted."""
+    upcoming: bool = False
+    """Whether its validity begins later."""
 
 
 class VerdictResponse(ResponseModel):
@@ -115,8 +117,23 @@ class OtherValueResponse(ResponseModel):
 
     value: Any
     sites: list[str]
+    origins: int = 1
+    """How many origins these sites are."""
     as_of: datetime | None
     """The newest of these claims; None if none has a date."""
+    contested: bool = False
+    """Whether it and the current value cannot both hold for the same time; otherwise time has overtaken it."""
+
+
+class UpcomingValueResponse(ResponseModel):
+    """A value of a property that is not valid yet."""
+
+    value: Any
+    begins: datetime
+    evidence_id: UUID
+    url: str
+    quote: str
+    """The sentence that says so."""
 
 
 class AgreementResponse(ResponseModel):
@@ -130,6 +147,12 @@ class AgreementResponse(ResponseModel):
     """Those of these sites all of whose pages about the element the agent's owner has barred since."""
     others: list[OtherValueResponse]
     """Values that are the newest of other origins, the newest first."""
+    upcoming: list[UpcomingValueResponse] = Field(default_factory=list)
+    """Values that become the current one on their day, the first first."""
+    begins: datetime | None = None
+    """When the current value begins, if nothing is valid yet."""
+    ended: datetime | None = None
+    """The first moment at which the current value was no longer valid, if nothing is valid now."""
 
 
 class QuoteHighlight(ResponseModel):
@@ -296,6 +319,8 @@ class SinceResponse(ResponseModel):
     confirms: int = 0
     contradicts: int = 0
     newer: int = 0
+    beside: list[str] = Field(default_factory=list)
+    """What stands beside the stated values now, by node or edge: contested, upcoming and ended ones."""
     latest: list[LaterLink] = Field(default_factory=list)
     """The newest, those that contradict first."""
 

@@ -17,6 +17,11 @@ ARCHIVE_END_SQL: Final = (
 """Like `archive_end`; null for an agent without an archive date."""
 NOW_SQL: Final = f"coalesce({ARCHIVE_END_SQL}, statement_timestamp())"
 """Now of the agent `:of_agent`."""
+NOW_OF_AGENTS_SQL: Final = (
+    "coalesce(cast(agents.archive_date + 1 as timestamp) at time zone 'UTC' - interval '1 microsecond',"
+    " statement_timestamp())"
+)
+"""Now of the agent in a row of `agents`."""
 
 
 def shown_time_sql(column: str) -> str:

@@ -18,6 +18,7 @@ def evidence_row(text: str, quote: str, **columns: Any) -> Any:
         "valid_to": None,
         "title": "Kesra",
         "published": None,
+        "stated": None,
         "before": text[:start].encode(),
         "quote": quote.encode(),
         "after": text[start + len(quote) :].encode(),

@@ -26,6 +26,7 @@ IN_TWO_RELEASES: Final = (
 REMOVES: Final = (ops.DropTableOp, ops.DropColumnOp, ops.DropConstraintOp, ops.DropIndexOp)
 VOLATILE: Final = re.compile(r"clock_timestamp|random|uuid|nextval", re.IGNORECASE)
 LOWERED: Final = re.compile(r"^lower\((\w+)\)$")
+FILLS_TABLE: Final = re.compile(r"insert into (?P<table>\w+) \([\w, ]+\) select\b", re.IGNORECASE)
 FILLS: Final = re.compile(r"update (?P<table>\w+) set (?P<column>\w+)\b", re.IGNORECASE)
 UNNOTICED: Final = re.compile(
     r"create extension if not exists \w+|lock table [\w, ]+ in share row exclusive mode"
@@ -203,11 +204,14 @@ class _Checker:
                 return
         if any(known.fullmatch(sql) for known in (UNNOTICED, ADDS_WRITES, WIDENS_CHECK)):
             return
+        fill = FILLS_TABLE.match(" ".join(sql.split()))
+        if fill is not None and fill["table"] in self._new_tables:
+            return
         fill = FILLS.match(sql)
         if fill is None or (fill["table"], fill["column"]) not in self._new_columns:
             yield (
-                f"runs {sql!r}: all that SQL may do here is to fill a column that the same migration adds; for the rest"
-                " there are Alembic's operations, which can be judged"
+                f"runs {sql!r}: all that SQL may do here is to fill a column or table that the same migration adds; for the"
+                " rest there are Alembic's operations, which can be judged"
             )
 
 

@@ -48,6 +48,7 @@ from shared.database.tables.provenance import (
     RetractedSource,
     Retraction,
     Source,
+    ValidityBoundary,
 )
 from shared.database.tables.workflow import (
     InvestigationRequest,
@@ -113,5 +114,6 @@ __all__ = [
     "Source",
     "Step",
     "User",
+    "ValidityBoundary",
     "WebhookSecret",
 ]

@@ -169,6 +169,28 @@ class Evidence(Base):
     step_id: Mapped[UUID | None] = mapped_column(index=True)
 
 
+class ValidityBoundary(Base):
+    """A moment at which the validity of evidence begins or ends. Inserted by a trigger on `evidence`; all of an agent are
+    made due by a trigger on `agents` when its archive date changes.
+    """
+
+    __tablename__ = "validity_boundaries"
+    __table_args__ = (
+        Index("validity_boundaries_agent_idx", "agent_id", "moment"),
+        Index("validity_boundaries_due_idx", "due_at", postgresql_where=text("due_at is not null")),
+    )
+
+    evidence_id: Mapped[UUID] = mapped_column(
+        ForeignKey("evidence.id", onupdate="CASCADE", ondelete="CASCADE"), primary_key=True
+    )
+    moment: Mapped[datetime] = mapped_column(primary_key=True)
+    agent_id: Mapped[UUID]
+    due_at: Mapped[datetime | None]
+    """When the agent's now reaches this, the node or edge is projected again; None if that is done. `-infinity` if its
+    present properties may follow from another now.
+    """
+
+
 class EntailmentVerdict(Base):
     """The verdict of a model on whether a piece of evidence supports its claim. Written for what conclusions cite, and for a
     sample of the rest.

@@ -25,6 +25,7 @@ from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHA
 from shared.graph.grounding.sentences import find_sentences
 from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.provenance import readings as claims_in_words
+from shared.graph.provenance.beside import beside_sql, stated_beside
 from shared.graph.provenance.claims import KNOWN_DATE_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name, one_line
@@ -40,7 +41,7 @@ from shared.tools.readings import (
     ReadableSentence,
     SentenceFinding,
 )
-from shared.workflow.agent_clock import AgentClock, agent_clock
+from shared.workflow.agent_clock import NOW_SQL, AgentClock, agent_clock
 
 TITLE: Final = "title"
 WRONG_IF: Final = "wrong if"
@@ -125,10 +126,12 @@ with recursive below (top_id, id) as (
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
   quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
   {KNOWN_DATE_SQL} as said_on,
-  page.title, page.published, page.before, page.quote, page.after
+  page.title, page.published, page.before, page.quote, page.after, coalesce(of_node.stated, of_edge.stated) as stated
 from reached join elements on elements.id = reached.id
+cross join lateral {beside_sql("node_id", "elements", "elements.properties")} as of_node
+cross join lateral {beside_sql("edge_id", "elements", "elements.properties")} as of_edge
 left join lateral (
-  -- The newest evidence of what holds, one piece for each quote.
+  -- The newest evidence of what holds or is upcoming, one piece for each quote.
   select evidence.*, verdict
   from (
     select * from evidence where evidence.node_id = elements.node_id
@@ -137,7 +140,7 @@ left join lateral (
   ) as evidence
   join sources on sources.id = evidence.source_id and retracted_at is null
   left join entailment_verdicts on evidence_id = evidence.id
-  where claims = '{{}}' or exists (
+  where claims = '{{}}' or valid_from > {NOW_SQL} or exists (
     select from jsonb_each(claims) as claim where elements.properties -> claim.key = claim.value)
   order by as_of desc, evidence.id limit {_EVIDENCE_OF_ELEMENT}
 ) as quoted on true
@@ -546,12 +549,15 @@ class _Claims:
                 row for row in chosen or standing[:1] if row.verdict == verdict
             )
         ]
-        return [
+        claims = [
             _claim(group, standing)
             if verdict is None
             else claims_in_words.readable_again(_in_order(group, standing), verdict)
             for verdict, group in groups
         ]
+        if also := stated_beside(row.stated, row.properties):
+            claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
+        return claims
 
     def _shared(self, row: Row) -> int:
         """How many words of the conclusions the values of a claim have."""

@@ -18,6 +18,7 @@ from shared.graph.prompt_format import (
     truncate_text,
     truncate_to_budget,
 )
+from shared.graph.provenance.beside import beside_sql, stated_beside
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
@@ -89,11 +90,12 @@ _MENTIONED: Final = CompiledStatement(f"""
       ) as held
       where of_type.agent_id = {OWNED_AGENT_ID_SQL}
     )
-    select node.type, node.name, node.properties
+    select node.type, node.name, node.properties, beside.stated
     from (select id, min(rank) as rank from mentioned group by id) as mentioned
     cross join lateral (
       select * from graph_nodes where id = mentioned.id and {STANDS_SQL} limit 1
     ) as node
+    cross join lateral {beside_sql("node_id", "node", "node.properties")} as beside
     order by mentioned.rank, node.created_at, node.name, node.id limit {MAX_NODES}
     """)
 _FRESH: Final = CompiledStatement(f"""
@@ -128,17 +130,23 @@ def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
 
 
 def known_facts(scope: GraphScope, text: str) -> BoundQuery[str]:
-    """The lines for `<known>`: the nodes that `text` mentions, as in `named_nodes`, with their values, shortened."""
+    """The lines for `<known>`: the nodes that `text` mentions, as in `named_nodes`, with their values, shortened, and
+    contested and upcoming ones.
+    """
 
     def read(rows: Sequence[Row]) -> str:
         lines = [
-            node_line(None, row.type, row.name, shorten_properties(row.properties, _SUMMARY_CHARS))
+            " ".join(filter(None, [_known(row), stated_beside(row.stated, row.properties)]))
             for row in rows
             if row.type not in RESERVED_TYPES
         ]
         return truncate_to_budget(lines, scope.budget_bytes(KNOWN_TOKENS))
 
     return BoundQuery(_MENTIONED, _names_in(scope, text), read)
+
+
+def _known(row: Row) -> str:
+    return node_line(None, row.type, row.name, shorten_properties(row.properties, _SUMMARY_CHARS))
 
 
 def _names_in(scope: GraphScope, text: str) -> Mapping[str, Any]:

@@ -11,8 +11,8 @@ from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.domains import covering_domain, host_of, site_of
-from shared.enums import Entailment
 from shared.graph.context.standing import STANDING_PROPERTIES_SQL, STANDS_SQL
+from shared.graph.provenance.beside import IS_NOT_CONTRADICTED_SQL, beside_sql
 from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL, UNKNOWN_DATE_SQL
 from shared.graph.scope import (
     IS_OWNED_SQL,
@@ -23,14 +23,14 @@ from shared.graph.scope import (
 )
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import Json
-from shared.workflow.agent_clock import ARCHIVE_END_SQL
+from shared.workflow.agent_clock import ARCHIVE_END_SQL, NOW_SQL
 
 _MAX_NODES_SCANNED: Final = 1_000
 """Facts are searched among this many of the newest nodes, which include conclusions."""
 _EVIDENCE_OF_NODE: Final = 20
 """The newest evidence of a node, of which its date, its sites and its changes are read."""
 _OLD_DATE_SQL, _NEW_DATE_SQL = (
-    f"cast({each}.as_of at time zone 'utc' as date)" for each in ("old", "new")
+    f"cast({each}.since at time zone 'utc' as date)" for each in ("old", "new")
 )
 
 
@@ -74,22 +74,19 @@ _NEWEST_SQL: Final = f"""
     ) as newest
     where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
     """
-_IS_NOT_CONTRADICTED_SQL: Final = f"""
-not exists (
-  select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
-"""
 _HELD_SQL: Final = f"""
-    select claims, as_of, url from evidence join sources on sources.id = source_id
-    where node_id = node.id and retracted_at is null and {_IS_NOT_CONTRADICTED_SQL}
+    select claims, as_of, greatest(as_of, valid_from) as since, url from evidence join sources on sources.id = source_id
+    where node_id = node.id and retracted_at is null and {IS_NOT_CONTRADICTED_SQL}
     order by as_of desc limit {_EVIDENCE_OF_NODE}
     """
 _DATED_FACTS: Final = CompiledStatement(f"""
-    select node.*, dated.as_of, dated.hosts from ({_NEWEST_SQL}) as node
+    select node.*, dated.as_of, dated.hosts, beside.stated from ({_NEWEST_SQL}) as node
     cross join lateral (
       select max({KNOWN_DATE_SQL}) as as_of,
         array_agg(distinct {HOST_SQL}) as hosts
       from ({_HELD_SQL}) as held
     ) as dated
+    cross join lateral {beside_sql("node_id", "node", "node.properties")} as beside
     order by node.updated_at desc, node.name, node.id
     """)
 
@@ -97,17 +94,17 @@ _DATED_FACTS: Final = CompiledStatement(f"""
 def _changes_sql(nodes: str) -> str:
     return f"""
     with stated as (
-      select node.id, node.type, node.name, node.properties -> claim.key as current, claim.key, claim.value, held.as_of
+      select node.id, node.type, node.name, node.properties -> claim.key as current, claim.key, claim.value, held.since
       from ({nodes}) as node
       cross join lateral ({_HELD_SQL}) as held
       cross join lateral jsonb_each(held.claims) as claim
-      where held.as_of > {UNKNOWN_DATE_SQL} and claim.key <> 'summary'
+      where held.since > {UNKNOWN_DATE_SQL} and claim.key <> 'summary'
     ), changes as (
       select distinct on (new.id, new.key) new.id, new.type, new.name, new.key, old.value as old,
         {_OLD_DATE_SQL} as old_date, new.value, {_NEW_DATE_SQL} as new_date
       from stated as new join stated as old on old.id = new.id and old.key = new.key
-      where new.value = new.current and old.value <> new.value and old.as_of < new.as_of
-      order by new.id, new.key, old.as_of desc, new.as_of
+      where new.value = new.current and old.value <> new.value and old.since < new.since and new.since <= {NOW_SQL}
+      order by new.id, new.key, old.since desc, new.since
     )
     select * from changes order by new_date desc, type, name, key limit :changes
     """
@@ -126,10 +123,10 @@ _HELD: Final = CompiledStatement(f"""
     cross join lateral (
       select as_of, source_id from (
         select as_of, source_id from evidence
-        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {_IS_NOT_CONTRADICTED_SQL}
+        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {IS_NOT_CONTRADICTED_SQL}
         union all
         select as_of, source_id from evidence
-        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {_IS_NOT_CONTRADICTED_SQL}
+        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {IS_NOT_CONTRADICTED_SQL}
       ) as of_element
       order by as_of desc limit {_EVIDENCE_OF_NODE}
     ) as held
@@ -190,7 +187,8 @@ _NODES_BY_IDS: Final = CompiledStatement(
 
 def dated_facts(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
     """The most recently updated nodes that are not conclusions, with `as_of`, the date of the newest page that speaks of the
-    node, and the `hosts` of its newest evidence; null without evidence. Contradicted evidence does not count.
+    node, the `hosts` of its newest evidence, null without evidence, and what is `stated` beside its values, see
+    `beside.stated_beside`. Contradicted evidence does not count.
     """
     return BoundQuery(_DATED_FACTS, {**scope.sql_params, "most": limit}, lambda rows: rows)
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cache
 from typing import Final
 from uuid import UUID
 
@@ -24,7 +25,7 @@ from shared.database.statements import (
     PendingResult,
     Row,
 )
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, Phase, StepKind
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Phase, StepKind
 from shared.graph.conclusions import position_store
 from shared.graph.context import history, recent
 from shared.graph.context.recent import NodeFacts
@@ -46,6 +47,7 @@ from shared.graph.prompt_format import (
     truncate_text,
     truncate_to_budget,
 )
+from shared.graph.provenance.beside import IS_NOT_CONTRADICTED_SQL, beside_sql, stated_beside
 from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -178,6 +180,7 @@ def _prepare_overview(
     edges = batch.add(recent.newest_edges(scope, most // 3))
     queries = batch.add(history.recent_query_lines(scope, _QUERY_ITERATIONS))
 
+    @cache
     def node_lines() -> list[str]:
         return [
             _dated(
@@ -229,10 +232,13 @@ def _prepare_overview(
 
 
 def _dated(line: str, node: Row) -> str:
-    """The line with the date of the node's newest page, and the number of sites if several speak of it."""
+    """The line with the date of the node's newest page, the number of sites if several speak of it, and contested and
+    upcoming values.
+    """
     count = len(recent.sites_of_hosts(node.hosts))
     sites = f", {count} sites" if count > 1 else ""
-    return f"{line} {shown_date(node.as_of)}{sites}"
+    also = stated_beside(node.stated, node.properties)
+    return f"{line} {shown_date(node.as_of)}{sites}{f'; {also}' if also else ''}"
 
 
 def _change_line(change: Row) -> str:
@@ -602,19 +608,21 @@ with wrote as (
   from steps join evidence on evidence.step_id = steps.id
   join sources on sources.id = source_id and retracted_at is null
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
-    and not exists (
-      select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
+    and {IS_NOT_CONTRADICTED_SQL}
     and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
   group by 1, 2
 )
 select * from (
   select wrote.*, coalesce(node.type, edge.type) as type, node.name,
-    coalesce(node.properties, edge.properties) as properties, origin.name as source, target.name as target
+    coalesce(node.properties, edge.properties) as properties, origin.name as source, target.name as target,
+    coalesce(of_node.stated, of_edge.stated) as stated
   from wrote
   left join graph_nodes as node on node.id = wrote.node_id and node.unsupported_since is null
   left join graph_edges as edge on edge.id = wrote.edge_id and edge.unsupported_since is null
   left join graph_nodes as origin on origin.id = edge.source_id
   left join graph_nodes as target on target.id = edge.target_id
+  cross join lateral {beside_sql("node_id", "node", "node.properties")} as of_node
+  cross join lateral {beside_sql("edge_id", "edge", "edge.properties")} as of_edge
   where coalesce(node.id, edge.id) is not null
   order by wrote.edge_id is not null, wrote.at desc, coalesce(node.id, edge.id)
   limit {MAX_ELEMENTS}
@@ -627,17 +635,23 @@ def written_lines(scope: GraphScope) -> BoundQuery[str]:
     """The nodes and edges that the queries of the scope's iteration have written, nodes first, the newest of each kind last.
 
     Each stands once, with the values that it was given, the dates as of which they hold, the sites, and the quotes if all
-    fit. Superseded values are left out. What does not fit has its name alone.
+    fit, and contested and upcoming values. Superseded values are left out. What does not fit has its name alone.
     """
 
     def read(rows: Sequence[Row]) -> str:
         budget = scope.budget_bytes(TOKENS)
-        held = [(row, values) for row in rows if (values := _held_values(row))]
+        beside = {id(row): stated_beside(row.stated, row.properties) for row in rows}
+        held = [(row, values) for row in rows if (values := _held_values(row)) or beside[id(row)]]
         for most_chars, has_quotes in _VALUE_CHARS:
-            lines = [_line(row, values, most_chars, has_quotes=has_quotes) for row, values in held]
+            lines = [
+                _line(row, values, beside[id(row)], most_chars, has_quotes=has_quotes)
+                for row, values in held
+            ]
             if sum(byte_length(line) + 1 for line in lines) <= budget:
                 return "\n".join(lines)
-        return _with_newest(lines, [_line(row, {}, 0, has_quotes=False) for row, _ in held], budget)
+        return _with_newest(
+            lines, [_line(row, {}, "", 0, has_quotes=False) for row, _ in held], budget
+        )
 
     return BoundQuery(_WRITTEN, {**scope.sql_params, "of_iteration": scope.iteration_id}, read)
 
@@ -660,7 +674,12 @@ def _held_values(row: Row) -> dict[tuple[str, str], Json]:
 
 
 def _line(
-    row: Row, values: Mapping[tuple[str, str], Json], most_chars: int, *, has_quotes: bool
+    row: Row,
+    values: Mapping[tuple[str, str], Json],
+    beside: str,
+    most_chars: int,
+    *,
+    has_quotes: bool,
 ) -> str:
     line = (
         node_line(row.node_id, row.type, row.name)
@@ -684,6 +703,8 @@ def _line(
     ]
     if unsaid:
         parts.append(f"({_sayings(unsaid, quotes if has_quotes else {})})")
+    if beside:
+        parts.append(beside)
     return " ".join([line, "; ".join(parts)]).rstrip()
 
 

@@ -1,14 +1,28 @@
-"""How many origins support a value, and what others say. Pure."""
+"""What stands beside the present value of a property: values of other origins, and what begins or has ended. Pure.
+
+A value of another origin is contested if it and the present one cannot both hold for the same time. An older value that
+time has overtaken is not.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
-from shared.graph.provenance.claims import UNKNOWN_DATE, Claim, current_claims, known_date
+from shared.graph.provenance.claims import (
+    UNKNOWN_DATE,
+    Claim,
+    current_claims,
+    known_date,
+    upcoming_claims,
+)
+from shared.graph.provenance.contradiction import contradict
 from shared.graph.provenance.integrity import canonical_json
 from shared.graph.provenance.origins import Origin
+
+SAME_TIME: Final = timedelta(days=1)
+"""Claims whose dates are less apart than this speak of one time."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +33,16 @@ class OtherValue:
     origins: Sequence[Origin]
     as_of: datetime | None
     """The newest of these claims; None if none has a date."""
+    is_contested: bool = False
+
+
+@dataclass(frozen=True)
+class UpcomingValue:
+    """A value whose validity begins later."""
+
+    value: Any
+    begins: datetime
+    claim: Claim
 
 
 @dataclass(frozen=True)
@@ -27,34 +51,103 @@ class Agreement:
     """Those whose newest claim is the current value."""
     others: Sequence[OtherValue] = ()
     """The newest first."""
+    upcoming: Sequence[UpcomingValue] = ()
+    """Besides the current value, the first to begin first."""
+    value: Any = None
+    """The current one."""
+    as_of: datetime | None = None
+    """Of the current value; None if no date is known."""
+    begins: datetime | None = None
+    """When the current value begins, if nothing holds and nothing has ended."""
+    ended: datetime | None = None
+    """When the validity of the current value has ended, if nothing holds."""
+
+    @property
+    def contested(self) -> Sequence[OtherValue]:
+        return [other for other in self.others if other.is_contested]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the current value holds, is not contested, and no other is about to replace it."""
+        return not (self.contested or self.upcoming or self.begins or self.ended)
 
 
-def agreements(claims: Iterable[tuple[Claim, Origin]]) -> Mapping[str, Agreement]:
+def agreements(claims: Iterable[tuple[Claim, Origin]], now: datetime) -> Mapping[str, Agreement]:
     """By property, of all claims about one element with their origins. Retracted claims do not count."""
     by_origin: defaultdict[Origin, list[Claim]] = defaultdict(list)
     for claim, origin in claims:
         if not claim.is_retracted:
             by_origin[origin].append(claim)
-    newest_of = {origin: current_claims(its_claims) for origin, its_claims in by_origin.items()}
-    current = current_claims(claim for its_claims in by_origin.values() for claim in its_claims)
-    return {name: _agreement(name, winner, newest_of) for name, winner in current.items()}
+    everything = [claim for its_claims in by_origin.values() for claim in its_claims]
+    current = current_claims(everything, now)
+    newest_of = {
+        origin: current_claims(its_claims, now) for origin, its_claims in by_origin.items()
+    }
+    upcoming = upcoming_claims(everything, now)
+    return {
+        name: _agreement(name, winner, newest_of, upcoming.get(name, ()), now)
+        for name, winner in current.items()
+    }
 
 
 def _agreement(
-    name: str, winner: Claim, newest_of: Mapping[Origin, Mapping[str, Claim]]
+    name: str,
+    winner: Claim,
+    newest_of: Mapping[Origin, Mapping[str, Claim]],
+    upcoming: Sequence[Claim],
+    now: datetime,
 ) -> Agreement:
     by_value: defaultdict[str, dict[Origin, Claim]] = defaultdict(dict)
     for origin, newest in sorted(newest_of.items()):
-        if name in newest:
-            by_value[canonical_json(newest[name].values[name])][origin] = newest[name]
-    supporting = by_value.pop(canonical_json(winner.values[name]))
-    others = [
-        OtherValue(
-            next(iter(claims.values())).values[name],
-            tuple(claims),
-            known_date(max(claim.as_of for claim in claims.values())),
-        )
-        for claims in by_value.values()
-    ]
+        claim = newest.get(name)
+        if claim is not None and (claim is winner or not claim.is_upcoming(now)):
+            by_value[canonical_json(claim.values[name])][origin] = claim
+    value = winner.values[name]
+    supporting = by_value.pop(canonical_json(value))
+    others = [_other_value(name, winner, claims, now) for claims in by_value.values()]
     others.sort(key=lambda other: other.as_of or UNKNOWN_DATE, reverse=True)
-    return Agreement(tuple(supporting), tuple(others))
+    return Agreement(
+        tuple(supporting),
+        tuple(others),
+        tuple(
+            UpcomingValue(claim.values[name], claim.since, claim)
+            for claim in upcoming
+            if canonical_json(claim.values[name]) != canonical_json(value)
+        ),
+        value,
+        known_date(winner.as_of),
+        winner.since if winner.is_upcoming(now) else None,
+        winner.valid_to if winner.has_ended(now) else None,
+    )
+
+
+def _other_value(
+    name: str, winner: Claim, claims: Mapping[Origin, Claim], now: datetime
+) -> OtherValue:
+    """The value that all of `claims` state."""
+    value = next(iter(claims.values())).values[name]
+    is_contested = (
+        winner.holds(now)
+        and contradict(name, value, winner.values[name])
+        and any(claim.holds(now) and is_of_one_time(claim, winner) for claim in claims.values())
+    )
+    newest = max(claim.as_of for claim in claims.values())
+    return OtherValue(value, tuple(claims), known_date(newest), is_contested)
+
+
+def is_of_one_time(claim: Claim, other: Claim) -> bool:
+    """Whether two claims that hold now speak of the same time, so that none has overtaken the other.
+
+    They do if one of them has no date; if the earlier one states an end, which is after the start of the later one; if one
+    states a start, the other none, and both were published on one day; and otherwise if they start on one day.
+    """
+    earlier, later = sorted([claim, other], key=lambda each: each.since)
+    if earlier.since == UNKNOWN_DATE:
+        return True
+    if earlier.valid_to is not None and earlier.valid_to > later.since:
+        return True
+    if (claim.valid_from is None) != (other.valid_from is None):
+        published = [each.published or each.since for each in (claim, other)]
+        if max(published) - min(published) < SAME_TIME:
+            return True
+    return later.since - earlier.since < SAME_TIME

@@ -44,40 +44,89 @@ class Claim:
     """Address of its page."""
     is_dated_by_reading: bool = False
     """Its date is when the page was read, as older versions dated pages without a date."""
+    valid_from: datetime | None = None
+    """When its validity begins; None if the page does not say so."""
+    valid_to: datetime | None = None
+    """The first moment at which it is no longer true; None if the page states no end."""
+    published: datetime | None = None
+    """When its page was published; None if that is unknown."""
 
     @property
-    def order(self) -> tuple[datetime, datetime, str]:
+    def since(self) -> datetime:
+        """From when on it replaces older claims: `as_of`, or the start of its validity if that is later."""
+        return self.as_of if self.valid_from is None else max(self.as_of, self.valid_from)
+
+    @property
+    def order(self) -> tuple[datetime, datetime, datetime, str]:
         """Sort key. Ties are broken by content: ids would differ in a copy of the graph."""
-        return self.as_of, self.learned_at, integrity.canonical_json(self.values)
+        return self.since, self.as_of, self.learned_at, integrity.canonical_json(self.values)
+
+    def is_upcoming(self, now: datetime) -> bool:
+        return self.valid_from is not None and self.valid_from > now
+
+    def has_ended(self, now: datetime) -> bool:
+        return self.valid_to is not None and self.valid_to <= now
+
+    def holds(self, now: datetime) -> bool:
+        """Whether its validity, as far as the page states it, includes `now`."""
+        return not self.is_upcoming(now) and not self.has_ended(now)
 
 
-def current_claims(claims: Iterable[Claim]) -> dict[str, Claim]:
-    """The winning claim by property.
+def current_claims(claims: Iterable[Claim], now: datetime) -> dict[str, Claim]:
+    """The winning claim by property at the moment `now`.
 
-    Of the claims not retracted, the one with the latest `as_of` wins, then the latest `learned_at`. A claim without a date
-    never replaces one that has a date, and of claims without one, the first stays until its own page says otherwise, also if
-    an older version has dated it by the reading. The others are superseded; they win again if the winning one is retracted.
+    A claim that is not retracted and whose validity includes `now` wins over the others. Of several, the one with the latest
+    `since` wins, then the latest `as_of`, then the latest `learned_at`. A claim without a date never replaces one that has a
+    date, and of claims without one, the first stays until its own page says otherwise, also if an older version has dated it
+    by the reading. If none holds, the one that ended last wins; if all begin later, the one that begins first. The others
+    are superseded or upcoming; they win again if the winning one is retracted.
     """
-    winners: dict[str, Claim] = {}
     active = [claim for claim in claims if not claim.is_retracted]
-    if len(active) > 1:  # most elements have one quote, and sorting is slow
-        active.sort(key=lambda claim: claim.order)
-    for claim in active:  # those without a date first
+    holding = [claim for claim in active if claim.holds(now)]
+    winners = _latest(holding)
+    if len(holding) == len(active):
+        return winners
+    first = {name: begins[0] for name, begins in upcoming_claims(active, now).items()}
+    ended = [(claim.valid_to, claim) for claim in active if claim.valid_to and claim.has_ended(now)]
+    ended.sort(key=lambda each: (each[0], each[1].order))
+    last = {name: claim for _, claim in ended for name in claim.values}
+    return first | last | winners
+
+
+def _latest(claims: list[Claim]) -> dict[str, Claim]:
+    """The winning claim by property, of claims that all hold."""
+    winners: dict[str, Claim] = {}
+    if len(claims) > 1:  # most elements have one quote, and sorting is slow
+        claims = sorted(claims, key=lambda claim: claim.order)
+    for claim in claims:  # those without a date first
         for name in claim.values:
-            if claim.as_of != UNKNOWN_DATE or winners.get(name, claim).url == claim.url:
+            if claim.since != UNKNOWN_DATE or winners.get(name, claim).url == claim.url:
                 winners[name] = claim
-    for claim in active:
-        if claim.as_of != UNKNOWN_DATE:
+    for claim in claims:
+        if claim.since != UNKNOWN_DATE:
             break
         for name in claim.values:
             winner = winners[name]
             if (
-                (winner.is_dated_by_reading or winner.as_of == UNKNOWN_DATE)
+                (winner.is_dated_by_reading or winner.since == UNKNOWN_DATE)
                 and winner.url == claim.url
                 and winner.learned_at < claim.learned_at
             ):
                 winners[name] = claim
     return winners
+
+
+def upcoming_claims(claims: Iterable[Claim], now: datetime) -> dict[str, list[Claim]]:
+    """By property, the claims whose validity begins after `now`, the first to begin first; of one start, the newest.
+
+    Retracted claims do not count.
+    """
+    by_start: dict[str, dict[datetime, Claim]] = {}
+    begins = [claim for claim in claims if claim.is_upcoming(now) and not claim.is_retracted]
+    for claim in sorted(begins, key=lambda claim: claim.order):
+        for name in claim.values:
+            by_start.setdefault(name, {})[claim.since] = claim
+    return {name: [*of_name.values()] for name, of_name in by_start.items()}
 
 
 def is_dated_by_reading(
@@ -87,15 +136,17 @@ def is_dated_by_reading(
     return as_of != UNKNOWN_DATE and valid_from is None and published is None
 
 
-def project_properties(properties: Properties, claims: Iterable[Claim]) -> dict[str, Any]:
-    """The properties that follow from `claims`.
+def project_properties(
+    properties: Properties, claims: Iterable[Claim], now: datetime
+) -> dict[str, Any]:
+    """The properties that follow from `claims` at the moment `now`.
 
     Present properties without any claim stay as they are: they were written before evidence was stored.
     """
     claim_list = list(claims)
     claimed_names = {name for claim in claim_list for name in claim.values}
     unclaimed = {name: value for name, value in properties.items() if name not in claimed_names}
-    winners = current_claims(claim_list)
+    winners = current_claims(claim_list, now)
     return unclaimed | {name: claim.values[name] for name, claim in winners.items()}
 
 
@@ -109,22 +160,25 @@ class PreviousValue:
 
 @dataclass(frozen=True)
 class PropertyChange:
-    """New properties: `superseded` values were replaced, `retained` values are newer than the given ones."""
+    """New properties: `superseded` values were replaced, `retained` values hold instead of the given ones."""
 
     properties: dict[str, Any]
     evidence: tuple[UUID, ...] = ()
     """Ids of all evidence after the change."""
     superseded: Mapping[str, PreviousValue] = field(default_factory=dict)
     retained: Mapping[str, PreviousValue] = field(default_factory=dict)
+    upcoming: Mapping[str, datetime] = field(default_factory=dict)
+    """When the given values begin that are not valid yet, and do not count until then."""
 
 
 def apply_claims(
-    properties: Properties, claims: Sequence[Claim], new_claims: Sequence[Claim]
+    properties: Properties, claims: Sequence[Claim], new_claims: Sequence[Claim], now: datetime
 ) -> PropertyChange:
     """Apply `new_claims` to `properties`, which follow from `claims`; both may contain the same claims."""
     all_claims = {claim.evidence_id: claim for claim in (*new_claims, *claims)}
-    projection = project_properties(properties, all_claims.values())
-    winners_before, winners = current_claims(claims), current_claims(all_claims.values())
+    projection = project_properties(properties, all_claims.values(), now)
+    winners_before = current_claims(claims, now)
+    winners = current_claims(all_claims.values(), now)
     values = {name: value for claim in new_claims for name, value in claim.values.items()}
     superseded = {
         name: PreviousValue(
@@ -134,12 +188,19 @@ def apply_claims(
         for name in values
         if name in properties and not integrity.is_equal(properties[name], projection[name])
     }
+    upcoming = {
+        name: claim.since
+        for claim in new_claims
+        if claim.is_upcoming(now)
+        for name, value in claim.values.items()
+        if not integrity.is_equal(value, projection[name])
+    }
     retained = {
         name: PreviousValue(projection[name], known_date(winners[name].as_of))
         for name, value in values.items()
-        if not integrity.is_equal(value, projection[name])
+        if name not in upcoming and not integrity.is_equal(value, projection[name])
     }
-    return PropertyChange(projection, tuple(all_claims), superseded, retained)
+    return PropertyChange(projection, tuple(all_claims), superseded, retained, upcoming)
 
 
 _PARTIAL_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?")

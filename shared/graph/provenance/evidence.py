@@ -74,7 +74,7 @@ class VerifiedQuote:
         A page cannot outweigh what is published after it, so a forecast counts from when it was made. UNKNOWN_DATE if
         neither date is known, or the only one is in the future: the time of the reading says nothing about the value.
         """
-        now = min(AgentClock(self.learned_at, self.page.archive_date).now, self.learned_at)
+        now = self.now
         dates = [date for date in (self.valid_from, self.page.published) if date is not None]
         if self.page.published is None:
             dates = [date for date in dates if date <= now]
@@ -84,6 +84,11 @@ class VerifiedQuote:
     def learned_at(self) -> datetime:
         """When the quote was looked up."""
         return self.page.looked_up_at
+
+    @property
+    def now(self) -> datetime:
+        """Now of the agent when the quote was looked up."""
+        return min(AgentClock(self.learned_at, self.page.archive_date).now, self.learned_at)
 
     def evidence_id(self, element_id: UUID) -> UUID:
         content = integrity.canonical_json([self.claims, self.valid_from, self.valid_to])
@@ -98,6 +103,9 @@ class VerifiedQuote:
             self.as_of,
             self.learned_at,
             url=self.page.url,
+            valid_from=self.valid_from,
+            valid_to=self.valid_to,
+            published=self.page.published,
         )
 
 

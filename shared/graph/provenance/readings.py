@@ -151,6 +151,11 @@ def _said_on(row: Row) -> str:
     return f" ({said_on:%Y-%m-%d})" if said_on else ""
 
 
+def other_values(row: Row, values: str) -> str:
+    """A claim that says what stands beside the values of an element, which a conclusion can state or leave out."""
+    return f"{_subject(row.type, [row.name, row.object_name])}: {values}"
+
+
 def passage_of(rows: Sequence[Row]) -> str:
     """The quotes of one page in »«, between the sentences beside the first and the last."""
     before, after = _plain(rows[0].before), _plain(rows[-1].after)
@@ -176,12 +181,16 @@ def _plain(part: bytes) -> str:
 
 
 def _claim(type_name: str, names: Sequence[str | None], values: Mapping[str, Any]) -> str:
-    subject, *objects = [json.dumps(name, ensure_ascii=False) for name in names if name]
-    text = f"{subject} {type_name} {objects[0]}" if objects else f"{type_name} {subject}"
+    text = _subject(type_name, names)
     if not values:
-        return f"{text} exists" if not objects else text
+        return text if names[1] else f"{text} exists"
     listing = "; ".join(f"{name} = {_value(value)}" for name, value in values.items())
     return f"{text}: {listing}"
+
+
+def _subject(type_name: str, names: Sequence[str | None]) -> str:
+    subject, *objects = [json.dumps(name, ensure_ascii=False) for name in names if name]
+    return f"{subject} {type_name} {objects[0]}" if objects else f"{type_name} {subject}"
 
 
 def _value(value: Any) -> str:

@@ -14,7 +14,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import EDGES, NODES, ElementClaims, ElementKind, load_claims
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, current_claims
+from shared.graph.provenance.claims import Claim, current_claims, upcoming_claims
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.provenance import DoubtResponse
 from shared.workflow.iterations import database_time
@@ -30,8 +30,9 @@ def invalidated_by(
     claims: Iterable[Claim],
     source_of: Mapping[UUID, UUID],
     retracted_at: Mapping[UUID, datetime],
+    now: datetime,
 ) -> set[UUID]:
-    """The retracted sources without which other values would win, or whose retraction leaves no active source.
+    """The retracted sources without which other values would win or be upcoming, or that leave no active source behind.
 
     A retracted source whose values other sources confirm invalidates nothing, whenever they were found. If its value
     was superseded only after the retraction, it still invalidates: conclusions from that value were never confirmed.
@@ -41,27 +42,47 @@ def invalidated_by(
     claim_list = list(claims)
     if all(claim.is_retracted for claim in claim_list):
         return {source_of[claim.evidence_id] for claim in claim_list}
-    winners = current_claims(claim_list)
+    winners = _shown_values(claim_list, now)
     invalidating = set[UUID]()
     for source in {source_of[claim.evidence_id] for claim in claim_list if claim.is_retracted}:
         known = (claim for claim in claim_list if claim.learned_at <= retracted_at[source])
-        earlier_winners = current_claims(replace(claim, is_retracted=False) for claim in known)
+        earlier = [replace(claim, is_retracted=False) for claim in known]
         if any(
-            source_of[claim.evidence_id] == source
-            and not (
-                name in winners
-                and integrity.is_equal(winners[name].values[name], claim.values[name])
-            )
-            for name, claim in earlier_winners.items()
+            source_of[claim.evidence_id] == source and not _is_among(winners, place, claim, now)
+            for place, claim in _shown_values(earlier, min(retracted_at[source], now)).items()
         ):
             invalidating.add(source)
     return invalidating
 
 
+_Place = tuple[str, datetime | None]
+"""A property, and when the value begins; None for the present one."""
+
+
+def _shown_values(claims: Sequence[Claim], now: datetime) -> dict[_Place, Claim]:
+    """The claims on which conclusions at that moment can rest: those of the present values, and of upcoming ones."""
+    shown: dict[_Place, Claim] = {
+        (name, claim.since): claim
+        for name, begins in upcoming_claims(claims, now).items()
+        for claim in begins
+    }
+    return shown | {(name, None): claim for name, claim in current_claims(claims, now).items()}
+
+
+def _is_among(shown: Mapping[_Place, Claim], place: _Place, claim: Claim, now: datetime) -> bool:
+    """Whether the value of the claim is shown in that place; an upcoming one whose day has come, as the present one."""
+    name, begins = place
+    found = shown.get((name, None if begins is None or begins <= now else begins))
+    return found is not None and integrity.is_equal(found.values[name], claim.values[name])
+
+
 def contradicted_sources(
-    claims: Sequence[Claim], source_of: Mapping[UUID, UUID], contradicted: Collection[UUID]
+    claims: Sequence[Claim],
+    source_of: Mapping[UUID, UUID],
+    contradicted: Collection[UUID],
+    now: datetime,
 ) -> set[UUID]:
-    """The sources of contradicted evidence that alone supports a current value, or all there is.
+    """The sources of contradicted evidence that alone supports a present or upcoming value, or all there is.
 
     `contradicted` are ids of evidence. Evidence that is retracted, superseded, or confirmed by other evidence leaves no
     doubt.
@@ -70,15 +91,11 @@ def contradicted_sources(
     remaining = [claim for claim in active if claim.evidence_id not in contradicted]
     if not remaining:
         return {source_of[claim.evidence_id] for claim in active}
-    winners, other_winners = current_claims(active), current_claims(remaining)
+    others = _shown_values(remaining, now)
     return {
         source_of[claim.evidence_id]
-        for name, claim in winners.items()
-        if claim.evidence_id in contradicted
-        and not (
-            name in other_winners
-            and integrity.is_equal(other_winners[name].values[name], claim.values[name])
-        )
+        for place, claim in _shown_values(active, now).items()
+        if claim.evidence_id in contradicted and not _is_among(others, place, claim, now)
     }
 
 
@@ -286,7 +303,8 @@ async def foresee_retraction(
                     for claim in known.claims
                 ]
                 retracted_at = {**known.retracted_at, **dict.fromkeys(sources, now)}
-                if invalidated_by(claims, known.source_of, retracted_at) & set(sources):
+                invalidating = invalidated_by(claims, known.source_of, retracted_at, known.now)
+                if invalidating & set(sources):
                     invalidated.add(element_id)
                     unsupported += all(claim.is_retracted for claim in claims)
     conclusion_ids = {each for _, each in await _citing_conclusions(transaction, invalidated)}
@@ -464,7 +482,7 @@ def _doubt_row(conclusion_id: UUID, element_id: UUID, source_id: UUID) -> dict[s
 def _retractions(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidations:
     """By retracted sources alone."""
     by_element = {
-        element_id: invalidated_by(claims.claims, claims.source_of, claims.retracted_at)
+        element_id: invalidated_by(claims.claims, claims.source_of, claims.retracted_at, claims.now)
         for element_id, claims in claims_by_element.items()
     }
     return {
@@ -487,7 +505,7 @@ async def _invalidations(
         invalidations[element_id] |= sources
     for element_id, evidence_ids in contradicted.items():
         claims = claims_by_element[element_id]
-        found = contradicted_sources(claims.claims, claims.source_of, evidence_ids)
+        found = contradicted_sources(claims.claims, claims.source_of, evidence_ids, claims.now)
         invalidations[element_id] |= dict.fromkeys(found)
     return {element_id: sources for element_id, sources in invalidations.items() if sources}
 

@@ -4,13 +4,14 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Executor, uuid_array
 from shared.database.transaction import Transaction
 from shared.graph.entity_resolution.redirects import HAS_REDIRECT_SQL, resolve_redirects
 from shared.graph.prompt_format import shorten_properties
+from shared.graph.provenance.beside import Column, beside_sql, stated_beside
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retrieval import VectorQuery, node_search
 from shared.graph.retrieval.node_search import SearchCriteria, SearchResult
@@ -22,6 +23,7 @@ from shared.graph.scope import (
 )
 from shared.graph.types import get_node_type
 from shared.tools import Json, ToolRefusalError
+from shared.workflow.agent_clock import NOW_SQL
 
 MIN_EDGES_PER_NODE: Final = 5
 """Edges per direction that are followed from each of many nodes, at least."""
@@ -236,8 +238,8 @@ async def load_elements(
 ) -> tuple[list[Json], list[Json]]:
     """Load nodes and edges as JSON, in the given order; unknown ids are left out.
 
-    `asOf` comes from the evidence with the latest `as_of` that is not retracted, `until` from the end of its
-    validity. Either is omitted if unknown.
+    `asOf` comes from the evidence with the latest `as_of` that is not retracted and whose validity has begun, `until` from
+    the end of its validity; `beside` has contested and upcoming values. Each is omitted if there is none.
     """
     values = {"node_ids": uuid_array(node_ids), "edge_ids": uuid_array(edge_ids)}
     return await _run_elements(transaction, _ELEMENTS, {**scope.sql_params, **values})
@@ -260,6 +262,8 @@ async def _run_elements(
         for field in _VALIDITY_FIELDS:
             if element[field] is None:
                 del element[field]
+        if also := stated_beside(element.pop("stated"), element["properties"]):
+            element["beside"] = also
     return nodes, edges
 
 
@@ -271,12 +275,14 @@ def _utc_sql(expression: str) -> str:
 _DATE_SQL: Final = f"nullif(as_of, {UNKNOWN_DATE_SQL})"
 
 
-def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
+def _elements_sql(kind: Literal["node", "edge"], columns: str, rows_sql: str) -> str:
     """JSON array of the elements whose `id` and `place` are in `rows_sql`."""
+    column: Column = "node_id" if kind == "node" else "edge_id"
     # A lateral lookup per id: planned for many ids at once, it would scan the whole table.
     return (
         "(select coalesce(json_agg(json_build_object("
-        f"'id', element.id, {columns}, 'asOf', {_utc_sql(_DATE_SQL)}, 'until', {_utc_sql('valid_to')})"
+        f"'id', element.id, {columns}, 'asOf', {_utc_sql(_DATE_SQL)}, 'until', {_utc_sql('valid_to')},"
+        " 'stated', beside.stated)"
         " order by place), '[]')"
         f" from {rows_sql}"
         f" cross join lateral (select * from graph_{kind}s"
@@ -284,7 +290,8 @@ def _elements_sql(kind: str, columns: str, rows_sql: str) -> str:
         " left join lateral (select as_of, valid_to from evidence"
         f"  where {kind}_id = element.id"
         "  and (select retracted_at from sources where id = evidence.source_id) is null"
-        "  order by as_of desc limit 1) truth on true)"
+        f"  and (valid_from > {NOW_SQL}) is not true order by as_of desc limit 1) truth on true"
+        f" cross join lateral {beside_sql(column, 'element', 'element.properties')} as beside)"
     )
 
 

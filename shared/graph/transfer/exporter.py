@@ -4,7 +4,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from typing import Any, Final, Generic, Literal, TypeVar, cast
 from uuid import UUID
 
@@ -18,6 +18,7 @@ from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Kind
 from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution import redirects
+from shared.graph.provenance.beside import Column, load_beside
 from shared.graph.provenance.claims import project_properties
 from shared.graph.provenance.integrity import (
     EdgeRow,
@@ -31,9 +32,10 @@ from shared.graph.retraction.doubts import pending_doubts
 from shared.graph.scope import GraphScope
 from shared.graph.types import EdgeType, NodeType, list_edge_types, list_node_types
 from shared.graph.verification import loader
-from shared.graph.verification.checks import QuotedEvidence, is_conclusion
+from shared.graph.verification.checks import QuotedEvidence, is_conclusion, now_of
 from shared.graph.verification.loader import RowLoader
 from shared.graph.verification.proofs import load_rows as load_proof_rows
+from shared.workflow.agent_clock import AgentClock, agent_clock
 
 SOURCE_BATCH_SIZE: Final = 50
 """Sources include their text."""
@@ -74,6 +76,8 @@ class Head(_Line):
     format: Literal["vigil-graph"] = FORMAT
     version: Literal[1] = VERSION
     exported_at: datetime
+    now: datetime | None = None
+    """What the agent took for now; None: it is of a release in whose graphs validity did not count."""
     agent: AgentLine
     history: HistoryLine | None = None
     """None if the graph was never written."""
@@ -207,6 +211,8 @@ class Exported(Generic[L]):
     """The step that wrote it."""
     evidence: Sequence[QuotedEvidence] = ()
     """All of it, of a node or edge."""
+    beside: str = ""
+    """Contested, upcoming and ended values of a node or edge."""
 
 
 class GraphContent:
@@ -220,6 +226,9 @@ class GraphContent:
     async def agent(self) -> Agent:
         """Raises TransientError if the agent was deleted."""
         return await agents.get_agent(self._session, self._scope.agent_id)
+
+    async def clock(self) -> AgentClock:
+        return await agent_clock(self._scope.agent_id).execute(self._session)
 
     async def history(self) -> HistoryLine | None:
         statement = (
@@ -275,6 +284,8 @@ class GraphContent:
             rows = [(rows_of.row(columns), step_id) for *columns, step_id in batch]
             ids = [row.id for row, _ in rows]
             evidence = await loader.load_evidence(self._session, self._scope, kind, ids)
+            column: Column = "node_id" if kind is Kind.NODE else "edge_id"
+            beside = await load_beside(self._session, self._scope, column, ids)
             earlier_ids = await redirects.earlier_ids(self._session, ids)
             names = (
                 await node_aliases.list_names_by_node(self._session, self._scope, ids)
@@ -297,14 +308,16 @@ class GraphContent:
                     fields["doubts"] = tuple(doubts.get(row.id, ()))
                     fields["position"] = positions.get(row.id)
                     fields["proof"] = proofs.get(row.id, ())
-                yield Exported(cast(L, line_type.model_construct(**fields)), step_id, quotes)
+                line = cast(L, line_type.model_construct(**fields))
+                yield Exported(line, step_id, quotes, beside.get(row.id, ""))
 
     def _with_pending_changes(self, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> ThingRow:
         """The row as it will be after pending propagations. A row whose seal does not match is returned unchanged."""
         agent_id, ids = self._scope.agent_id, [quoted.row.id for quoted in evidence]
         if not any(quoted.is_due for quoted in evidence) or row.seal != row.sealed(agent_id, ids):
             return row
-        projected = project_properties(row.properties, [quoted.claim for quoted in evidence])
+        claims = [quoted.claim for quoted in evidence]
+        projected = project_properties(row.properties, claims, now_of(evidence))
         updated = row.model_copy(update={"properties": projected})
         return updated.model_copy(update={"seal": updated.sealed(agent_id, ids)})
 
@@ -367,8 +380,10 @@ async def export_json_lines(content: GraphContent) -> AsyncIterator[bytes]:
 async def _head(content: GraphContent) -> Head:
     agent = await content.agent()
     prompts = configuration.prompts_by_phase(agent)
+    clock = await content.clock()
     return Head(
-        exported_at=datetime.now(UTC),
+        exported_at=clock.real,
+        now=clock.now,
         agent=AgentLine(
             id=agent.id,
             name=agent.name,

@@ -1,4 +1,4 @@
-"""Export as GraphML: nodes and edges with typed attributes and the number of their evidence.
+"""Export as GraphML: nodes and edges with typed attributes, the number of their evidence, and what stands beside the values.
 
 Properties that a type declares as number, boolean or string become attributes; all others are JSON in the attribute
 `properties`. Edges between nodes that were merged are left out.
@@ -12,7 +12,7 @@ from typing import Any, Final
 from xml.sax.saxutils import XMLGenerator
 from xml.sax.xmlreader import AttributesImpl
 
-from shared.graph.transfer.exporter import EdgeLine, GraphContent, NodeLine
+from shared.graph.transfer.exporter import EdgeLine, Exported, GraphContent, NodeLine
 from shared.graph.types import EdgeType, NodeType
 
 NAMESPACE: Final = "http://graphml.graphdrawing.org/xmlns"
@@ -23,6 +23,7 @@ _OWN_ATTRIBUTES: Final = {
 _COMMON_ATTRIBUTES: Final = {
     "properties": "string",
     "evidence": "int",
+    "beside": "string",
     "created_at": "string",
     "updated_at": "string",
 }
@@ -60,12 +61,12 @@ async def export_graphml(content: GraphContent) -> AsyncIterator[bytes]:
     writer.begin("graph", id=str((await content.agent()).id), edgedefault="directed")
     yield writer.take_bytes()
     async for node in content.nodes():
-        _write_element(writer, "node", node.line, declared["node"])
+        _write_element(writer, "node", node, declared["node"])
         yield writer.take_bytes()
     async for edge in content.edges():
         if edge.line.source_id == edge.line.target_id:
             continue
-        _write_element(writer, "edge", edge.line, declared["edge"])
+        _write_element(writer, "edge", edge, declared["edge"])
         yield writer.take_bytes()
     writer.xml.endElement("graph")
     writer.xml.endElement("graphml")
@@ -96,13 +97,18 @@ class _XmlWriter:
 
 
 def _write_element(
-    writer: _XmlWriter, element_kind: str, element: NodeLine | EdgeLine, declared: Attributes
+    writer: _XmlWriter,
+    element_kind: str,
+    exported: Exported[NodeLine] | Exported[EdgeLine],
+    declared: Attributes,
 ) -> None:
+    element: NodeLine | EdgeLine = exported.line
     ends = {}
     if isinstance(element, EdgeLine):
         ends = {"source": str(element.source_id), "target": str(element.target_id)}
     writer.begin(element_kind, id=str(element.id), **ends)
-    for name, text in _values(element, declared).items():
+    beside = {"beside": exported.beside} if exported.beside else {}
+    for name, text in {**_values(element, declared), **beside}.items():
         writer.element("data", text, key=f"{element_kind}.{name}")
     writer.xml.endElement(element_kind)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID
 
@@ -49,6 +50,7 @@ from shared.graph.transfer.file_reader import (
     Rows,
     describe_first_error,
 )
+from shared.graph.validity import make_all_due
 from shared.graph.verification import checks, loader
 from shared.graph.verification.checks import QuotedEvidence
 from shared.schemas.agents import PromptedPhase
@@ -128,9 +130,12 @@ _PAGES: Final = CompiledStatement(
 
 
 async def load_quotes(
-    transaction: Transaction, evidence: Sequence[EvidenceRow], imported: ImportedIds
+    transaction: Transaction,
+    evidence: Sequence[EvidenceRow],
+    imported: ImportedIds,
+    now: datetime | None,
 ) -> list[QuotedEvidence]:
-    """Evidence of the old agent with its quoted bytes, in the same order."""
+    """Evidence of the old agent with its quoted bytes, in the same order. `now` is that of the agent at the export."""
     sources = [imported.get(row.source_id, (None, False)) for row in evidence]
     spans = [
         (source_id, Span(row.first_byte, row.end_byte))
@@ -143,6 +148,7 @@ async def load_quotes(
             *(row, quote, text_bytes, source_id is not None, is_retracted),
             url=pages[source_id].url if source_id else "",
             published=pages[source_id].published if source_id else None,
+            now=now,
         )
         for row, (source_id, is_retracted), (quote, text_bytes) in zip(
             evidence, sources, await loader.load_spans(transaction, spans), strict=True
@@ -281,12 +287,13 @@ _EVIDENCE_WEIGHT: Final = 2000
 class GraphImport:
     """The import of one graph, in one transaction: a failed import leaves nothing behind."""
 
-    def __init__(self, transaction: Transaction, scope: GraphScope, old_agent: UUID) -> None:
-        """`scope` is the new agent, `old_agent` the exported one."""
+    def __init__(self, transaction: Transaction, scope: GraphScope, head: Head) -> None:
+        """`scope` is the new agent; `head` is of the exported one."""
         self._transaction = transaction
         self._scope = scope
         self._agent_id = scope.agent_id
-        self._preparer = RowPreparer(old_agent, scope)
+        self._preparer = RowPreparer(head.agent.id, scope)
+        self._now = head.now
         self._id_map = IdMap(transaction)
         self._prepared: PreparedRows | None = None
         """Checked, and not written yet."""
@@ -311,6 +318,8 @@ class GraphImport:
             batch = await self._check_batch(batch, batches)
         await self._write()
         await self._remap_citations()
+        if self._now is None:
+            await make_all_due(self._transaction, self._agent_id)
         await store_retractions(self._transaction, self._scope)
         await store_doubts(self._transaction, self._id_map, self._doubts)
         await store_positions(self._transaction, self._scope, self._id_map, self._positions)
@@ -327,7 +336,7 @@ class GraphImport:
             {row.source_id for row in evidence}
             | {end for edge in edges for end in (edge.source_id, edge.target_id)}
         )
-        quotes = iter(await load_quotes(self._transaction, evidence, imported))
+        quotes = iter(await load_quotes(self._transaction, evidence, imported, self._now))
         quoted = [[next(quotes) for _ in element.evidence] for element in elements]
 
         def prepare_and_read() -> tuple[PreparedRows, list[ParsedLine] | None]:
@@ -451,7 +460,7 @@ async def import_graph(
             await _CITE_ROOT.run(transaction, {"root": head.history.root})
         agent = await _create_agent(transaction, owner_id, head, name)
         scope = GraphScope(owner_id, agent.id)
-        await GraphImport(transaction, scope, head.agent.id).run(exported.contents())
+        await GraphImport(transaction, scope, head).run(exported.contents())
     except (
         psycopg.IntegrityError,
         psycopg.DataError,

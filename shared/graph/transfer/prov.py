@@ -50,6 +50,7 @@ CONTEXT: Final = {
     "claims": {"@id": "vigil:claims", "@type": "@json"},
     "properties": {"@id": "vigil:properties", "@type": "@json"},
     "published": {"@id": "vigil:published", **_MOMENT},
+    "beside": "vigil:beside",
     "asOf": {"@id": "vigil:asOf", **_MOMENT},
     "validFrom": {"@id": "vigil:validFrom", **_MOMENT},
     "validTo": {"@id": "vigil:validTo", **_MOMENT},
@@ -130,6 +131,7 @@ def _element(
         **_entity(line.id, kind, line.created_at, element.step_id),
         "type": line.type,
         "properties": line.properties,
+        "beside": element.beside or None,
         "wasAttributedTo": agent_id,
     }
 

@@ -26,7 +26,12 @@ from shared.graph.grounding.passages import Cited, WrittenNode
 from shared.graph.grounding.quotes import ElementOutcome, Quoted, check_element, check_period
 from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading
+from shared.graph.provenance.claims import (
+    UNKNOWN_DATE,
+    Claim,
+    current_claims,
+    is_dated_by_reading,
+)
 from shared.graph.provenance.evidence import MAX_QUOTES
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
 from shared.urls import page_key
@@ -136,13 +141,15 @@ class QuotedEvidence(NamedTuple):
     """Whether the page exists and belongs to this agent."""
     is_retracted: bool = False
     is_due: bool = False
-    """Whether the propagation of the page's retraction or restoration is pending."""
+    """Whether the propagation of the page's retraction or restoration is pending, or the begin or end of its validity."""
     step_id: UUID | None = None
     """The step that found it."""
     url: str = ""
     """Address of its page."""
     published: datetime | None = None
     """When the page was published."""
+    now: datetime | None = None
+    """Now of its agent. None: that of a release in whose graphs validity did not count."""
     cited: Cited | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
@@ -153,7 +160,15 @@ class QuotedEvidence(NamedTuple):
         return Claim(
             *(row.id, row.claims, row.as_of, row.learned_at, self.is_retracted, self.url),
             is_dated_by_reading=by_reading,
+            valid_from=None if self.now is None else row.valid_from,
+            valid_to=None if self.now is None else row.valid_to,
+            published=self.published,
         )
+
+
+def now_of(evidence: Iterable[QuotedEvidence]) -> datetime:
+    """Now of the agent of the evidence; any time if it is of a release in whose graphs validity did not count."""
+    return max((each.now for each in evidence if each.now), default=UNKNOWN_DATE)
 
 
 def check_source(agent_id: UUID, row: SourceRow, text_sha256: bytes) -> Faults:
@@ -436,7 +451,7 @@ def _check_properties(properties: Mapping[str, Any], evidence: Sequence[QuotedEv
     # While a propagation is pending, only the seal proves the properties.
     is_due = any(quoted.is_due for quoted in evidence)
     claimed_names = {name for claim in claims for name in claim.values}
-    winners = current_claims(claims)
+    winners = current_claims(claims, now_of(evidence))
     for name, value in properties.items():
         if name not in claimed_names:
             yield Fault(FaultKind.UNPROVEN, f"no page supports its {name}")

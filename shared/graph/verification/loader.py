@@ -23,6 +23,7 @@ from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.graph.verification.checks import PositionRow, QuotedEvidence, cited_by
 from shared.schemas.provenance import VerdictResponse
+from shared.workflow.agent_clock import NOW_SQL
 
 BATCH_SIZE: Final = 1000
 """Ids per statement."""
@@ -35,8 +36,9 @@ select evidence.id, {{column}}, source_id, first_byte, end_byte, quote_sha256, c
   -- At most the length of the text: a sum beyond the integer range would be an error.
   coalesce(substring(bytes, least(first_byte, length) + 1, least(end_byte - first_byte, length)), ''),
   coalesce(length, 0), page.id is not null, coalesce(is_retracted, false),
-  exists (select from retracted_sources where source_id = evidence.source_id and is_due), step_id,
-  coalesce(url, ''), published
+  exists (select from retracted_sources where source_id = evidence.source_id and is_due)
+    or exists (select from validity_boundaries where evidence_id = evidence.id and due_at <= {NOW_SQL}),
+  step_id, coalesce(url, ''), published, {NOW_SQL}
 from evidence left join lateral (
   -- Once for each row: the text of a page may be compressed.
   select id, url, published, bytes, octet_length(bytes) as length, is_retracted from (

@@ -38,8 +38,8 @@ from conclusion_proofs where conclusion_id = any(cast(:ids as uuid[])) and {IS_O
 order by conclusion_id, number
 """)
 _EVIDENCE_SQL: Final = f"""
-select evidence.id, coalesce(node_id, edge_id) as element_id, source_id, first_byte, end_byte, claims, as_of, learned_at,
-  evidence.step_id, url, retracted_at is not null as is_retracted,
+select evidence.id, coalesce(node_id, edge_id) as element_id, source_id, first_byte, end_byte, claims,
+  greatest(as_of, valid_from) as since, learned_at, evidence.step_id, url, retracted_at is not null as is_retracted,
   verdict, reason, model, call_id, created_at, entailment_verdicts.step_id as read_in
 from evidence join sources on sources.id = source_id
 left join entailment_verdicts on evidence_id = evidence.id and not starts_with(model, 'sandbox-')
@@ -189,9 +189,11 @@ def span_of(row: Any) -> tuple[UUID, int, int]:
 
 
 def _is_newer(found: Any, rows: Iterable[ProvenRow]) -> bool:
-    """Whether it is dated after all that is proven of the same property. An unknown date is after nothing."""
-    dates = [each.evidence.as_of if each.evidence else UNKNOWN_DATE for each in rows]
-    return UNKNOWN_DATE not in dates and bool(found.as_of > max(dates))
+    """Whether it is dated after all that is proven of the same property, or begins after it. An unknown date is after
+    nothing.
+    """
+    dates = [each.evidence.since if each.evidence else UNKNOWN_DATE for each in rows]
+    return UNKNOWN_DATE not in dates and bool(found.since > max(dates))
 
 
 async def load_proofs(

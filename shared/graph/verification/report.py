@@ -10,6 +10,8 @@ from shared.database.statements import CompiledStatement
 from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
+from shared.graph.conclusions.citations import Kind
+from shared.graph.provenance.beside import Column, load_beside
 from shared.graph.provenance.claims import known_date
 from shared.graph.provenance.integrity import NodeRow, Row, ThingRow, canonical_json
 from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins
@@ -56,11 +58,12 @@ async def verify_conclusion(
     agent = await _AGENT.row(transaction, {"conclusion": conclusion_id, "owner": owner_id})
     if agent is None:
         return None
-    chain = await walk_chain(transaction, GraphScope(owner_id, agent.id), conclusion_id)
+    scope = GraphScope(owner_id, agent.id)
+    chain = await walk_chain(transaction, scope, conclusion_id)
     matched = _matched_claims(chain, chain.nodes[conclusion_id].created_at)
     publications = _publications(chain)
     described = {
-        key: await _describe(transaction, proof, matched, publications)
+        key: await _describe(transaction, scope, proof, matched, publications)
         for key, proof in chain.proofs.items()
     }
     domains = DomainPreferences(barred=agent.barred_domains)
@@ -69,6 +72,7 @@ async def verify_conclusion(
 
 async def _describe(
     transaction: Transaction,
+    scope: GraphScope,
     proof: Proof,
     matched: Mapping[tuple[UUID, str | None], bool],
     publications: Mapping[str, Publication],
@@ -89,6 +93,7 @@ async def _describe(
     }
     since = SinceResponse(
         **counts,
+        beside=await _beside(transaction, scope, proof),
         latest=[
             LaterLink(
                 relation=kind,
@@ -104,6 +109,22 @@ async def _describe(
         ],
     )
     return links, since
+
+
+async def _beside(transaction: Transaction, scope: GraphScope, proof: Proof) -> list[str]:
+    """What stands now beside the values that are proven, each with the name of its node or edge."""
+    columns: Mapping[Kind, Column] = {Kind.NODE: "node_id", Kind.EDGE: "edge_id"}
+    lines: list[str] = []
+    for kind, column in columns.items():
+        stated: defaultdict[UUID, set[str]] = defaultdict(set)
+        names: dict[UUID, str] = {}
+        for each in proof.rows:
+            if each.row.kind is kind and each.row.property is not None:
+                stated[each.current_id].add(each.row.property)
+                names[each.current_id] = each.row.name
+        found = await load_beside(transaction, scope, column, stated, stated) if stated else {}
+        lines += [f"{names[element_id]}: {text}" for element_id, text in found.items()]
+    return sorted(lines)
 
 
 def _publications(chain: CheckedRows) -> Mapping[str, Publication]:

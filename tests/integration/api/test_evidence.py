@@ -3,18 +3,19 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
+from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
-from sqlalchemy import func, update
+from sqlalchemy import func, select, update
 from starlette.requests import ClientDisconnect
 
 from services.api.resources.graph.exports import MAX_RUNNING, ExportResponse, Exports, Format
 from shared.database.engine import Database
-from shared.database.tables import Agent, PageProbe, Source
+from shared.database.tables import Agent, Evidence, PageProbe, Source
 from shared.enums import CheckFailure, ProbeKind
 from shared.errors import TransientError
 from shared.fetch.client import FetchError, UnsupportedTypeError
@@ -45,8 +46,9 @@ async def test_an_element_is_shown_with_its_evidence(
         assert [newer["url"], older["url"]] == [NEWER, OLDER]
         assert older["quote"] == "bought 2024 tonnes – ½ of all."
         assert (older["first_byte"], older["end_byte"]) == (7, 7 + len(older["quote"].encode()))
-        assert newer["claims"] == [{"property": "tonnes", "value": 2025, "holds": True}]
-        assert older["claims"] == [{"property": "tonnes", "value": 2024, "holds": False}]
+        claim = {"property": "tonnes", "upcoming": False}
+        assert newer["claims"] == [{**claim, "value": 2025, "holds": True}]
+        assert older["claims"] == [{**claim, "value": 2024, "holds": False}]
         assert element["properties"] == {"tonnes": 2025}
         assert element["agreement"] == {
             "tonnes": {
@@ -54,6 +56,9 @@ async def test_an_element_is_shown_with_its_evidence(
                 "origins": [["press.example"]],
                 "barred": [],
                 "others": [],
+                "upcoming": [],
+                "begins": None,
+                "ended": None,
             }
         }
         assert (older["retracted_at"], older["valid_from"]) == (None, None)
@@ -95,6 +100,36 @@ async def test_what_another_site_says_is_shown_beside_the_value(
         [other] = element["agreement"]["tonnes"]["others"]
         assert element["agreement"]["tonnes"]["sites"] == ["press.example"]
         assert (other["value"], other["sites"]) == (2024, ["other.example"])
+
+
+async def test_the_page_of_a_node_shows_contested_and_upcoming_values(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    path = f"/agents/{full.agent_id}/nodes/{full.node_id}"
+
+    async def page() -> str:
+        answer = await api.get(f"http://localhost{path}", headers={"accept": "text/html"})
+        return " ".join(answer.raise_for_status().text.split())
+
+    assert "Contested" not in await page()
+    async with database.transaction() as session:
+        await session.execute(
+            update(Source).where(Source.url == OLDER).values(url="https://other.example/2024")
+        )
+        newest = select(func.max(Evidence.as_of)).scalar_subquery()
+        await session.execute(update(Evidence).values(as_of=newest))
+    text = await page()
+    assert "Contested: 1 origin (other.example)" in text or "Contested: 1 origin (press" in text
+    async with database.transaction() as session:
+        later = func.statement_timestamp() + timedelta(days=40)
+        older = select(Source.id).where(Source.url == "https://other.example/2024")
+        of_older = Evidence.source_id.in_(older.scalar_subquery())
+        await session.execute(update(Evidence).where(of_older).values(valid_from=later))
+    text = await page()
+    assert "Contested" not in text
+    assert '<div class="upcoming"> <p>From ' in text
+    assert "bought 2024 tonnes – ½ of all." in text
+    assert "superseded claim" not in text
 
 
 async def test_a_site_that_is_barred_now_is_named_beside_the_value_that_it_supports(

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, func, select, update
 
 from services.api.resources.iterations import model as iterations
 from services.api.resources.iterations import transcripts
@@ -15,7 +15,15 @@ from services.api.resources.iterations.outcomes import build_strip
 from shared.billing.budgets import SUSPENSION_WORDS
 from shared.database.engine import Database
 from shared.database.pagination import InvalidCursorError
-from shared.database.tables import Agent, Call, GraphNodeType, Iteration, Step
+from shared.database.tables import (
+    Agent,
+    Call,
+    Evidence,
+    GraphNodeType,
+    Iteration,
+    Step,
+    ValidityBoundary,
+)
 from shared.enums import IterationStatus, Stage, StepStatus
 from shared.graph import elements
 from shared.graph.provenance.evidence import EvidenceInput
@@ -486,6 +494,29 @@ async def _create_agent_with_type(database: Database) -> Agent:
             GraphNodeType, agent_id=agent.id, properties_schema={"type": "object"}, **node_type
         )
     return agent
+
+
+async def test_a_value_whose_day_has_come_since_the_last_iteration_has_changed(
+    database: Database,
+) -> None:
+    agent = await _create_agent_with_type(database)
+    first = await _run_iteration(database, agent, tonnes=5, year=2024)
+    await _run_iteration(database, agent, tonnes=9, year=2025)
+    async with database.transaction() as session:
+        announced = Evidence.claims["tonnes"].as_integer() == 9
+        moment = await session.scalar(select(func.clock_timestamp()))
+        await session.execute(update(Evidence).where(announced).values(valid_from=moment))
+        [evidence_id] = await session.scalars(select(Evidence.id).where(announced))
+        await session.insert(
+            ValidityBoundary, evidence_id=evidence_id, moment=moment, agent_id=agent.id, due_at=None
+        )
+    later: StartedIteration = await make_iteration(database, await get_agent(database, agent.name))
+    await end_iteration(database, later)
+    async with database.transaction() as session:
+        access = agent_access(session, agent.owner_id, agent.id)
+        assert await iterations.list_superseded(access, first, limit=9) == []
+        (changed,) = await iterations.list_superseded(access, later.iteration.id, limit=9)
+    assert (changed.name, changed.before, changed.after) == ("Halden Cells", 5, 9)
 
 
 async def _run_iteration(

@@ -14,7 +14,15 @@ from services.observer.prompts import ObserverPlan, PlannedQuery
 from services.observer.quiescence import situation_query
 from shared.agents import feedback
 from shared.database.statements import BoundQuery, CompiledStatement
-from shared.database.tables import Agent, Evidence, GraphNode, InboxItem, Iteration, Step
+from shared.database.tables import (
+    Agent,
+    Evidence,
+    GraphNode,
+    InboxItem,
+    Iteration,
+    Step,
+    ValidityBoundary,
+)
 from shared.enums import ADVICE_TYPE, InboxOutcome, StepKind, StepStatus
 from shared.graph import context, elements
 from shared.graph.conclusions import queries
@@ -207,7 +215,14 @@ async def test_horizons_and_facts_come_due_by_the_clock_of_the_agent(
         await agent_graph.iteration(number, queries=[])
     async with agent_graph.database.transaction() as session:
         ended = datetime(2024, 6, 7, tzinfo=UTC)
-        await session.execute(update(Evidence).values(valid_to=ended))
+        [evidence] = await session.scalars(select(Evidence))
+        await session.insert(
+            ValidityBoundary,
+            evidence_id=evidence.id,
+            moment=ended,
+            agent_id=evidence.agent_id,
+            due_at=None,
+        )
         iterations = await session.scalars(select(Iteration).order_by(Iteration.number))
         first, second = iterations.all()
         first = await change(session, first, started_at=datetime(2024, 6, 5, tzinfo=UTC))

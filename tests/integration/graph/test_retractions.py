@@ -3,7 +3,7 @@
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import permutations
 from random import Random
 from typing import Any, Final
@@ -563,7 +563,7 @@ async def _assert_state_follows(retraction_graph: RetractionGraph) -> None:
     """Derive properties, flags and doubts from pages, evidence and citations alone."""
     claims, source_of, retracted_at = await _load_evidence(retraction_graph)
     invalidated = {
-        element_id: invalidated_by(element_claims, source_of, retracted_at)
+        element_id: invalidated_by(element_claims, source_of, retracted_at, datetime.now(UTC))
         for element_id, element_claims in claims.items()
     }
     state = await retraction_graph.state()
@@ -580,7 +580,7 @@ async def _assert_state_follows(retraction_graph: RetractionGraph) -> None:
     for element in elements:
         element_claims = claims.get(element.id, [])
         if element_claims:
-            assert element.properties == project_properties({}, element_claims)
+            assert element.properties == project_properties({}, element_claims, datetime.now(UTC))
         alone = bool(element_claims) and all(claim.is_retracted for claim in element_claims)
         assert (element.unsupported_since is not None) == alone
 

@@ -216,12 +216,28 @@ async def test_a_page_about_the_past_counts_as_the_past(census: AgentGraph) -> N
     assert history.tool_answer["kept"]["population"] == current
 
 
-@pytest.mark.parametrize("begins", [datetime(2026, 1, 1, tzinfo=UTC), FUTURE], ids=str)
-async def test_a_forecast_counts_from_its_publication(census: AgentGraph, begins: datetime) -> None:
+async def test_a_start_that_no_sentence_states_does_not_count(census: AgentGraph) -> None:
+    begins = datetime(2026, 1, 1, tzinfo=UTC)
     forecast = await write_population(census, 2023, valid_from=begins)
     assert await current_value(census, forecast) == (23, datetime(2023, 6, 30, tzinfo=UTC))
     older = await write_population(census, 2022)
     assert await current_value(census, older) == (23, datetime(2023, 6, 30, tzinfo=UTC))
+    correction = await write_population(census, 2024)
+    assert await current_value(census, correction) == (24, datetime(2024, 6, 30, tzinfo=UTC))
+    async with census.database.transaction() as session:
+        assert await breaks(session, census.scope) == []
+
+
+async def test_a_forecast_counts_from_its_day(census: AgentGraph) -> None:
+    """Until then, it is only shown if nothing else is known."""
+    forecast = await write_population(census, 2023, valid_from=FUTURE)
+    assert forecast.tool_answer == {"created": True}
+    assert await current_value(census, forecast) == (23, datetime(2023, 6, 30, tzinfo=UTC))
+    older = await write_population(census, 2022)
+    assert older.tool_answer["superseded"]["population"]["held"] == 23
+    assert await current_value(census, older) == (22, datetime(2022, 6, 30, tzinfo=UTC))
+    again = await write_population(census, 2023, valid_from=FUTURE)
+    assert again.tool_answer == {"created": False, "upcoming": {"population": "2999-01-01"}}
     correction = await write_population(census, 2024)
     assert await current_value(census, correction) == (24, datetime(2024, 6, 30, tzinfo=UTC))
     async with census.database.transaction() as session:
@@ -237,19 +253,31 @@ async def test_a_forecast_of_a_page_without_a_date_has_no_date(census: AgentGrap
     assert await current_value(census, dated) == (22, datetime(2022, 6, 30, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("begins", [(FUTURE, None), (None, FUTURE), (FUTURE, FUTURE)], ids=str)
+@pytest.mark.parametrize(
+    ("begins", "expected"),
+    [
+        ((FUTURE, None), [51, 52]),
+        ((None, FUTURE), [51, 51]),  # what is not valid yet does not count
+        ((FUTURE, FUTURE), [51, 52]),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize("published", ["2024-06-30", ""])
 async def test_a_later_reading_of_a_page_replaces_the_earlier_one(
-    agent_graph: AgentGraph, begins: tuple[datetime | None, ...], published: str
+    agent_graph: AgentGraph,
+    begins: tuple[datetime | None, ...],
+    expected: list[int],
+    published: str,
 ) -> None:
     quotes = ["From 2999 there are 51 people in Ghana.", "In 2999 there are 52 people in Ghana."]
     page = {"url": url(2024), "content": " ".join(quotes), "published_date": published}
     await agent_graph.store_search_results({"results": [page]})
-    for people, quote, valid_from in zip((51, 52), quotes, begins, strict=True):
+    steps = zip((51, 52), quotes, begins, expected, strict=True)
+    for people, quote, valid_from, current in steps:
         evidence = [EvidenceInput(url(2024), quote, valid_from=valid_from)]
         reading = await agent_graph.add_node("Ghana", {**COUNTRY, "population": people}, evidence)
         assert await current_value(agent_graph, reading) == (
-            people,
+            current,
             datetime(2024, 6, 30, tzinfo=UTC) if published else None,
         )
 

@@ -38,6 +38,7 @@ from shared.graph.transfer.exporter import format_line as line_of
 from shared.graph.transfer.file_reader import BadFileError, ExportedGraph
 from shared.graph.transfer.importer import import_graph
 from shared.graph.types import RESERVED_TYPES
+from shared.graph.validity import apply_boundaries
 from shared.graph.verification.report import verify_conclusion
 from tests.support.attack_mode import in_full
 from tests.support.canonical_graph import canonical, graph_fingerprint
@@ -108,6 +109,8 @@ async def test_an_import_takes_over_the_domains_the_corpus_and_the_archive_date(
             session, agent, corpus="reports-1234abcd", archive_date=date(2024, 3, 1)
         )
     file = await exported(evidence_graph)
+    # The export has the values of the new date already.
+    await apply_boundaries(evidence_graph.agent_graph.database)
     scope = await imported(evidence_graph, file)
     async with evidence_graph.agent_graph.database.transaction() as session:
         agent = await session.get_one(Agent, scope.agent_id)

@@ -306,10 +306,15 @@ async def _assert_supported(
         assert integrity.sha256(quote) == evidence.quote_sha256
         assert integrity.sha256(source.text) == source.sha256
     claims = [
-        Claim(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at, url=source.url)
+        Claim(
+            *(evidence.id, evidence.claims, evidence.as_of, evidence.learned_at),
+            url=source.url,
+            valid_from=evidence.valid_from,
+            valid_to=evidence.valid_to,
+        )
         for evidence, source in rows
     ]
-    assert project_properties({}, claims) == properties
+    assert project_properties({}, claims, datetime.now(UTC)) == properties
     return [evidence.id for evidence, _ in rows]
 
 

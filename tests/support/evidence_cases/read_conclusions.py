@@ -110,6 +110,7 @@ def _rows(case_id: str, node: Mapping[str, Any]) -> Iterator[Any]:
             before=b"",
             quote=quote.encode(),
             after=b"",
+            stated=None,
         )
 
 

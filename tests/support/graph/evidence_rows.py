@@ -20,7 +20,7 @@ from shared.graph.scope import GraphScope
 from shared.tools.readings import ClaimFinding, Findings, Material, SentenceFinding
 from tests.support.graph.agent_graph import AgentGraph
 
-EPOCH: Final = datetime(2026, 1, 1, tzinfo=UTC)
+EPOCH: Final = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 async def make_source(

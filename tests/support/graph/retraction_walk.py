@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -178,12 +179,14 @@ class RetractionWalk:
                         *(row.id, row.claims, row.as_of, row.learned_at, retracted_at is not None),
                         url,
                         is_dated_by_reading(row.as_of, row.valid_from, published),
+                        row.valid_from,
+                        row.valid_to,
                     )
                 )
         for node in await self._nodes():
             own = claims[node.id]
             if own:
-                properties: Json = project_properties({}, own)
+                properties: Json = project_properties({}, own, datetime.now(UTC))
                 assert node.properties == properties, node.name
                 is_unsupported = all(claim.is_retracted for claim in own)
                 assert (node.unsupported_since is not None) == is_unsupported, node.name

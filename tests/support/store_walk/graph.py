@@ -17,7 +17,7 @@ from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
 from shared.domains import site_of
 from shared.enums import Entailment
-from shared.graph import elements, projection, short_ids, system_types, types, upsert
+from shared.graph import elements, projection, short_ids, system_types, types, upsert, validity
 from shared.graph.conclusions import citation_index, conclusions, position_store, reviews
 from shared.graph.conclusions.reviews import Review
 from shared.graph.entity_resolution import MergeRefusedError, distinct, merge, moving, split
@@ -325,6 +325,11 @@ _LIFTED: Final = (*_DOUBTED, "update doubts set resolved_at = clock_timestamp()"
 _WRONG: Final = """
 update graph_nodes set properties = properties || '{"population"\\: 5}' where id = :ghana
 """
+_BEGUN: Final = (
+    """insert into validity_boundaries (evidence_id, moment, agent_id, due_at)
+    values (:evidence, '2026-01-01', :agent, '2026-01-01')""",
+    _WRONG,
+)
 _WITHOUT_TYPES: Final = (
     "delete from graph_edge_types where created_by = 'system'",
     "update graph_node_types set properties_schema = '{}' where created_by = 'system'",
@@ -420,6 +425,12 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
     ),
     propagation.resolve_doubts: Operation(
         alone=lambda w: propagation.resolve_doubts(w.database), prepare=_DOUBTED, is_batched=True
+    ),
+    validity.apply_boundaries: Operation(
+        alone=lambda w: validity.apply_boundaries(w.database), prepare=_BEGUN, is_batched=True
+    ),
+    validity.make_all_due: Operation(
+        lambda w, t: validity.make_all_due(t, w.agent_id), prepare=_BEGUN
     ),
     doubts.close_doubts: Operation(
         lambda w, t: doubts.close_doubts(t, [w.source]), prepare=_DOUBTED
@@ -558,6 +569,7 @@ _STORES: Final = (
     readings,
     retractions,
     propagation,
+    validity,
     doubts,
     merge,
     moving,

@@ -20,6 +20,7 @@ NOT_WALKED: Final[Mapping[str, str]] = {
     "shared.database.migrations.versions.0031_step_reservations": "A migration, which is one transaction.",
     "shared.database.migrations.versions.0035_readings": "A migration, which is one transaction.",
     "shared.database.migrations.versions.0038_retractions_hold": "A migration, which is one transaction.",
+    "shared.database.migrations.versions.0039_validity_boundaries": "A migration, which is one transaction.",
     "shared.database.transaction": "It executes what it is given.",
     "shared.graph.conclusions.readings": "Its verdicts are written with their conclusion, in the transaction of the tools.",
 }

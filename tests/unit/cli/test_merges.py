@@ -22,7 +22,7 @@ from shared.schemas.graph import (
     MergeResponse,
     NodeRef,
 )
-from shared.schemas.provenance import AgreementResponse, OtherValueResponse
+from shared.schemas.provenance import AgreementResponse, OtherValueResponse, UpcomingValueResponse
 from tests.support.cli.console import printed
 
 ID = UUID("a1b2c3d4-0000-4000-8000-000000000001")
@@ -142,6 +142,27 @@ def test_each_property_says_how_many_origins_support_it_and_what_others_say() ->
     assert f"c.example, d.example: 35 as of {WHEN:%Y-%m-%d}\n" in output
     assert "since: 2020  (2 origins; since barred: b.example)\n" in output
     assert "both: yes  (only a.example and b.example)\n" in output
+
+
+def test_contested_upcoming_and_ended_values_are_shown() -> None:
+    contested = OtherValueResponse(
+        value=35, sites=["c.example", "d.example"], origins=2, as_of=WHEN, contested=True
+    )
+    upcoming = UpcomingValueResponse(
+        value=50, begins=WHEN, evidence_id=ID, url="https://c.example/", quote="It will be 50."
+    )
+    known = AgreementResponse(
+        sites=["a.example"], origins=[["a.example"]], others=[contested], upcoming=[upcoming]
+    )
+    ended = known.model_copy(update={"others": [], "upcoming": [], "ended": WHEN})
+    begins = ended.model_copy(update={"ended": None, "begins": WHEN})
+    agreement = {"share": known, "since": ended, "both": begins}
+    output = printed(show_edge, make_edge(ID, OTHER, agreement))
+    day = f"{WHEN:%Y-%m-%d}"
+    assert f"contested by 2 origins, c.example, d.example: 35 as of {day}\n" in output
+    assert f"    from {day}: 50\n      “It will be 50.”\n" in output
+    assert f"    not valid since {day}\n" in output
+    assert f"    valid only from {day}\n" in output
 
 
 def test_what_has_no_date_is_shown_with_none() -> None:

@@ -7,10 +7,12 @@ from uuid import UUID
 from shared.graph.provenance.claims import Claim, PreviousValue, apply_claims
 from shared.graph.provenance.evidence import EvidenceInput, assign_claims
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
 
 def claim(number: int, year: int, **values: Any) -> Claim:
     moment = datetime(year, 1, 1, tzinfo=UTC)
-    return Claim(UUID(int=number), values, moment, datetime(2026, 1, 1, tzinfo=UTC))
+    return Claim(UUID(int=number), values, moment, NOW)
 
 
 def start_of(year: int) -> datetime:
@@ -18,7 +20,7 @@ def start_of(year: int) -> datetime:
 
 
 def test_new_properties_supersede_nothing() -> None:
-    change = apply_claims({}, (), [claim(1, 2024, a=1), claim(2, 2020, b=2)])
+    change = apply_claims({}, (), [claim(1, 2024, a=1), claim(2, 2020, b=2)], NOW)
     assert change.properties == {"a": 1, "b": 2}
     assert set(change.evidence) == {UUID(int=1), UUID(int=2)}
     assert (change.superseded, change.retained) == ({}, {})
@@ -26,25 +28,27 @@ def test_new_properties_supersede_nothing() -> None:
 
 def test_a_newer_value_supersedes_and_an_older_one_does_not() -> None:
     previous = [claim(1, 2022, a=1, b=1)]
-    change = apply_claims({"a": 1, "b": 1}, previous, [claim(2, 2024, a=2), claim(3, 2020, b=3)])
+    change = apply_claims(
+        {"a": 1, "b": 1}, previous, [claim(2, 2024, a=2), claim(3, 2020, b=3)], NOW
+    )
     assert change.properties == {"a": 2, "b": 1}
     assert change.superseded == {"a": PreviousValue(1, start_of(2022))}
     assert change.retained == {"b": PreviousValue(1, start_of(2022))}
 
 
 def test_the_same_value_again_changes_nothing() -> None:
-    change = apply_claims({"a": 1}, [claim(1, 2022, a=1)], [claim(2, 2024, a=1.0)])
+    change = apply_claims({"a": 1}, [claim(1, 2022, a=1)], [claim(2, 2024, a=1.0)], NOW)
     assert (change.superseded, change.retained) == ({}, {})
 
 
 def test_a_repeated_claim_is_stored_once() -> None:
     existing, repeated = claim(1, 2022, a=1), claim(1, 2022, a=1)
-    change = apply_claims({"a": 1}, [existing], [repeated])
+    change = apply_claims({"a": 1}, [existing], [repeated], NOW)
     assert change.evidence == (UUID(int=1),)
 
 
 def test_a_superseded_value_without_evidence_has_no_time() -> None:
-    change = apply_claims({"a": 1, "b": 1}, (), [claim(1, 2024, a=2)])
+    change = apply_claims({"a": 1, "b": 1}, (), [claim(1, 2024, a=2)], NOW)
     assert change.properties == {"a": 2, "b": 1}
     assert change.superseded == {"a": PreviousValue(1, None)}
 

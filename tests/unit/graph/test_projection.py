@@ -18,6 +18,7 @@ from shared.graph.provenance.claims import (
 )
 
 DAY_0 = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
 
 def claim(number: int, as_of: int, *, retracted: bool = False, **values: Any) -> Claim:
@@ -28,32 +29,32 @@ def claim(number: int, as_of: int, *, retracted: bool = False, **values: Any) ->
 def test_the_newer_claim_applies_even_if_learned_earlier() -> None:
     newer, older = claim(1, as_of=9, price=3), claim(2, as_of=5, price=2)
     for order in permutations([newer, older]):
-        assert project_properties({}, order) == {"price": 3}
-        assert current_claims(order)["price"] is newer
+        assert project_properties({}, order, NOW) == {"price": 3}
+        assert current_claims(order, NOW)["price"] is newer
 
 
 def test_of_claims_of_the_same_day_the_last_learned_applies() -> None:
-    assert project_properties({}, [claim(2, as_of=5, price=2), claim(1, as_of=5, price=3)]) == {
-        "price": 2
-    }
+    assert project_properties(
+        {}, [claim(2, as_of=5, price=2), claim(1, as_of=5, price=3)], NOW
+    ) == {"price": 2}
 
 
 def test_each_property_has_its_own_newest_claim() -> None:
     claims = [claim(1, as_of=1, price=1, place="Oslo"), claim(2, as_of=2, price=2)]
-    assert project_properties({}, claims) == {"price": 2, "place": "Oslo"}
+    assert project_properties({}, claims, NOW) == {"price": 2, "place": "Oslo"}
 
 
 def test_retracting_a_claim_restores_the_previous_value_and_can_be_undone() -> None:
     before, after = claim(1, as_of=1, price=1), claim(2, as_of=2, price=2, place="Oslo")
     retracted = claim(2, as_of=2, retracted=True, price=2, place="Oslo")
-    properties = project_properties({}, [before, after])
-    without = project_properties(properties, [before, retracted])
+    properties = project_properties({}, [before, after], NOW)
+    without = project_properties(properties, [before, retracted], NOW)
     assert without == {"price": 1}
-    assert project_properties(without, [before, after]) == properties
+    assert project_properties(without, [before, after], NOW) == properties
 
 
 def test_properties_without_claims_are_retained() -> None:
-    assert project_properties({"price": 1, "place": "Oslo"}, [claim(1, as_of=1, price=2)]) == {
+    assert project_properties({"price": 1, "place": "Oslo"}, [claim(1, as_of=1, price=2)], NOW) == {
         "price": 2,
         "place": "Oslo",
     }
@@ -100,7 +101,7 @@ def _claims(said: Sequence[Said]) -> list[Claim]:
 @pytest.mark.parametrize(("said", "expected"), UNDATED_CASES.values(), ids=UNDATED_CASES)
 def test_an_unknown_date_never_wins(said: Sequence[Said], expected: int) -> None:
     for order in permutations(_claims(said)):
-        assert project_properties({}, order) == {"price": expected}
+        assert project_properties({}, order, NOW) == {"price": expected}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_writing_one_after_the_other_gives_the_same(said: Sequence[Said], expect
     properties: dict[str, Any] = {}
     claims = _claims(said)
     for number, new in enumerate(claims):
-        change = apply_claims(properties, claims[:number], [new])
+        change = apply_claims(properties, claims[:number], [new], NOW)
         is_kept = change.properties["price"] != new.values["price"]
         assert ("price" in change.retained) is is_kept
         properties = change.properties
@@ -124,15 +125,15 @@ def test_a_page_without_a_date_replaces_what_an_older_version_has_dated_by_its_r
     )
     later = [Said(2, None, "b"), Said(3, None), Said(4, None), Said(5, None, "b")]
     for order in permutations([old, *_claims(later)]):
-        assert project_properties({}, order) == {"price": 4}
+        assert project_properties({}, order, NOW) == {"price": 4}
     dated = _claims([*later, Said(6, 5, "b")])
     for order in permutations([old, *dated]):
-        assert project_properties({}, order) == {"price": 6}
+        assert project_properties({}, order, NOW) == {"price": 6}
 
 
 def test_a_value_without_a_date_is_reported_without_one() -> None:
     first, second = _claims([Said(1, None), Said(2, None, "b")])
-    change = apply_claims({"price": 1}, [first], [second])
+    change = apply_claims({"price": 1}, [first], [second], NOW)
     assert change.retained["price"].as_of is None
     dated, undated = _claims([Said(1, None), Said(2, 5, "b")])
-    assert apply_claims({"price": 1}, [dated], [undated]).superseded["price"].as_of is None
+    assert apply_claims({"price": 1}, [dated], [undated], NOW).superseded["price"].as_of is None

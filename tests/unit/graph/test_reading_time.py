@@ -61,6 +61,7 @@ NO_TEXT: Final = {
     "shared.graph.grounding.words.alternatives": "words of the tables",
     "shared.graph.conclusions.citations.replace_citations": "as parse_citations, with a function",
     "shared.graph.provenance.claims.current_claims": "claims",
+    "shared.graph.provenance.claims.upcoming_claims": "claims",
     "shared.graph.provenance.claims.project_properties": "claims",
     "shared.graph.provenance.claims.apply_claims": "claims",
     "shared.graph.provenance.claims.is_dated_by_reading": "dates",

@@ -185,6 +185,7 @@ def test_properties_of_elements_due_for_projection_are_not_checked() -> None:
 
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = START + timedelta(days=100)
 RETRACTED, ACTIVE = UUID(int=1), UUID(int=2)
 
 
@@ -203,7 +204,7 @@ def test_another_value_of_the_remaining_page_invalidates(
     sources = {RETRACTED: RETRACTED, ACTIVE: ACTIVE}
     retracted_at = {RETRACTED: START + timedelta(days=2)}
     expected = {RETRACTED} if is_invalidated else set()
-    assert invalidated_by(claims, sources, retracted_at) == expected
+    assert invalidated_by(claims, sources, retracted_at, NOW) == expected
 
 
 BAD, GOOD = UUID(int=1), UUID(int=2)
@@ -235,4 +236,4 @@ def test_only_evidence_on_which_a_current_value_rests_doubts(
     claims: list[Claim], is_doubted: bool
 ) -> None:
     expected = {BAD_SOURCE} if is_doubted else set()
-    assert contradicted_sources(claims, SOURCES, {BAD}) == expected
+    assert contradicted_sources(claims, SOURCES, {BAD}, NOW) == expected

@@ -55,6 +55,15 @@ def table() -> None:
     op.add_column("moods", sa.Column("name", sa.Text(), nullable=False))
 
 
+def filled_table() -> None:
+    table()
+    op.execute("insert into moods (id, name) select id, model from calls")
+
+
+def filled_old_table() -> None:
+    op.execute("insert into calls (id) select id from agents")
+
+
 def nullable_column() -> None:
     op.add_column("calls", sa.Column("mood", sa.Text(), nullable=True))
     op.execute("update calls set mood = 'good'")
@@ -189,6 +198,7 @@ def other_function() -> None:
     "body",
     [
         table,
+        filled_table,
         trigger_after_a_statement,
         nullable_column,
         column_with_default,
@@ -226,6 +236,7 @@ def test_expanding_migrations_pass(body: object) -> None:
         (drop_index, "runs 'drop index"),
         (constraint, "CreateCheckConstraint of calls: .* in two releases"),
         (any_sql, "runs 'alter table calls rename to ledger'"),
+        (filled_old_table, "runs 'insert into calls"),
         (overwrite, "runs 'update calls set model = 'x''|runs \"update calls"),
     ],
 )

@@ -176,6 +176,8 @@ def property_provenance(
                 claim.property, PropertyProvenance(claim.property, None)
             )
             agrees = claim.value == provenance.value and quote.retracted_at is None
+            if claim.upcoming and not claim.holds:  # shown with the day on which it begins
+                continue
             claims = provenance.holding if claim.holds or agrees else provenance.superseded
             claims.append(ClaimedQuote(claim, quote))
     return ElementProvenance(list(by_name.values()), plain)

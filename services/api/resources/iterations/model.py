@@ -417,6 +417,24 @@ _EVIDENCE_OF_ITERATION: Final = CompiledStatement("""
 select id, node_id, edge_id, learned_at from evidence
 where step_id in (select id from steps where iteration_id = any(cast(:of_iterations as uuid[])))
 """)
+# Since the iteration before them that worked began. The days of an agent with an archive date do not pass.
+_DAYS_OF_ITERATIONS: Final = CompiledStatement(f"""
+with these as (
+  select agent_id, min(number) as number, min(started_at) as started_at,
+    max(coalesce(ended_at, statement_timestamp())) as until
+  from iterations where id = any(cast(:of_iterations as uuid[])) group by agent_id
+), this as (
+  select these.*, coalesce(
+    (select max(started_at) from iterations as earlier
+    where earlier.agent_id = these.agent_id and earlier.number < these.number
+      and earlier.status <> '{IterationStatus.QUIET}'), these.started_at) as since
+  from these join agents on agents.id = these.agent_id where archive_date is null
+)
+select this.started_at, this.since, this.until, evidence.node_id, evidence.edge_id
+from this left join validity_boundaries as boundary
+  on boundary.agent_id = this.agent_id and moment > this.since and moment <= this.until
+left join evidence on evidence.id = boundary.evidence_id
+""")
 
 
 async def list_superseded(
@@ -424,23 +442,32 @@ async def list_superseded(
 ) -> list[SupersededValue]:
     """Returns superseded property values, figures first, then texts with figures; at most `limit` of nodes and of edges.
 
-    Each has its value before the first of the iterations and after the last one. The caller has checked that they are the
-    owner's.
+    They are those that their evidence has replaced, and those whose validity has ended, or been followed by another one,
+    since the iteration before. Each has its value before the first of the iterations and after the last one. The caller has
+    checked that they are the owner's.
     """
     params = {"of_iterations": uuid_array(iteration_ids)}
     rows = await _EVIDENCE_OF_ITERATION.rows(access.session, params)
+    days = await _DAYS_OF_ITERATIONS.rows(access.session, params)
     own = {row.id for row in rows}
-    began = min((row.learned_at for row in rows), default=None)
+    began = min([row.learned_at for row in rows] or [row.started_at for row in days], default=None)
     changed: list[Json] = []
     for kind in (NODES, EDGES):
-        element_ids = sorted({getattr(row, kind.evidence_column) for row in rows} - {None})
+        element_ids = sorted(
+            {getattr(row, kind.evidence_column) for row in (*rows, *days)} - {None}
+        )
         if not element_ids or began is None:
             continue
         claims = await load_claims(access.session, kind, element_ids)
         values = [
             {"kind": kind.name, "id": element_id, **value}
             for element_id in element_ids
-            for value in _changed_values(claims[element_id], own, began)
+            for value in _changed_values(
+                claims[element_id],
+                own,
+                began,
+                (days[0].since, days[0].until) if days else (claims[element_id].now,) * 2,
+            )
         ]
         changed += sorted(values, key=lambda value: rank_of_value(value["after"]))[:limit]
     if not changed:
@@ -461,9 +488,11 @@ def rank_of_value(value: Any) -> int:
 
 
 def _changed_values(
-    claims: ElementClaims, own: Collection[UUID], began: datetime
+    claims: ElementClaims, own: Collection[UUID], began: datetime, days: tuple[datetime, datetime]
 ) -> Iterator[Json]:
-    """The properties whose value in force differs after the evidence `own`, which was stored from `began` on."""
+    """The properties whose value on the second of the `days`, with the evidence `own`, which was stored from `began`
+    on, differs from that on the first one without it.
+    """
     earlier, later = [], []
     for claim in claims.claims:
         retracted_at = claims.retracted_at.get(claims.source_of[claim.evidence_id])
@@ -472,7 +501,8 @@ def _changed_values(
             later.append(replace(claim, is_retracted=False))
         elif claim.learned_at < began:
             earlier.append(replace(claim, is_retracted=was_retracted))
-    before, after = current_claims(earlier), current_claims([*earlier, *later])
+    before = current_claims(earlier, days[0])
+    after = current_claims([*earlier, *later], days[1])
     for name in sorted(before):
         values = before[name].values[name], after[name].values[name]
         if not is_equal(*values):

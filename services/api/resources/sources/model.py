@@ -48,7 +48,9 @@ from shared.schemas.provenance import (
     RetractionResponse,
     SourceDetails,
     SourceResponse,
+    UpcomingValueResponse,
 )
+from shared.workflow.agent_clock import AgentClock
 
 _EVIDENCE: Final = Keyset("evidence", (Evidence.as_of, Evidence.learned_at, Evidence.id))
 _SOURCES: Final = Keyset("sources", (Source.fetched_at, Source.id))
@@ -81,10 +83,16 @@ async def list_evidence(
         )
     )
     rows, following = await paginate_rows(session, statement, _EVIDENCE, page_request)
-    holding = set()
+    holding, upcoming = set[tuple[str, UUID]](), set[UUID]()
     if rows:
-        claims = current_claims((await load_claims(session, kind, [element_id]))[element_id].claims)
-        holding = {(name, claim.evidence_id) for name, claim in claims.items()}
+        known = (await load_claims(session, kind, [element_id]))[element_id]
+        winners = current_claims(known.claims, known.now)
+        holding = {(name, claim.evidence_id) for name, claim in winners.items()}
+        upcoming = {
+            each.evidence_id
+            for each in known.claims
+            if not each.is_retracted and each.is_upcoming(known.now)
+        }
     verdicts = await loader.load_verdicts(session, scope, [row["id"] for row in rows])
     items = [
         EvidenceResponse.model_validate(
@@ -94,7 +102,12 @@ async def list_evidence(
                 # A span that was moved may begin inside a character.
                 "quote": row["quote"].decode(errors="replace"),
                 "claims": [
-                    ClaimResponse(property=name, value=value, holds=(name, row["id"]) in holding)
+                    ClaimResponse(
+                        property=name,
+                        value=value,
+                        holds=(name, row["id"]) in holding,
+                        upcoming=row["id"] in upcoming,
+                    )
                     for name, value in row["claims"].items()
                 ],
                 "as_of": known_date(row["as_of"]),
@@ -112,7 +125,8 @@ async def load_agreement(
     columns = (
         *(Evidence.id, Evidence.claims, Evidence.as_of, Evidence.learned_at),
         *(Source.retracted_at.is_not(None), Source.url, Evidence.valid_from, Source.published),
-        *(Agent.barred_domains, Source.reading[ORIGIN_KEY]),
+        *(Evidence.valid_to, Agent.barred_domains, Source.reading[ORIGIN_KEY]),
+        *(_QUOTE, Agent.archive_date, func.statement_timestamp()),
     )
     statement = (
         select(*columns)
@@ -124,18 +138,24 @@ async def load_agreement(
         )
     )
     rows = list(await access.session.execute(statement))
-    origins = find_origins({Publication.from_json(row.url, row[-1]) for row in rows})
-    found = agreements(
+    if not rows:
+        return {}
+    origins = find_origins({Publication.from_json(row.url, row[-4]) for row in rows})
+    quotes = {row.id: row[-3].decode(errors="replace") for row in rows}
+    *_, archive_date, moment = rows[0]
+    claims = (
         (
             Claim(
                 *(evidence_id, values, as_of, learned_at, is_retracted, url),
                 is_dated_by_reading(as_of, valid_from, published),
+                *(valid_from, valid_to, published),
             ),
             origins[url],
         )
-        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, *_ in rows
+        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, valid_to, *_ in rows
     )
-    domains = DomainPreferences(barred=rows[0].barred_domains if rows else ())
+    found = agreements(claims, AgentClock(moment, archive_date).now)
+    domains = DomainPreferences(barred=rows[0].barred_domains)
     allowed = domains.allowed_sites(row.url for row in rows if not row[4])
     return {
         name: AgreementResponse(
@@ -144,10 +164,26 @@ async def load_agreement(
             barred=[site for site in sites if site not in allowed],
             others=[
                 OtherValueResponse(
-                    value=other.value, sites=sites_of(other.origins), as_of=other.as_of
+                    value=other.value,
+                    sites=sites_of(other.origins),
+                    origins=len(other.origins),
+                    as_of=other.as_of,
+                    contested=other.is_contested,
                 )
                 for other in each.others
             ],
+            upcoming=[
+                UpcomingValueResponse(
+                    value=coming.value,
+                    begins=coming.begins,
+                    evidence_id=coming.claim.evidence_id,
+                    url=coming.claim.url,
+                    quote=quotes[coming.claim.evidence_id],
+                )
+                for coming in each.upcoming
+            ],
+            begins=each.begins,
+            ended=each.ended,
         )
         for name, each in found.items()
     }

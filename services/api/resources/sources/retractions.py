@@ -20,6 +20,7 @@ from shared.graph.retraction.propagation import (
     propagate_retractions,
     resolve_doubts,
 )
+from shared.graph.validity import apply_boundaries
 from shared.runtime.background import log_and_continue
 from shared.schemas.provenance import RetractionPreview, RetractionResponse
 
@@ -75,7 +76,7 @@ class NewRetraction(Retracted):
 
 class RetractionWorker:
     """Background task: propagates retractions soon after they were requested, and those that an
-    earlier process left; and contradictions that checks of evidence found.
+    earlier process left; and contradictions that checks of evidence found. It applies validities that begin or end.
 
     It also resolves the resulting doubts where new evidence answers them.
     """
@@ -106,6 +107,9 @@ class RetractionWorker:
             await log_and_continue(
                 partial(propagate_contradictions, self._database),
                 "contradictions wait for the next look",
+            )
+            await log_and_continue(
+                partial(apply_boundaries, self._database), "validities wait for the next look"
             )
             await log_and_continue(
                 partial(resolve_doubts, self._database),
