@@ -172,6 +172,8 @@ def _property_lines(
         says = plural(len(origins), "origin")
         if len(origins) == 1:
             says = f"only {escape(' and '.join(origins[0]))}"
+        if name in agreement and (speakers := agreement[name].said_by):
+            says += f"; only {escape(' and '.join(speakers))} {'says' if len(speakers) == 1 else 'say'} so"
         barred = agreement[name].barred if name in agreement else []
         says += f"; since barred: {escape(', '.join(barred))}" if barred else ""
         support = f"  [quiet]({says})[/]" if origins else ""
@@ -187,7 +189,7 @@ def _values_beside(console: Console, known: AgreementResponse) -> None:
     if known.begins:
         console.print(f"    [warn]valid only from {known.begins:%Y-%m-%d}[/]")
     for other in known.others:
-        text = f"{escape(', '.join(other.sites))}: {escape(str(other.value))}"
+        text = f"{escape(', '.join([*other.said_by, *other.sites]))}: {escape(str(other.value))}"
         says = f"contested by {plural(other.origins, 'origin')}, " if other.contested else ""
         shown = f"[warn]{says}{text}[/]" if other.contested else text
         console.print(f"    {shown} [quiet]{as_of(other.as_of)}[/]")

@@ -85,7 +85,8 @@ def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_
     for row in evidence:
         fate = "  [bad]retracted[/]" if row.retracted_at else ""
         console.print(f"  “{escape(clip(row.quote, MAX_EVIDENCE_CHARS))}”")
-        console.print(f"    [link]{escape(row.url)}[/]  [quiet]{_time(row)}[/]{fate}")
+        said = f"{escape(row.speaker)} says, " if row.speaker else ""
+        console.print(f"    {said}[link]{escape(row.url)}[/]  [quiet]{_time(row)}[/]{fate}")
         for claim in row.claims:
             console.print(f"    {_claim(claim)}")
         if row.verdict is not None:
@@ -227,7 +228,8 @@ def _proven(row: ProofLink) -> str:
     if row.property is not None:
         about = f"{_data(row.property)} of {_data(row.name)} = {_value(row.value)}"
     read = f" {_verdict_of_model(row.verdict)}" if row.verdict else ""
-    return f"{about}: “{_data(clip(row.quote, MAX_QUOTE_CHARS))}”{read}"
+    said = f" {_data(row.speaker)} says:" if row.speaker else ""
+    return f"{about}:{said} “{_data(clip(row.quote, MAX_QUOTE_CHARS))}”{read}"
 
 
 def show_later(console: Console, verification: VerificationResponse) -> None:
@@ -284,6 +286,9 @@ def show_summary(console: Console, verification: VerificationResponse) -> None:
     counts = counted_in_words(verification.checked)
     console.print(f"\n[quiet]{verification.checked.in_words}[/]")
     console.print(f"{_verdict(broken)} [quiet]{counts} checked[/]")
+    if verification.said_by:
+        speakers = escape(" and ".join(verification.said_by))
+        console.print(f"[warn]Everything rests on the words of {speakers}.[/]")
     if len(verification.origins) == 1:
         sites = escape(" and ".join(verification.origins[0]))
         console.print(f"[warn]Everything rests on one origin, {sites}:[/] no other confirms it.")
@@ -349,7 +354,8 @@ def _line(link: AnyLink) -> str:
         case EvidenceLink():
             names = _data(", ".join(link.active_properties))
             supported = f"[quiet]{names}:[/] " if names else ""
-            text = f"{supported}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
+            said = f"{_data(link.speaker)} says: " if link.speaker else ""
+            text = f"{supported}{said}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
             return f"{text} {_verdict_of_model(link.verdict)}" if link.verdict else text
         case SourceLink():
             return _page(link)

@@ -108,7 +108,7 @@ _LOCK_OWNED: Final = {
 _CLAIMS_SQL: Final = {
     kind: (
         f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url, published,"
-        f" valid_from, valid_to, {NOW_OF_AGENTS_SQL} as now"
+        f" valid_from, valid_to, speaker, {NOW_OF_AGENTS_SQL} as now"
         " from evidence join sources on sources.id = source_id join agents on agents.id = evidence.agent_id"
         f" where {kind.name}_id in ({{values}})"
     )
@@ -123,7 +123,7 @@ async def load_claims(
     by_element: dict[UUID, ElementClaims] = {}
     statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
     for element_id, evidence, source, values, *rest in await statement.rows(transaction, params):
-        as_of, learned_at, retracted_at, url, published, valid_from, valid_to, now = rest
+        as_of, learned_at, retracted_at, url, published, valid_from, valid_to, speaker, now = rest
         if element_id not in by_element:
             by_element[element_id] = ElementClaims(now=now)
         claims = by_element[element_id]
@@ -135,6 +135,7 @@ async def load_claims(
                 valid_from=valid_from,
                 valid_to=valid_to,
                 published=published,
+                speaker=speaker,
             )
         )
         claims.source_of[evidence] = source

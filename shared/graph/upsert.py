@@ -43,7 +43,7 @@ WRITTEN_COLUMNS: Final[Mapping[str, Sequence[str]]] = {
         "graph_nodes": "id type name properties rules seal unsupported_since iteration_id step_id",
         "graph_edges": "id type source_id target_id properties seal unsupported_since iteration_id step_id",
         "evidence": "id node_id edge_id source_id first_byte end_byte quote_sha256 claims valid_from valid_to"
-        " as_of learned_at rules seal step_id",
+        " as_of learned_at rules speaker seal step_id",
     }.items()
 }
 """By table, besides `agent_id`. The database fills in the other columns."""
@@ -504,6 +504,7 @@ def _evidence_row(element: Element, evidence_id: UUID, quote: VerifiedQuote) -> 
         "as_of": quote.as_of,
         "learned_at": quote.learned_at,
         "rules": RULES,
+        "speaker": quote.speaker,
     }
     return {
         **sealed,

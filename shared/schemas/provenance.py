@@ -105,6 +105,10 @@ class EvidenceResponse(ResponseModel):
     valid_from: datetime | None
     valid_to: datetime | None
     """The first moment when it is no longer true."""
+    speaker: str | None = None
+    """Who says it, as the page names them; None if the page itself states it."""
+    speaker_id: UUID | None = None
+    """The node of this name, if there is exactly one."""
     as_of: datetime | None
     """Newer evidence supersedes older by this time; None if neither the page nor the claim has a date."""
     learned_at: datetime
@@ -123,6 +127,8 @@ class OtherValueResponse(ResponseModel):
     """The newest of these claims; None if none has a date."""
     contested: bool = False
     """Whether it and the current value cannot both hold for the same time; otherwise time has overtaken it."""
+    said_by: list[str] = Field(default_factory=list)
+    """The speakers, if its pages only quote someone for it."""
 
 
 class UpcomingValueResponse(ResponseModel):
@@ -142,7 +148,9 @@ class AgreementResponse(ResponseModel):
     sites: list[str]
     """Registrable domains."""
     origins: list[list[str]]
-    """The sites by origin: those that carry one text, or the line of one news agency, are one."""
+    """The sites by origin: those that carry one text or the line of one news agency, or quote only one speaker, are one."""
+    said_by: list[str] = Field(default_factory=list)
+    """The speakers, if the sites only quote someone for it: then it is no more than a claim."""
     barred: list[str] = Field(default_factory=list)
     """Those of these sites all of whose pages about the element the agent's owner has barred since."""
     others: list[OtherValueResponse]
@@ -293,7 +301,11 @@ class ProofLink(ResponseModel):
     sites: list[str]
     """The sites that said so when it was concluded, without retracted pages."""
     origins: int
-    """Their number of origins: sites that carry one text, or the line of one news agency, are one."""
+    """Their number of origins: sites that carry one text or the line of one news agency, or quote only one speaker, are
+    one.
+    """
+    speaker: str | None = None
+    """Who says it, if the sentence attributes it to someone."""
     change: str | None
     """What has become of it since, in a sentence; null: nothing."""
 
@@ -384,6 +396,8 @@ class EvidenceLink(ChainLink):
     """The properties whose current values come from it; the others are superseded."""
     valid_from: datetime | None
     valid_to: datetime | None
+    speaker: str | None = None
+    """Who says it, if the quote attributes it to someone."""
     as_of: datetime | None
     learned_at: datetime
     verdict: VerdictResponse | None = None
@@ -536,7 +550,11 @@ class VerificationResponse(ResponseModel):
     sites: list[str]
     """The sites of the pages that it rests on, without retracted and barred ones."""
     origins: list[list[str]]
-    """The sites by origin: those that carry one text, or the line of one news agency, are one. One author can be wrong."""
+    """The sites by origin: those that carry one text or the line of one news agency, or quote only one speaker, are one. One
+    author can be wrong.
+    """
+    said_by: list[str] = Field(default_factory=list)
+    """The speakers, if all that it rests on are their words."""
     barred_sites: list[str] = Field(default_factory=list)
     """Sites of which it rests on pages that the agent's owner has barred since, and on no others."""
     doubts: list["ElementDoubt"] = Field(default_factory=list)

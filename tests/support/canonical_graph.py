@@ -30,6 +30,7 @@ class EvidenceRow:
     claims: Json
     valid_from: datetime | None
     valid_to: datetime | None
+    speaker: str | None
     is_retracted: bool
 
     def content(self, names: Names) -> Json:
@@ -40,6 +41,7 @@ class EvidenceRow:
             "claims": plain(self.claims, names),
             "valid_from": moment(self.valid_from),
             "valid_to": moment(self.valid_to),
+            "speaker": self.speaker,
             "retracted": self.is_retracted,
         }
 
@@ -58,21 +60,16 @@ async def load_evidence(
     rows = await session.execute(
         select(
             func.coalesce(Evidence.node_id, Evidence.edge_id),
-            Source.url,
-            Source.sha256,
-            Evidence.first_byte,
-            Evidence.end_byte,
-            Evidence.claims,
-            Evidence.valid_from,
-            Evidence.valid_to,
+            *(Source.url, Source.sha256, Evidence.first_byte, Evidence.end_byte, Evidence.claims),
+            *(Evidence.valid_from, Evidence.valid_to, Evidence.speaker),
             Source.retracted_at.is_not(None),
         )
         .join(Source, Source.id == Evidence.source_id)
         .where(Evidence.agent_id == scope.owned_agent_id(), id_column.in_(ids))
     )
     evidence: dict[UUID, list[EvidenceRow]] = {}
-    for row in rows:
-        evidence.setdefault(row[0], []).append(EvidenceRow(*row[1:]))
+    for element_id, *columns in rows:
+        evidence.setdefault(element_id, []).append(EvidenceRow(*columns))
     return evidence
 
 

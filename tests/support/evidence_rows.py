@@ -16,6 +16,7 @@ def evidence_row(text: str, quote: str, **columns: Any) -> Any:
         "evidence_id": uuid4(),
         "valid_from": None,
         "valid_to": None,
+        "speaker": None,
         "title": "Kesra",
         "published": None,
         "stated": None,

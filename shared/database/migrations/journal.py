@@ -8,6 +8,9 @@ EVENTS: Final = {
     "update": "old table as old_rows new table as new_rows",
     "delete": "old table as old_rows",
 }
+_TIMES: Final = ("valid_from", "valid_to", "as_of")
+"""Columns of times whose names do not end in `_at`."""
+_BYTES: Final = ("quote_sha256", "seal")
 
 
 def _leaf_sql(kind: int, columns: str, row: str, added: str | None = None) -> str:
@@ -28,7 +31,10 @@ def _leaf_sql(kind: int, columns: str, row: str, added: str | None = None) -> st
 
 def _value_sql(row: str, column: str) -> str:
     value = f"{row}.{column}"
-    return f"{value} at time zone 'UTC'" if column.endswith("_at") else value
+    if column in _BYTES:
+        return f"encode({value}, 'hex')"
+    is_time = column.endswith("_at") or column in _TIMES
+    return f"{value} at time zone 'UTC'" if is_time else value
 
 
 def covering(table: str, kind: int, columns: str) -> Iterator[str]:

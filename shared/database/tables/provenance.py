@@ -165,6 +165,8 @@ class Evidence(Base):
     learned_at: Mapped[datetime]
     rules: Mapped[int | None] = mapped_column(SmallInteger)
     """Version of the rules by which the claims follow from the quote, see `shared.graph.grounding`; None if unchecked."""
+    speaker: Mapped[str | None]
+    """Who says it, if the quote attributes it to someone, as the page names them; None if the page itself states it."""
     seal: Mapped[bytes] = mapped_column(LargeBinary)
     step_id: Mapped[UUID | None] = mapped_column(index=True)
 

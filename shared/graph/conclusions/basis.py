@@ -18,7 +18,13 @@ from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHA
 from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
-from shared.graph.provenance.origins import ORIGIN_KEY, Origin, Publication, find_origins
+from shared.graph.provenance.origins import (
+    ORIGIN_KEY,
+    Origin,
+    Publication,
+    find_origins,
+    join_speakers,
+)
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
@@ -34,7 +40,7 @@ _QUOTES_SQL: Final = f"""
    where evidence.{{column}} = element.id)
 """
 _PAGES_SQL: Final = f"""
-  (select coalesce(jsonb_agg(distinct jsonb_build_array(url, reading -> '{ORIGIN_KEY}')), '[]')
+  (select coalesce(jsonb_agg(distinct jsonb_build_array(url, reading -> '{ORIGIN_KEY}', speaker)), '[]')
    from evidence join sources on sources.id = source_id
    where evidence.{{column}} = element.id and retracted_at is null)
 """
@@ -96,8 +102,8 @@ class _Cited:
     properties: Mapping[str, Any]
     quotes: tuple[Quote, ...]
     """The newest first."""
-    pages: tuple[Publication, ...]
-    """Those that support it, without retracted ones."""
+    pages: tuple[tuple[Publication, str | None], ...]
+    """Those that support it, without retracted ones, each with the speakers whom they quote for it."""
     ends: Sequence[tuple[str, str]]
     """Id and name of both ends of an edge."""
 
@@ -190,14 +196,23 @@ class Basis:
         return [*nodes, *(SubjectNode(end, (name,)) for end, name in ends.items())]
 
     def origins(self, cited_ids: Sequence[UUID], domains: DomainPreferences) -> frozenset[Origin]:
-        """The origins of the pages that a conclusion with these citations rests on, without pages of barred domains."""
-        pages = {page for each in self._rests_on(cited_ids) for page in each.pages}
-        allowed = [page for page in pages if domains.barring(page.url) is None]
-        return frozenset(find_origins(allowed).values())
+        """The origins of the pages that a conclusion with these citations rests on, without pages of barred domains.
+
+        Pages that only quote one speaker are one origin.
+        """
+        pages = [
+            (page, speaker)
+            for each in self._rests_on(cited_ids)
+            for page, speaker in each.pages
+            if domains.barring(page.url) is None
+        ]
+        origins = find_origins({page for page, _ in pages})
+        joined = join_speakers((origins[page.url], speaker) for page, speaker in pages)
+        return frozenset(joined.values())
 
     def unknown_addresses(self, cited_ids: Sequence[UUID], text: str) -> list[str]:
         """The addresses in `text` that are not those of pages that a conclusion with these citations rests on."""
-        pages = {page_key(page.url) for each in self._rests_on(cited_ids) for page in each.pages}
+        pages = {page_key(page.url) for each in self._rests_on(cited_ids) for page, _ in each.pages}
         return [url for url in urls_in(text) if page_key(url) not in pages]
 
     def _rests_on(self, cited_ids: Sequence[UUID]) -> Iterable[_Cited]:
@@ -228,7 +243,7 @@ def _read(row: Any) -> _Cited:
         tuple(dict.fromkeys(row.names)),
         row.properties,
         tuple(map(_read_quote, row.quotes)),
-        tuple(Publication.from_json(*page) for page in row.pages),
+        tuple((Publication.from_json(url, value), said) for url, value, said in row.pages),
         row.ends or (),
     )
 

@@ -125,7 +125,7 @@ with recursive below (top_id, id) as (
 )
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
   quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
-  {KNOWN_DATE_SQL} as said_on,
+  quoted.speaker, {KNOWN_DATE_SQL} as said_on,
   page.title, page.published, page.before, page.quote, page.after, coalesce(of_node.stated, of_edge.stated) as stated
 from reached join elements on elements.id = reached.id
 cross join lateral {beside_sql("node_id", "elements", "elements.properties")} as of_node

@@ -29,6 +29,7 @@ from shared.graph.prompt_format import (
     truncate_to_budget,
 )
 from shared.graph.retrieval import query
+from shared.graph.retrieval.claimed import claimed_query, says
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.validation import one_line
@@ -292,6 +293,7 @@ async def _describe(
     neighbours = batch.add(recent.nodes_by_ids(scope, shown))
     held = batch.add(recent.held_query(scope, [*node_ids, *edge_ids]))
     changes = batch.add(recent.changes_of_nodes(scope, node_ids, _CHANGES))
+    claimed = batch.add(claimed_query(scope, [*node_ids, *edge_ids]))
     if short_ids is not None:
         in_order = [*(node.id for node in nodes), *(link.id for link in links), *shown]
         short_ids.number_with(batch, texts, in_order)
@@ -303,14 +305,15 @@ async def _describe(
         )
 
     def said(element_id: UUID) -> str:
-        """Date, sites and earlier values, behind the line of a node or edge."""
+        """Date, sites, speakers of what is only claimed, and earlier values, behind the line of a node or edge."""
         row = held.value.get(element_id)
         parts = (
             []
             if row is None
             else [shown_date(row.as_of), *recent.sites_of_hosts(row.hosts)[:_SITES]]
         )
-        text = f" ({', '.join(parts)})" if parts else ""
+        notes = filter(None, (", ".join(parts), says(claimed.value.get(element_id))))
+        text = f" ({shown})" if (shown := "; ".join(notes)) else ""
         return f"{text} {'; '.join(earlier[element_id])}" if element_id in earlier else text
 
     lines = [

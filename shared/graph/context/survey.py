@@ -602,6 +602,7 @@ with wrote as (
     jsonb_build_object('claims', claims,
       'as_of', cast({KNOWN_DATE_SQL} as text),
       'site', {HOST_SQL},
+      'speaker', speaker,
       'quote', case when end_byte - first_byte <= {_QUOTE_BYTES} then
         convert_from(substring(convert_to(text, 'UTF8'), first_byte + 1, end_byte - first_byte), 'UTF8') end)
     order by as_of, cast(claims as text), evidence.id) as evidence
@@ -669,6 +670,8 @@ def _held_values(row: Row) -> dict[tuple[str, str], Json]:
         }
         if held or not each["claims"]:
             said = f"{each['as_of'] or 'undated'}, {each['site']}"
+            if each["speaker"]:
+                said += f", {each['speaker']} says"
             values.setdefault((said, one_line(each["quote"] or "")), {}).update(held)
     return values
 

@@ -305,7 +305,9 @@ async def _delete_evidence(transaction: Transaction, evidence_ids: Collection[UU
 
 
 def _evidence_id(row: Row, element_id: UUID) -> UUID:
-    content = integrity.canonical_json([row["claims"], row["valid_from"], row["valid_to"]])
+    content = integrity.evidence_content(
+        row["claims"], row["valid_from"], row["valid_to"], row["speaker"]
+    )
     return ids.evidence_id(
         element_id, row["source_id"], row["first_byte"], row["end_byte"], content
     )
@@ -339,6 +341,7 @@ def _evidence_seal(row: Row, evidence_id: UUID, element_id: UUID) -> bytes:
         as_of=row["as_of"],
         learned_at=row["learned_at"],
         rules=row["rules"],
+        speaker=row["speaker"],
     )
 
 

@@ -19,7 +19,12 @@ from shared.graph.provenance.claims import (
 )
 from shared.graph.provenance.contradiction import contradict
 from shared.graph.provenance.integrity import canonical_json
-from shared.graph.provenance.origins import Origin
+from shared.graph.provenance.origins import Origin, value_origins
+from shared.graph.provenance.speakers import unify
+
+_Voice = Origin | str
+"""An origin that states something itself, or the name of a speaker, whatever pages quote them."""
+_Saying = Sequence[tuple[Claim, Origin]]
 
 SAME_TIME: Final = timedelta(days=1)
 """Claims whose dates are less apart than this speak of one time."""
@@ -73,19 +78,23 @@ class Agreement:
 
 
 def agreements(claims: Iterable[tuple[Claim, Origin]], now: datetime) -> Mapping[str, Agreement]:
-    """By property, of all claims about one element with their origins. Retracted claims do not count."""
-    by_origin: defaultdict[Origin, list[Claim]] = defaultdict(list)
-    for claim, origin in claims:
-        if not claim.is_retracted:
-            by_origin[origin].append(claim)
-    everything = [claim for its_claims in by_origin.values() for claim in its_claims]
+    """By property, of all claims about one element with the origins of their pages. Retracted claims do not count.
+
+    A speaker's words count once, whatever origins repeat them, and two speakers on one page are not one.
+    """
+    active = [(claim, origin) for claim, origin in claims if not claim.is_retracted]
+    longest = unify(claim.speaker for claim, _ in active if claim.speaker)
+    voices: defaultdict[_Voice, list[tuple[Claim, Origin]]] = defaultdict(list)
+    for claim, origin in active:
+        voices[longest[claim.speaker] if claim.speaker else origin].append((claim, origin))
+    everything = [claim for claim, _ in active]
     current = current_claims(everything, now)
     newest_of = {
-        origin: current_claims(its_claims, now) for origin, its_claims in by_origin.items()
+        voice: current_claims((one for one, _ in its), now) for voice, its in voices.items()
     }
     upcoming = upcoming_claims(everything, now)
     return {
-        name: _agreement(name, winner, newest_of, upcoming.get(name, ()), now)
+        name: _agreement(name, winner, newest_of, voices, upcoming.get(name, ()), now)
         for name, winner in current.items()
     }
 
@@ -93,21 +102,36 @@ def agreements(claims: Iterable[tuple[Claim, Origin]], now: datetime) -> Mapping
 def _agreement(
     name: str,
     winner: Claim,
-    newest_of: Mapping[Origin, Mapping[str, Claim]],
+    newest_of: Mapping[_Voice, Mapping[str, Claim]],
+    voices: Mapping[_Voice, _Saying],
     upcoming: Sequence[Claim],
     now: datetime,
 ) -> Agreement:
-    by_value: defaultdict[str, dict[Origin, Claim]] = defaultdict(dict)
-    for origin, newest in sorted(newest_of.items()):
-        claim = newest.get(name)
+    by_value: defaultdict[str, list[tuple[Claim, Origin]]] = defaultdict(list)
+    newest: defaultdict[str, list[Claim]] = defaultdict(list)
+    for voice, its_newest in newest_of.items():
+        claim = its_newest.get(name)
         if claim is not None and (claim is winner or not claim.is_upcoming(now)):
-            by_value[canonical_json(claim.values[name])][origin] = claim
+            key = canonical_json(claim.values[name])
+            newest[key].append(claim)
+            by_value[key] += [
+                (one, origin)
+                for one, origin in voices[voice]
+                if name in one.values
+                and canonical_json(one.values[name]) == key
+                and (one is claim or not one.is_upcoming(now))
+            ]
     value = winner.values[name]
-    supporting = by_value.pop(canonical_json(value))
-    others = [_other_value(name, winner, claims, now) for claims in by_value.values()]
+    supporting = by_value.pop(canonical_json(value), None) or [
+        (claim, origin) for its in voices.values() for claim, origin in its if claim is winner
+    ]
+    others = [
+        _other_value(name, winner, newest[key], saying, now) for key, saying in by_value.items()
+    ]
+    others.sort(key=lambda other: [*other.origins])
     others.sort(key=lambda other: other.as_of or UNKNOWN_DATE, reverse=True)
     return Agreement(
-        tuple(supporting),
+        _origins(supporting),
         tuple(others),
         tuple(
             UpcomingValue(claim.values[name], claim.since, claim)
@@ -121,18 +145,22 @@ def _agreement(
     )
 
 
+def _origins(saying: _Saying) -> Sequence[Origin]:
+    return tuple(value_origins((claim.url, origin, claim.speaker) for claim, origin in saying))
+
+
 def _other_value(
-    name: str, winner: Claim, claims: Mapping[Origin, Claim], now: datetime
+    name: str, winner: Claim, claims: Sequence[Claim], saying: _Saying, now: datetime
 ) -> OtherValue:
-    """The value that all of `claims` state."""
-    value = next(iter(claims.values())).values[name]
+    """The value that all of `claims`, the newest of their voices, state."""
+    value = claims[0].values[name]
     is_contested = (
         winner.holds(now)
         and contradict(name, value, winner.values[name])
-        and any(claim.holds(now) and is_of_one_time(claim, winner) for claim in claims.values())
+        and any(claim.holds(now) and is_of_one_time(claim, winner) for claim in claims)
     )
-    newest = max(claim.as_of for claim in claims.values())
-    return OtherValue(value, tuple(claims), known_date(newest), is_contested)
+    newest = max(claim.as_of for claim in claims)
+    return OtherValue(value, _origins(saying), known_date(newest), is_contested)
 
 
 def is_of_one_time(claim: Claim, other: Claim) -> bool:

@@ -31,7 +31,7 @@ not exists (
   select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
 """
 _HELD_SQL: Final = f"""
-  select evidence.id, claims, as_of, learned_at, valid_from, valid_to, source_id, url, published,
+  select evidence.id, claims, as_of, learned_at, valid_from, valid_to, speaker, source_id, url, published,
     greatest(as_of, valid_from, published) as said
   from evidence join sources on sources.id = source_id
   where {{column}} = {{element}}.id and retracted_at is null and {IS_NOT_CONTRADICTED_SQL}
@@ -70,7 +70,7 @@ def beside_sql(column: Column, element: str, properties: str) -> str:
     return f"""(
       select jsonb_agg(jsonb_build_array(
         held.id, claims, as_of, learned_at, held.url, valid_from, valid_to, held.published, reading -> '{ORIGIN_KEY}',
-        {NOW_SQL})) as stated
+        speaker, {NOW_SQL})) as stated
       from ({held}) as held join sources on sources.id = held.source_id
       where ({has_beside})
     )"""
@@ -149,6 +149,7 @@ def _claim(values: Sequence[Any]) -> Claim:
         valid_from=valid_from,
         valid_to=valid_to,
         published=published,
+        speaker=rest[4],
     )
 
 

@@ -50,6 +50,8 @@ class Claim:
     """The first moment at which it is no longer true; None if the page states no end."""
     published: datetime | None = None
     """When its page was published; None if that is unknown."""
+    speaker: str | None = None
+    """Who says it, if the quote attributes it to someone."""
 
     @property
     def since(self) -> datetime:

@@ -17,6 +17,7 @@ from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import UNKNOWN_DATE, Claim
 from shared.graph.provenance.page_reading import Span, find_quote, nearest_sentence
 from shared.graph.provenance.sources import Page
+from shared.graph.provenance.speakers import match_speaker
 from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Json, ToolRefusalError
@@ -52,6 +53,8 @@ class EvidenceInput:
     """Where the quote begins in its page, if it is a numbered sentence."""
     place: str = ""
     """The argument that it is from, for messages; by default its place among the others."""
+    speaker: str = ""
+    """Who says it, if the quote attributes it to someone."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,8 @@ class VerifiedQuote:
     claims: Json
     valid_from: datetime | None
     valid_to: datetime | None
+    speaker: str | None = None
+    """As it was given, until `ground_quotes` has found it on the page."""
 
     @property
     def as_of(self) -> datetime:
@@ -91,7 +96,9 @@ class VerifiedQuote:
         return min(AgentClock(self.learned_at, self.page.archive_date).now, self.learned_at)
 
     def evidence_id(self, element_id: UUID) -> UUID:
-        content = integrity.canonical_json([self.claims, self.valid_from, self.valid_to])
+        content = integrity.evidence_content(
+            self.claims, self.valid_from, self.valid_to, self.speaker
+        )
         return ids.evidence_id(
             element_id, self.page.id, self.span.start_byte, self.span.end_byte, content
         )
@@ -106,6 +113,7 @@ class VerifiedQuote:
             valid_from=self.valid_from,
             valid_to=self.valid_to,
             published=self.page.published,
+            speaker=self.speaker,
         )
 
 
@@ -197,6 +205,7 @@ async def _verify_quote(
                 claims,
                 entry.valid_from,
                 entry.valid_to,
+                entry.speaker.strip() or None,
             )
         texts.append(text)
     nearest = nearest_sentence(texts[:_MAX_PAGES_COMPARED], entry.quote)
@@ -262,8 +271,8 @@ def ground_quotes(
     """Leaves out values that the quotes do not have, and completes those that they have in part.
 
     `ends` are the node, or both ends of the edge. A property stays with the quotes that state it. A start of validity stays
-    if its page was published after it, or what is quoted of the page states it. Raises UngroundedError if the quotes do not
-    name the element, or nothing of a node is left.
+    if its page was published after it, or what is quoted of the page states it. A speaker stays if the page names them.
+    Raises UngroundedError if the quotes do not name the element, or nothing of a node is left.
     """
     quoted = [
         Quoted(
@@ -294,6 +303,7 @@ def ground_quotes(
         for name, each in outcome.properties.items()
         if each.level is Level.COMPLETED
     }
+    speakers = _match_speakers(quotes, ends, left_out)
     grounded = []
     for place, quote in enumerate(quotes):
         claims = {
@@ -302,9 +312,28 @@ def ground_quotes(
             if name not in left_out and place in outcome.stated[name]
         }
         grounded.append(
-            replace(quote, claims=claims, **_period(quote, quoted[place], quotes, quoted, left_out))
+            replace(
+                quote,
+                claims=claims,
+                speaker=speakers.get(quote.place),
+                **_period(quote, quoted[place], quotes, quoted, left_out),
+            )
         )
     return GroundedQuotes(grounded, left_out, completed)
+
+
+def _match_speakers(
+    quotes: Sequence[VerifiedQuote], ends: Sequence[WrittenNode], left_out: dict[str, str]
+) -> dict[str, str | None]:
+    """The speaker of each entry of the evidence. Adds to `left_out` why one is left out."""
+    known = [end.names for end in ends if end.is_stored and not end.is_label]
+    speakers: dict[str, str | None] = {}
+    for place, given in {quote.place: quote.speaker for quote in quotes if quote.speaker}.items():
+        cited = [quote.cited for quote in quotes if quote.place == place]
+        speakers[place], reason = match_speaker(given, cited, known)
+        if reason:
+            left_out[f"{place}.speaker"] = reason
+    return speakers
 
 
 def _values_of(quotes: Sequence[VerifiedQuote]) -> Json:

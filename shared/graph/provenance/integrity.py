@@ -55,10 +55,11 @@ def evidence_seal(
     as_of: datetime,
     learned_at: datetime,
     rules: int | None = None,
+    speaker: str | None = None,
 ) -> bytes:
     """Seal of evidence. `element_id` is the id of the node or edge."""
-    # Evidence of earlier releases was not checked by rules, and keeps its seal.
-    added = () if rules is None else (rules,)
+    # Evidence of earlier releases was not checked by rules, and has no speaker. It keeps its seal.
+    added = (rules,) if speaker is None else (rules, speaker)
     return _seal(
         "evidence",
         evidence_id,
@@ -73,8 +74,20 @@ def evidence_seal(
         valid_to,
         as_of,
         learned_at,
-        *added,
+        *(() if rules is None and speaker is None else added),
     )
+
+
+def evidence_content(
+    claims: Mapping[str, Any],
+    valid_from: datetime | None,
+    valid_to: datetime | None,
+    speaker: str | None,
+) -> str:
+    """The content of evidence that its id is derived from."""
+    # Evidence of earlier releases has no speaker, and keeps its id.
+    added = () if speaker is None else (speaker,)
+    return canonical_json([claims, valid_from, valid_to, *added])
 
 
 def node_seal(
@@ -271,12 +284,13 @@ class EvidenceRow(Row):
     as_of: datetime
     learned_at: datetime
     rules: int | None = None
+    speaker: str | None = None
     seal: bytes
 
     @property
     def content_key(self) -> str:
-        """The content that its id is derived from."""
-        return canonical_json([self.claims, self.valid_from, self.valid_to])
+        """See `evidence_content`."""
+        return evidence_content(self.claims, self.valid_from, self.valid_to, self.speaker)
 
     def sealed(self, agent_id: UUID) -> bytes:
         return evidence_seal(
@@ -293,6 +307,7 @@ class EvidenceRow(Row):
             as_of=self.as_of,
             learned_at=self.learned_at,
             rules=self.rules,
+            speaker=self.speaker,
         )
 
 

@@ -8,7 +8,7 @@ hashes of all runs of words. Up to the smaller of the two largest hashes, the sk
 import base64
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import blake2b
@@ -16,6 +16,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from shared.domains import site_of
+from shared.graph.provenance.speakers import unify
 from shared.tools import Json
 
 ORIGIN_KEY: Final = "origin"
@@ -67,6 +68,8 @@ class Origin:
 
     sites: tuple[str, ...]
     """In alphabetical order."""
+    speakers: tuple[str, ...] = ()
+    """Those whom the pages only quote, in alphabetical order; empty if a page states something itself."""
 
 
 def read_origin(text: str) -> Json:
@@ -128,6 +131,44 @@ def find_origins(publications: Iterable[Publication]) -> Mapping[str, Origin]:
         of_root[find(url)].add(sites[url])
     origins = {each: Origin(tuple(sorted(its_sites))) for each, its_sites in of_root.items()}
     return {url: origins[find(url)] for url in root}
+
+
+def join_speakers(quoted: Iterable[tuple[Origin, str | None]]) -> Mapping[Origin, Origin]:
+    """Origins that only quote one and the same speaker are one. `quoted` has each origin with the speakers that it quotes,
+    and with None if it states something itself.
+    """
+    pairs = set(quoted)
+    longest = unify(speaker for _, speaker in pairs if speaker)
+    heard: defaultdict[Origin, set[str]] = defaultdict(set)
+    for origin, speaker in pairs:
+        heard[origin].add(longest[speaker] if speaker else "")
+    sites: defaultdict[str, set[str]] = defaultdict(set)
+    for origin, names in heard.items():
+        if len(names) == 1:
+            sites[next(iter(names))].update(origin.sites)
+    joined = {}
+    for origin, names in heard.items():
+        speakers = () if "" in names else tuple(sorted(names))
+        together = sites[speakers[0]] if len(speakers) == 1 else origin.sites
+        joined[origin] = Origin(tuple(sorted(together)), speakers)
+    return joined
+
+
+def value_origins(quoted: Iterable[tuple[str, Origin, str | None]]) -> list[Origin]:
+    """The origins of one value, in order. `quoted` has address, origin and speaker of each quote that says it.
+
+    Where a page quotes a speaker for it, it is theirs, also where the page repeats it without them.
+    """
+    all_quoted = list(quoted)
+    spoken = {url for url, _, speaker in all_quoted if url and speaker}
+    pairs = [(origin, said) for url, origin, said in all_quoted if said or url not in spoken]
+    return sorted(set(join_speakers(pairs).values()))
+
+
+def said_by(origins: Sequence[Origin]) -> list[str]:
+    """The speakers, if each origin only quotes someone; empty if one states something itself."""
+    speakers = [origin.speakers for origin in origins]
+    return sorted({each for names in speakers for each in names}) if all(speakers) else []
 
 
 def sites_of(origins: Iterable[Origin]) -> list[str]:

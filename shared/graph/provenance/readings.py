@@ -43,7 +43,7 @@ with fresh as (
   where id <= :bound group by 1, 2
 )
 select coalesce(node.id, edge.id) as id, fresh.id as evidence_id, fresh.source_id, fresh.claims, fresh.valid_from,
-  fresh.valid_to, page.title, page.published, {PASSAGE_SQL},
+  fresh.valid_to, fresh.speaker, page.title, page.published, {PASSAGE_SQL},
   coalesce(node.type, edge.type) as type, coalesce(node.name, subject.name) as name, object.name as object_name
 from sampled
 join fresh on coalesce(fresh.node_id, fresh.edge_id) = element_id and fresh.source_id = sampled.source_id
@@ -86,10 +86,10 @@ def _read(rows: Sequence[Row]) -> Material | None:
 
 
 def grouped(rows: Iterable[Row]) -> list[list[Row]]:
-    """Evidence by element, page and validity, in the order of the first of each: one page is read as one."""
+    """Evidence by element, page, validity and speaker, in the order of the first of each: one page is read as one."""
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        key = (row.id, row.source_id, row.valid_from, row.valid_to)
+        key = (row.id, row.source_id, row.valid_from, row.valid_to, row.speaker)
         groups.setdefault(key, []).append(row)
     return list(groups.values())
 
@@ -118,7 +118,7 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
 
 def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
     """The claims of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
-    `evidence_id`, `title` and `published`. They are compared with their page if there is a `passage`.
+    `speaker`, `evidence_id`, `title` and `published`. They are compared with their page if there is a `passage`.
     """
     row = rows[0]
     # Edges of conclusions have no evidence.
@@ -126,6 +126,8 @@ def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
     values = {name: value for claims in held for name, value in claims.items()}
     text = _claim(row.type, [row.name, row.object_name], values)
     text += _validity(row.valid_from, row.valid_to)
+    if row.speaker:
+        text = f"{json.dumps(row.speaker, ensure_ascii=False)} says: {text}"
     if not passage:
         return ReadableClaim(text + _said_on(row))
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)

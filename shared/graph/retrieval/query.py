@@ -14,6 +14,7 @@ from shared.graph.prompt_format import shorten_properties
 from shared.graph.provenance.beside import Column, beside_sql, stated_beside
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.retrieval import VectorQuery, node_search
+from shared.graph.retrieval.claimed import claimed_sql, says
 from shared.graph.retrieval.node_search import SearchCriteria, SearchResult
 from shared.graph.scope import (
     IS_SUPPORTED_SQL,
@@ -230,7 +231,7 @@ _REQUEST_CHECK: Final = CompiledStatement(
 )
 
 
-_VALIDITY_FIELDS: Final = ("asOf", "until")
+_OPTIONAL_FIELDS: Final = ("asOf", "until", "claimed")
 
 
 async def load_elements(
@@ -239,7 +240,8 @@ async def load_elements(
     """Load nodes and edges as JSON, in the given order; unknown ids are left out.
 
     `asOf` comes from the evidence with the latest `as_of` that is not retracted and whose validity has begun, `until` from
-    the end of its validity; `beside` has contested and upcoming values. Each is omitted if there is none.
+    the end of its validity; `beside` has contested and upcoming values, `claimed` tells who says what no page states itself.
+    Each is omitted if there is none.
     """
     values = {"node_ids": uuid_array(node_ids), "edge_ids": uuid_array(edge_ids)}
     return await _run_elements(transaction, _ELEMENTS, {**scope.sql_params, **values})
@@ -259,8 +261,9 @@ async def _run_elements(
 ) -> tuple[list[Json], list[Json]]:
     nodes, edges = await statement.row(transaction, values)
     for element in (*nodes, *edges):
-        for field in _VALIDITY_FIELDS:
-            if element[field] is None:
+        element["claimed"] = says(element["claimed"])
+        for field in _OPTIONAL_FIELDS:
+            if not element[field]:
                 del element[field]
         if also := stated_beside(element.pop("stated"), element["properties"]):
             element["beside"] = also
@@ -282,7 +285,8 @@ def _elements_sql(kind: Literal["node", "edge"], columns: str, rows_sql: str) ->
     return (
         "(select coalesce(json_agg(json_build_object("
         f"'id', element.id, {columns}, 'asOf', {_utc_sql(_DATE_SQL)}, 'until', {_utc_sql('valid_to')},"
-        " 'stated', beside.stated)"
+        " 'stated', beside.stated,"
+        f" 'claimed', {claimed_sql(kind)})"
         " order by place), '[]')"
         f" from {rows_sql}"
         f" cross join lateral (select * from graph_{kind}s"

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 from uuid import UUID
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from shared.database.transaction import Transaction
@@ -35,6 +35,16 @@ from shared.graph.validation import InvalidPropertiesError, Validators, one_line
 from shared.tools import Arguments, Json, StateTool, ToolRefusalError
 
 
+def _as_text(value: Any) -> Any:
+    """Converts what is no text, so that it counts as no name and does not refuse the call."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]
+    return value if value is None or isinstance(value, str) else str(value)
+
+
+Speaker = Annotated[str | None, BeforeValidator(_as_text)]
+
+
 class EvidenceArgument(Arguments):
     page: int | None = Field(None, description="2 of a sentence [2.3].")
     sentences: list[int] | None = Field(
@@ -51,6 +61,7 @@ class EvidenceArgument(Arguments):
         description="Since when it holds, if the page says so: YYYY, YYYY-MM or YYYY-MM-DD.",
     )
     valid_to: str | None = Field(None, description="Last day, month or year for which it holds.")
+    speaker: Speaker = Field(None, description="Who says so, if its sentences name someone.")
 
     @model_validator(mode="before")
     @classmethod
@@ -85,7 +96,8 @@ SENTENCES_FIELD: Final[Any] = Field(
 EVIDENCE_FIELD: Final[Any] = Field(
     default_factory=list,
     max_length=MAX_EVIDENCE,
-    description="In place of `sentences`, if properties rest on different ones or hold for a certain time.",
+    description="In place of `sentences`, if properties rest on different ones, hold for a certain time or are someone's "
+    "words.",
 )
 _CITED: Final = re.compile(r"\[?\s*(\d{1,4})\.(\d{1,4})(?:\s*[-–]\s*(?:\1\.)?(\d{1,4}))?\s*\]?")
 
@@ -125,6 +137,7 @@ def _evidence_inputs(
             parse_moment(claims.parse_period_end, entry.valid_to, f"evidence[{index}].validTo"),
             start_byte,
             f"evidence[{index}]",
+            entry.speaker or "",
         )
         for index, entry in enumerate(evidence)
         for url, quote, start_byte in _quotes(entry, pages, f"evidence[{index}]")
@@ -221,10 +234,11 @@ def _leave_out(properties: Json, invalid: Mapping[str, str], notes: list[str]) -
 
 
 def _all_evidence(
-    sentences: Sequence[str], evidence: Sequence[EvidenceArgument]
+    sentences: Sequence[str], evidence: Sequence[EvidenceArgument], speaker: str | None
 ) -> list[EvidenceArgument]:
-    """`evidence`, and an entry for each of "2.3" or "2.3-5". Raises ToolRefusalError if one is not of that form or too long,
-    or if there is none.
+    """`evidence`, and an entry for each of "2.3" or "2.3-5". The `speaker` is that of all that name none.
+
+    Raises ToolRefusalError if one is not of that form or too long, or if there is none.
     """
     try:
         cited = [_read_citation(text) for text in dict.fromkeys(sentences)]
@@ -233,7 +247,10 @@ def _all_evidence(
     entries = [EvidenceArgument(page=each.page, sentences=each.numbers) for each in cited]
     if not entries and not evidence:
         raise ToolRefusalError('sentences: cite those that state it, such as ["2.3"]')
-    return [*entries, *evidence]
+    return [
+        each if each.speaker else each.model_copy(update={"speaker": speaker})
+        for each in (*entries, *evidence)
+    ]
 
 
 _TYPE_CREATOR = Phase.GRAPH_CONSTRUCTION
@@ -280,6 +297,8 @@ class AddGraphNode(Arguments):
     )
     sentences: list[str] = SENTENCES_FIELD
     evidence: list[EvidenceArgument] = EVIDENCE_FIELD
+    speaker: SkipJsonSchema[Speaker] = None
+    """The speaker of all evidence, for models that do not give it there."""
     aliases: list[str] = Field(
         default_factory=list, description="Other names of it: ticker, initials, former name."
     )
@@ -304,7 +323,7 @@ class AddGraphNode(Arguments):
     @property
     def all_evidence(self) -> list[EvidenceArgument]:
         """What `sentences` and `evidence` cite. Raises ToolRefusalError if that is nothing."""
-        return _all_evidence(self.sentences, self.evidence)
+        return _all_evidence(self.sentences, self.evidence, self.speaker)
 
 
 def _find_id(reference: str, argument: str, short_ids: ShortIds | None) -> UUID:
@@ -338,11 +357,13 @@ class AddGraphEdge(_EdgeArguments):
     )
     sentences: list[str] = SENTENCES_FIELD
     evidence: list[EvidenceArgument] = EVIDENCE_FIELD
+    speaker: SkipJsonSchema[Speaker] = None
+    """See `AddGraphNode`."""
 
     @property
     def all_evidence(self) -> list[EvidenceArgument]:
         """See `AddGraphNode.all_evidence`."""
-        return _all_evidence(self.sentences, self.evidence)
+        return _all_evidence(self.sentences, self.evidence, self.speaker)
 
 
 class LinkAnalysis(_EdgeArguments):

@@ -19,6 +19,7 @@ from shared.graph.entity_resolution import aliases
 from shared.graph.provenance import integrity
 from shared.graph.provenance.integrity import EvidenceRow
 from shared.graph.provenance.sources import MAX_URL_BYTES
+from shared.graph.provenance.speakers import refuse_speaker
 from shared.graph.scope import GraphScope
 from shared.graph.transfer.exporter import (
     END,
@@ -138,6 +139,8 @@ def _refuse_element(line: NodeLine | EdgeLine) -> None:
     for evidence in line.evidence:
         _refuse_moments(evidence)
         refuse_unstorable(evidence.claims, "claims", largest=MAX_INTEGER)
+        if evidence.speaker is not None:
+            refuse_speaker(evidence.speaker)
         if not 0 <= evidence.first_byte < evidence.end_byte <= MAX_BYTE:
             raise ToolRefusalError("evidence: its byte range is invalid.")
     if isinstance(line, NodeLine):

@@ -148,6 +148,7 @@ def _evidence(quoted: QuotedEvidence) -> Description:
         "asOf": known_date(row.as_of),
         "validFrom": row.valid_from,
         "validTo": row.valid_to,
+        "speaker": row.speaker,
     }
 
 

@@ -163,6 +163,7 @@ class QuotedEvidence(NamedTuple):
             valid_from=None if self.now is None else row.valid_from,
             valid_to=None if self.now is None else row.valid_to,
             published=self.published,
+            speaker=row.speaker,
         )
 
 

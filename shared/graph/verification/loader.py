@@ -32,7 +32,7 @@ _TEXT_SHA256 = func.sha256(func.convert_to(Source.text, "UTF8"), type_=LargeBina
 _EVIDENCE_FIELDS: Final = len(EvidenceRow.model_fields)
 _EVIDENCE_SQL: Final = f"""
 select evidence.id, {{column}}, source_id, first_byte, end_byte, quote_sha256, claims, valid_from, valid_to, as_of,
-  learned_at, rules, evidence.seal,
+  learned_at, rules, speaker, evidence.seal,
   -- At most the length of the text: a sum beyond the integer range would be an error.
   coalesce(substring(bytes, least(first_byte, length) + 1, least(end_byte - first_byte, length)), ''),
   coalesce(length, 0), page.id is not null, coalesce(is_retracted, false),

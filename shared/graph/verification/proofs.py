@@ -39,7 +39,7 @@ order by conclusion_id, number
 """)
 _EVIDENCE_SQL: Final = f"""
 select evidence.id, coalesce(node_id, edge_id) as element_id, source_id, first_byte, end_byte, claims,
-  greatest(as_of, valid_from) as since, learned_at, evidence.step_id, url, retracted_at is not null as is_retracted,
+  greatest(as_of, valid_from) as since, learned_at, speaker, evidence.step_id, url, retracted_at is not null as is_retracted,
   verdict, reason, model, call_id, created_at, entailment_verdicts.step_id as read_in
 from evidence join sources on sources.id = source_id
 left join entailment_verdicts on evidence_id = evidence.id and not starts_with(model, 'sandbox-')
@@ -84,6 +84,11 @@ class ProvenRow:
         return self.current_id, self.row.property
 
     @property
+    def speaker(self) -> str | None:
+        """Who says it, if the sentence attributes it to someone and the graph still has it."""
+        return self.evidence.speaker if self.evidence else None
+
+    @property
     def is_moved(self) -> bool:
         return self.evidence is not None and self.evidence.element_id != self.current_id
 
@@ -125,10 +130,15 @@ class Proof:
         }
 
     @cached_property
-    def urls(self) -> frozenset[str]:
-        """Addresses of the pages that said it, without retracted ones."""
-        own = {each.page.url for each in self.rows if each.page and not each.page.retracted_at}
-        return frozenset(own | {one.url for each in self.agreeing.values() for one in each})
+    def quoted(self) -> frozenset[tuple[str, str | None]]:
+        """Addresses of the pages that said it, without retracted ones, each with the speakers whom they quote for it."""
+        own = {
+            (each.page.url, each.speaker)
+            for each in self.rows
+            if each.page and not each.page.retracted_at
+        }
+        agreeing = {(one.url, one.speaker) for each in self.agreeing.values() for one in each}
+        return frozenset(own | agreeing)
 
     def verdict(self, row: ProvenRow) -> VerdictResponse | None:
         """What a model had found in the evidence when it was concluded."""

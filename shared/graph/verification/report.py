@@ -14,7 +14,14 @@ from shared.graph.conclusions.citations import Kind
 from shared.graph.provenance.beside import Column, load_beside
 from shared.graph.provenance.claims import known_date
 from shared.graph.provenance.integrity import NodeRow, Row, ThingRow, canonical_json
-from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins
+from shared.graph.provenance.origins import (
+    ORIGIN_KEY,
+    Publication,
+    find_origins,
+    join_speakers,
+    said_by,
+    value_origins,
+)
 from shared.graph.provenance.page_reading import Span
 from shared.graph.scope import GraphScope
 from shared.graph.verification import checks, loader
@@ -142,7 +149,8 @@ def _link(
     publications: Mapping[str, Publication],
 ) -> ProofLink:
     row, page = each.row, each.page
-    urls = {one.url for one in proof.agreeing[each.number]}
+    quoted = {(one.url, one.speaker) for one in proof.agreeing[each.number]}
+    urls = {url for url, _ in quoted}
     origins = find_origins(publications.get(url, Publication(url)) for url in urls)
     evidence_id = each.evidence.id if each.evidence else None
     return ProofLink(
@@ -168,7 +176,8 @@ def _link(
         is_matched=matched.get((evidence_id, row.property)) if evidence_id else None,
         verdict=proof.verdict(each),
         sites=sorted({site_of(url) for url in urls}),
-        origins=len({*origins.values()}),
+        origins=len(value_origins((url, origins[url], speaker) for url, speaker in quoted)),
+        speaker=each.speaker,
         change=proof.change(each),
     )
 
@@ -236,12 +245,15 @@ class _ReportBuilder:
 
     def build(self, agent_id: UUID, root: UUID, domains: DomainPreferences) -> VerificationResponse:
         chain = self._chain
-        urls = {url for proof in chain.proofs.values() for url in proof.urls}
+        quoted = {pair for proof in chain.proofs.values() for pair in proof.quoted}
+        urls = {url for url, _ in quoted}
         sites = domains.allowed_sites(urls)
         publications = _publications(chain)
-        origins = find_origins(
+        origin_of = find_origins(
             publications.get(url, Publication(url)) for url in urls if domains.barring(url) is None
         )
+        joined = join_speakers((origin_of[url], said) for url, said in quoted if url in origin_of)
+        origins = sorted(set(joined.values()))
         elements: list[ThingRow] = [row for row in chain.nodes.values() if not is_conclusion(row)]
         elements += chain.edges.values()
         return VerificationResponse(
@@ -256,7 +268,8 @@ class _ReportBuilder:
             ],
             sources=[SourceLink.model_validate(self._fields(row)) for row in self._sources],
             sites=sorted(sites),
-            origins=[list(origin.sites) for origin in sorted({*origins.values()})],
+            origins=[list(origin.sites) for origin in origins],
+            said_by=said_by(origins),
             barred_sites=sorted({*map(site_of, urls)} - sites),
             doubts=chain.element_doubts,
         )

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect
 
 from services.api.resources.graph.exports import MAX_RUNNING, ExportResponse, Exports, Format
 from shared.database.engine import Database
-from shared.database.tables import Agent, Evidence, PageProbe, Source
+from shared.database.tables import Agent, Evidence, GraphNode, PageProbe, Source
 from shared.enums import CheckFailure, ProbeKind
 from shared.errors import TransientError
 from shared.fetch.client import FetchError, UnsupportedTypeError
@@ -29,6 +29,7 @@ from tests.support.api.rows import delete_pages, get_agent
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.scheduling import ago
 
+ROOT = "http://127.0.0.1"
 OLDER, NEWER = ("https://press.example/2024", "https://press.example/2025")
 
 
@@ -54,6 +55,7 @@ async def test_an_element_is_shown_with_its_evidence(
             "tonnes": {
                 "sites": ["press.example"],
                 "origins": [["press.example"]],
+                "said_by": [],
                 "barred": [],
                 "others": [],
                 "upcoming": [],
@@ -132,6 +134,65 @@ async def test_the_page_of_a_node_shows_contested_and_upcoming_values(
     assert "superseded claim" not in text
 
 
+async def test_whose_words_a_value_is_stands_beside_it(
+    api: httpx.AsyncClient, database: Database, full: FullAgent, element_paths: list[str]
+) -> None:
+    async with database.transaction() as session:
+        name = (await session.get_one(GraphNode, full.node_id)).name
+        speakers = {NEWER: "<b>Ada</b> Roe", OLDER: name}
+        for url, speaker in speakers.items():
+            pages = select(Source.id).where(Source.url == url)
+            changed = update(Evidence).where(Evidence.source_id.in_(pages))
+            await session.execute(changed.values(speaker=speaker))
+    for path in element_paths:
+        element = (await api.get(path)).json()
+        newer, older = element["evidence"]["items"]
+        assert (newer["speaker"], newer["speaker_id"]) == (speakers[NEWER], None)
+        assert (older["speaker"], older["speaker_id"]) == (name, str(full.node_id))
+        agreement = element["agreement"]["tonnes"]
+        assert agreement["said_by"] == [speakers[NEWER]]
+        assert agreement["others"][0]["said_by"] == [name]
+        kind_and_id = path.removeprefix(f"/agents/{AGENT}")
+        page = await api.get(
+            f"{ROOT}/agents/{full.agent_id}{kind_and_id}", headers={"accept": "text/html"}
+        )
+        assert page.status_code == 200, page.text
+        assert '<span class="speaker">&lt;b&gt;Ada&lt;/b&gt; Roe says</span>' in page.text
+        assert "Only &lt;b&gt;Ada&lt;/b&gt; Roe says so." in page.text
+        link = f'<a href="/agents/{full.agent_id}/nodes/{full.node_id}">{name}</a> says'
+        assert link in page.text
+        assert "<b>Ada" not in page.text
+
+
+async def test_a_proof_names_the_speaker_beside_the_sentence(
+    api: httpx.AsyncClient, database: Database, full: FullAgent
+) -> None:
+    agent = await get_agent(database, AGENT)
+    async with database.transaction() as session:
+        await session.execute(update(Evidence).values(speaker="Ada & Roe"))
+        analysis_id = await conclusions.add_analysis(
+            session,
+            GraphScope(agent.owner_id, agent.id),
+            name="It buys in 2025",
+            kind="observation",
+            summary="It buys.",
+            content=f"Ada & Roe say that it bought 2025 of them [node:{full.node_id}].",
+            **ANALYSIS_TERMS,
+        )
+    verification = (await api.get(f"/conclusions/{analysis_id}/verification")).json()
+    assert verification["said_by"] == ["Ada & Roe"]
+    assert {each["speaker"] for each in verification["evidence"]} == {"Ada & Roe"}
+    [row] = verification["conclusions"][0]["proof"]
+    assert (row["speaker"], row["origins"]) == ("Ada & Roe", 1)
+    page = await api.get(
+        f"{ROOT}/agents/{full.agent_id}/conclusions/{analysis_id}/chain",
+        headers={"accept": "text/html"},
+    )
+    assert page.status_code == 200, page.text
+    assert '<span class="speaker">Ada &amp; Roe says</span>' in page.text
+    assert "All of it is what Ada &amp; Roe says." in page.text
+
+
 async def test_a_site_that_is_barred_now_is_named_beside_the_value_that_it_supports(
     api: httpx.AsyncClient, database: Database, full: FullAgent, element_paths: list[str]
 ) -> None:
@@ -157,6 +218,7 @@ async def test_a_site_that_is_barred_now_is_named_beside_the_value_that_it_suppo
             assert element["agreement"]["tonnes"]["barred"] == shown
         verification = (await api.get(f"/conclusions/{analysis_id}/verification")).json()
         assert verification["barred_sites"] == shown
+        assert verification["said_by"] == []
         assert verification["sites"] == ([] if shown else ["press.example"])
 
 

@@ -241,8 +241,8 @@ async def test_both_sides_reach_the_reader_of_a_conclusion(announced: AgentGraph
         announced.scope,
         ANALYSIS_TYPE,
         "People",
-        "It has 6 people.",
-        f"It has 6 people, then 5 [node:{node_id}].",
+        summary="It has 6 people.",
+        content=f"It has 6 people, then 5 [node:{node_id}].",
     )
     readings = ConclusionReadings(announced.scope)
     readings.collect()

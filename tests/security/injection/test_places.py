@@ -263,7 +263,7 @@ def test_no_text_changes_what_the_reader_is_asked_or_how_its_answer_is_read(text
     material = Material(
         [
             ReadableClaim(
-                f'Country "{hostile.name}": summary = {hostile.text}',
+                f'"{hostile.name}" says: Country "{hostile.name}": summary = {hostile.text}',
                 (FIRST,),
                 hostile.text,
                 hostile.text,

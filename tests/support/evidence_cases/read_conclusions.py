@@ -3,8 +3,13 @@
 One JSON object in a line: cited nodes with their quotes, the text, and its sentences with `truth`. They are read as the
 phase `verification` reads a conclusion: `requests` are its messages, `judge` parses answers as it does.
 
-`python -m tests.support.evidence_cases.read_conclusions CASES` prints one JSON object with `id`, `system` and `message` for
-each case. With `--answers FILE`, whose lines have `id` and `verdicts`, it compares them with the labels instead.
+`speaker_conclusions.jsonl` has nodes with a `speaker`. Each recorded answer has the start of the SHA-256 of its request, so
+that it is an answer to what is requested now. Those of `read_conclusions.jsonl` were given to the prompt of version 2,
+which differs from version 3 only in what it says of claims with a speaker, and those of `speaker_conclusions.jsonl` to
+version 3, by the author of the cases.
+
+`python -m tests.support.evidence_cases.read_conclusions CASES` prints one JSON object with `id`, `system`, `message` and
+`request` for each case. With `--answers FILE`, whose lines have `id` and `verdicts`, it compares them with the labels.
 """
 
 import argparse
@@ -15,7 +20,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from hashlib import sha256
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -58,19 +65,34 @@ class Report:
         return 1 - (len(self.passed) + len(self.refused)) / self.counts.total()
 
 
-def conclusion_cases(path: Path | None = None) -> Iterator[Case]:
-    """The cases of a file, by default of `read_conclusions.jsonl`."""
-    return _lines("read_conclusions.jsonl", path)
+ANSWERS = {
+    "read_conclusions.jsonl": "read_answers.jsonl",
+    "speaker_conclusions.jsonl": "speaker_answers.jsonl",
+}
+"""The files of this folder with cases, and with the answers of a strong model to their requests."""
 
 
-def recorded_answers() -> dict[str, list[str]]:
-    """The answers of a strong model to the requests of `read_conclusions.jsonl`, by case."""
-    return {line["id"]: line["verdicts"] for line in _lines("read_answers.jsonl")}
+def conclusion_cases(name: str) -> list[Case]:
+    """The cases of a file of this folder."""
+    return list(_lines(files(__package__).joinpath(name)))
 
 
-def _lines(name: str, path: Path | None = None) -> Iterator[Mapping[str, Any]]:
-    text = (path or files(__package__).joinpath(name)).read_text("utf-8")
-    yield from map(json.loads, text.splitlines())
+def recorded_answers(name: str) -> dict[str, list[str]]:
+    """The answers to the cases of a file of this folder, by case. Raises ValueError if a request has changed since."""
+    requests = {case["id"]: request_sha256(case) for case in conclusion_cases(name)}
+    lines = list(_lines(files(__package__).joinpath(ANSWERS[name])))
+    if changed := [line["id"] for line in lines if line["request"] != requests[line["id"]]]:
+        raise ValueError(f"these requests have changed since they were answered: {changed}")
+    return {line["id"]: line["verdicts"] for line in lines}
+
+
+def request_sha256(case: Case) -> str:
+    """The first 16 digits of the SHA-256 of what is requested of a case, without the prompt."""
+    return sha256(message_of(material(case)).encode()).hexdigest()[:16]
+
+
+def _lines(file: Path | Traversable) -> Iterator[Mapping[str, Any]]:
+    yield from map(json.loads, file.read_text("utf-8").splitlines())
 
 
 def material(case: Case) -> Material:
@@ -104,6 +126,7 @@ def _rows(case_id: str, node: Mapping[str, Any]) -> Iterator[Any]:
             claims=values,
             valid_from=None,
             valid_to=None,
+            speaker=node.get("speaker"),
             verdict=None,
             title="",
             published=date.fromisoformat(node["published"]) if node["published"] else None,
@@ -144,17 +167,18 @@ def main() -> int:
     parser.add_argument("cases", type=Path)
     parser.add_argument("--answers", type=Path)
     arguments = parser.parse_args()
-    cases = list(conclusion_cases(arguments.cases))
+    cases = list(_lines(arguments.cases))
     if arguments.answers is None:
         for case in cases:
             line = {
                 "id": case["id"],
                 "system": SYSTEM_PROMPT,
                 "message": message_of(material(case)),
+                "request": request_sha256(case),
             }
             print(json.dumps(line, ensure_ascii=False))
         return 0
-    answers = {line["id"]: line["verdicts"] for line in _lines("", arguments.answers)}
+    answers = {line["id"]: line["verdicts"] for line in _lines(arguments.answers)}
     report = judge(cases, answers)
     for (label, found), count in sorted(report.counts.items()):
         if label != found:

@@ -80,8 +80,8 @@ async def assert_sealed(agent_graph: AgentGraph) -> None:
         )
     for evidence in evidence_rows:
         element_id = evidence["node_id"] or evidence["edge_id"]
-        content = integrity.canonical_json(
-            [evidence["claims"], evidence["valid_from"], evidence["valid_to"]]
+        content = integrity.evidence_content(
+            evidence["claims"], evidence["valid_from"], evidence["valid_to"], evidence["speaker"]
         )
         span = (evidence["first_byte"], evidence["end_byte"])
         assert evidence["id"] == ids.evidence_id(element_id, evidence["source_id"], *span, content)

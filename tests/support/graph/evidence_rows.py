@@ -63,12 +63,13 @@ async def make_evidence(
     node_id: UUID | None = None,
     edge_id: UUID | None = None,
     day: int = 0,
+    speaker: str | None = None,
 ) -> UUID:
     """Add evidence as of `day` days after EPOCH, without reprojecting the node or edge."""
     as_of = EPOCH + timedelta(days=day)
     element_id = node_id or edge_id
     assert element_id is not None
-    content = integrity.canonical_json([claims, as_of, None])
+    content = integrity.evidence_content(claims, as_of, None, speaker)
     evidence_id = ids.evidence_id(element_id, source_id, 0, 1, content)
     columns: dict[str, Any] = {
         "agent_id": scope.agent_id,
@@ -81,6 +82,7 @@ async def make_evidence(
         "valid_to": None,
         "as_of": as_of,
         "learned_at": as_of,
+        "speaker": speaker,
     }
     seal = integrity.evidence_seal(evidence_id=evidence_id, element_id=element_id, **columns)
     await session.execute(

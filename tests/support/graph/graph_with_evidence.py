@@ -162,7 +162,8 @@ def build_evidence(
     span = page_reading.find_quote(source.text, quote)
     assert span is not None, f"{quote!r} is not in {source.text!r}"
     valid_from, valid_to = columns.get("valid_from"), columns.get("valid_to")
-    content = integrity.canonical_json([claims, valid_from, valid_to])
+    speaker = columns.get("speaker")
+    content = integrity.evidence_content(claims, valid_from, valid_to, speaker)
     row = EvidenceRow(
         id=ids.evidence_id(element_id, source.id, span.start_byte, span.end_byte, content),
         element_id=element_id,
@@ -175,6 +176,7 @@ def build_evidence(
         valid_to=valid_to,
         as_of=valid_from or source.published or source.fetched_at,
         learned_at=columns.get("learned_at", FETCHED),
+        speaker=speaker,
         seal=b"",
     )
     values = row.model_dump(exclude={"element_id"}) | {"seal": row.sealed(source.agent_id)}

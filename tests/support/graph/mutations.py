@@ -87,6 +87,12 @@ async def _change_the_time_of_a_claim(chance: Chance) -> UUID:
     return await chance.set(row, **{column: moment + chance.random_interval()})
 
 
+async def _change_a_speaker(chance: Chance) -> UUID:
+    row = await chance.random_row(Evidence)
+    speakers = {None, "Ada Roe", "Ben Poe"} - {row.speaker}
+    return await chance.set(row, speaker=chance.random.choice(sorted(speakers, key=str)))
+
+
 async def _drop_an_evidence(chance: Chance) -> UUID:
     return await chance.drop(await chance.random_row(Evidence))
 
@@ -208,6 +214,7 @@ MUTATIONS: Final[Sequence[Mutation]] = (
     _change_a_quotes_hash,
     _change_a_claim,
     _change_the_time_of_a_claim,
+    _change_a_speaker,
     _drop_an_evidence,
     _redirect_an_evidence,
     _change_a_property_of_a_node,

@@ -24,6 +24,7 @@ async def said(
     node: UUID | None = None,
     edge: UUID | None = None,
     at: datetime = LEARNED,
+    speaker: str | None = None,
     **claims: Any,
 ) -> UUID:
     """Store a page whose whole text is `quote`, and return the id of its evidence for the node or edge."""
@@ -40,7 +41,7 @@ async def said(
         source_id,
         span.start_byte,
         span.end_byte,
-        integrity.canonical_json([claims, None, None]),
+        integrity.evidence_content(claims, None, None, speaker),
     )
     columns: dict[str, Any] = {
         "agent_id": agent_id,
@@ -51,6 +52,7 @@ async def said(
         **content,
         "as_of": at,
         "learned_at": at,
+        "speaker": speaker,
     }
     seal = integrity.source_seal(
         source_id=source_id, agent_id=agent_id, text_sha256=text_sha, **page

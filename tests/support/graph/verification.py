@@ -15,6 +15,7 @@ from tests.support.graph.graph_with_evidence import FETCHED, EvidenceGraph
 COUNTRIES: Final = ("Benin", "Niger", "Mali", "Chad", "Gabon", "Côte d’Ivoire")
 
 
+SPEAKERS: Final = (None, "Ada Roe", "Ben Poe")
 FACT: Final = "{name} has {number} people, as of {day}, and its capital is {name} City. "
 
 
@@ -35,7 +36,11 @@ async def grow(evidence_graph: EvidenceGraph, random: Random) -> None:
         await evidence_graph.page(url, text, published=random.choice([None, day]))
         for name, people in people_by_name.items():
             await evidence_graph.says(
-                url, f"{name} has {people} people", name, {"population": people}
+                url,
+                f"{name} has {people} people",
+                name,
+                {"population": people},
+                speaker=SPEAKERS[number % len(SPEAKERS)],
             )
             if random.random() < 0.5:
                 capital = {"capital": f"{name} City", "tags": ["a", {"b": None}]}

@@ -25,6 +25,7 @@ from tests.support.graph.evidence_rows import store_readings, store_verdict
 
 NAMES: Final = ("Ghana", "Gana", "Mali", "Tchad", "Chad", "Benin")
 PAGES: Final = [f"https://page-{number}.example" for number in range(6)]
+SPEAKERS: Final = ("Ada Roe", "Ben Poe")
 CAPITALS: Final = ("Accra", "Bamako")
 POPULATIONS: Final = (1, 2, 3_000_000_000, 10**24)
 LENGTHS: Final = (1, 1.0, 2, 2.0, 3e23)
@@ -57,7 +58,11 @@ class Walk:
 
     async def read_pages(self) -> None:
         for number, url in enumerate(PAGES):
-            page = {"url": url, "title": ", ".join(NAMES), "content": "\n".join(SENTENCES)}
+            page = {
+                "url": url,
+                "title": ", ".join((*NAMES, *SPEAKERS)),
+                "content": "\n".join(SENTENCES),
+            }
             if number % 2:
                 page["published_date"] = f"2024-0{number + 1}-01"
             await self.agent_graph.store_search_results({"results": [page]})
@@ -203,6 +208,7 @@ class Walk:
             self.chance.choice(PAGES),
             self.chance.choice(SENTENCES),
             valid_from=self.chance.choice([None, valid_from]),
+            speaker=self.chance.choice(["", "", *SPEAKERS, "Nobody Else"]),
         )
 
     def _properties(self) -> dict[str, Any]:

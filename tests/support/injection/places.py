@@ -20,6 +20,7 @@ from shared.tools import Json
 from shared.workflow import investigations
 from shared.workflow.investigations import MissingData
 from shared.workflow.iterations import database_time
+from tests.support.graph.evidence_rows import make_evidence, make_source
 from tests.support.injection.victim import Victim
 from tests.support.table_rows import add
 
@@ -47,7 +48,7 @@ class Hostile:
 
 
 async def place_in_graph(victim: Victim, hostile: Hostile) -> None:
-    """Into a node's name and properties, a type, an analysis, an investigation request and the title of news."""
+    """Into a node's name, properties and speakers, a type, an analysis, an investigation request and the title of news."""
     scope = victim.scope
     async with victim.database.transaction() as session:
         properties: Json = {"summary": hostile.text[:5_000], "capital": hostile.text[:300]}
@@ -55,6 +56,10 @@ async def place_in_graph(victim: Victim, hostile: Hostile) -> None:
             update(GraphNode)
             .where(GraphNode.id == victim.node_id)
             .values(name=hostile.name, properties=properties)
+        )
+        page = await make_source(session, scope, "https://news.example/2")
+        await make_evidence(
+            session, scope, page, properties, node_id=victim.node_id, speaker=hostile.name
         )
         analysis = await session.get_one(GraphNode, victim.analysis_id)
         words = {

@@ -152,11 +152,16 @@ def test_what_a_resumed_run_needs_is_stored() -> None:
     assert read_verdicts(GOOD, stored) == read_verdicts(GOOD, MATERIAL)
 
 
-def test_recorded_verdicts_on_labelled_conclusions_refuse_what_is_false() -> None:
-    report = judge(conclusion_cases(), recorded_answers())
+@pytest.mark.parametrize(
+    ("name", "sentences"), [("read_conclusions.jsonl", 591), ("speaker_conclusions.jsonl", 27)]
+)
+def test_recorded_verdicts_on_labelled_conclusions_refuse_what_is_false(
+    name: str, sentences: int
+) -> None:
+    report = judge(conclusion_cases(name), recorded_answers(name))
     assert report.passed == []
     assert report.agreement >= 0.92
-    assert report.counts.total() == 591
+    assert report.counts.total() == sentences
 
 
 OTHER = UUID(int=9)

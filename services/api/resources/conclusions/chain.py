@@ -82,6 +82,8 @@ class Chain:
     """The nodes and edges of the chain."""
     origins: Sequence[Sequence[str]]
     """Of the pages that it rests on."""
+    said_by: Sequence[str]
+    """The speakers, if all that it rests on are their words."""
     barred_sites: Sequence[str]
     """Sites among these pages that the owner has barred since."""
     reading: ReadingResponse | None
@@ -136,6 +138,7 @@ def build_chain(
         breaks=sum(len(link.breaks) for link in list_links(verification)),
         checked=verification.checked,
         origins=verification.origins,
+        said_by=verification.said_by,
         barred_sites=verification.barred_sites,
         reading=verification.conclusions[0].reading,
         is_small=len(rows) <= SMALL_ROWS,

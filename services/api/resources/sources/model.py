@@ -1,5 +1,6 @@
 """Sources: fetched pages, the evidence in them, retractions, and hashes."""
 
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,6 +25,7 @@ from shared.database.tables import (
     Retraction,
     Source,
 )
+from shared.database.tables.graph import NAME_IN_SMALL
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
@@ -31,7 +33,7 @@ from shared.graph.projection import ElementKind, load_claims
 from shared.graph.provenance import coverage
 from shared.graph.provenance.agreement import agreements
 from shared.graph.provenance.claims import Claim, current_claims, is_dated_by_reading, known_date
-from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins, sites_of
+from shared.graph.provenance.origins import ORIGIN_KEY, Publication, find_origins, said_by, sites_of
 from shared.graph.provenance.sources import PASSAGES_KEY
 from shared.graph.retraction.retractions import FIRST_CURSOR
 from shared.graph.scope import OWNED_AGENT_ID_SQL
@@ -94,11 +96,13 @@ async def list_evidence(
             if not each.is_retracted and each.is_upcoming(known.now)
         }
     verdicts = await loader.load_verdicts(session, scope, [row["id"] for row in rows])
+    speakers = await _speaker_ids(access, {row["speaker"] for row in rows if row["speaker"]})
     items = [
         EvidenceResponse.model_validate(
             {
                 **row,
                 "verdict": verdicts.get(row["id"]),
+                "speaker_id": speakers.get(row["speaker"]),
                 # A span that was moved may begin inside a character.
                 "quote": row["quote"].decode(errors="replace"),
                 "claims": [
@@ -118,6 +122,20 @@ async def list_evidence(
     return Page(items=items, next=following)
 
 
+async def _speaker_ids(access: AgentAccess, names: Collection[str]) -> dict[str, UUID]:
+    """The nodes of these names, by name; without names that several nodes have."""
+    if not names:
+        return {}
+    statement = select(NAME_IN_SMALL, GraphNode.id).where(
+        GraphNode.agent_id == access.scope.owned_agent_id(),
+        NAME_IN_SMALL.in_([name.lower() for name in names]),
+    )
+    by_name: defaultdict[str, list[UUID]] = defaultdict(list)
+    for name, node_id in await access.session.execute(statement):
+        by_name[name].append(node_id)
+    return {name: found[0] for name in names if len(found := by_name[name.lower()]) == 1}
+
+
 async def load_agreement(
     access: AgentAccess, kind: ElementKind, element_id: UUID
 ) -> dict[str, AgreementResponse]:
@@ -125,7 +143,7 @@ async def load_agreement(
     columns = (
         *(Evidence.id, Evidence.claims, Evidence.as_of, Evidence.learned_at),
         *(Source.retracted_at.is_not(None), Source.url, Evidence.valid_from, Source.published),
-        *(Evidence.valid_to, Agent.barred_domains, Source.reading[ORIGIN_KEY]),
+        *(Evidence.valid_to, Evidence.speaker, Agent.barred_domains, Source.reading[ORIGIN_KEY]),
         *(_QUOTE, Agent.archive_date, func.statement_timestamp()),
     )
     statement = (
@@ -148,11 +166,11 @@ async def load_agreement(
             Claim(
                 *(evidence_id, values, as_of, learned_at, is_retracted, url),
                 is_dated_by_reading(as_of, valid_from, published),
-                *(valid_from, valid_to, published),
+                *(valid_from, valid_to, published, speaker),
             ),
             origins[url],
         )
-        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, valid_to, *_ in rows
+        for evidence_id, values, as_of, learned_at, is_retracted, url, valid_from, published, valid_to, speaker, *_ in rows
     )
     found = agreements(claims, AgentClock(moment, archive_date).now)
     domains = DomainPreferences(barred=rows[0].barred_domains)
@@ -161,6 +179,7 @@ async def load_agreement(
         name: AgreementResponse(
             sites=(sites := sites_of(each.origins)),
             origins=[list(origin.sites) for origin in each.origins],
+            said_by=said_by(each.origins),
             barred=[site for site in sites if site not in allowed],
             others=[
                 OtherValueResponse(
@@ -169,6 +188,7 @@ async def load_agreement(
                     origins=len(other.origins),
                     as_of=other.as_of,
                     contested=other.is_contested,
+                    said_by=said_by(other.origins),
                 )
                 for other in each.others
             ],
