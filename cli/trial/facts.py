@@ -14,9 +14,8 @@ from typing import Any, Final
 from unicodedata import normalize
 
 from sandbox.corpus.factbook import Country, StatedFact
-from shared.graph.grounding.outcomes import is_same
-from shared.graph.grounding.quantities import Quantity, find_quantities
-from shared.graph.grounding.units import SHARE, convert, hint_of
+from shared.graph.grounding.figure_rules import is_same
+from shared.graph.grounding.quantities import SHARE, Quantity, convert, find_quantities, hint_of
 from shared.graph.grounding.words import lexicon
 
 _GENERIC: Final = frozenset(

@@ -14,7 +14,7 @@ from services.observer.prompts import ObserverPlan, PlannedQuery
 from shared.database.statements import Batch, Executor, PendingResult
 from shared.graph import context
 from shared.graph.context import FreshNode
-from shared.graph.grounding.units import SHARE, hint_of
+from shared.graph.grounding.quantities import SHARE, hint_of
 from shared.graph.scope import GraphScope
 from shared.llm.messages import section_content
 from shared.llm.repair import bare_id

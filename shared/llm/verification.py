@@ -54,9 +54,9 @@ meant. A claim marked (supported), (not stated) or "no page says so" was read be
 no verdict.
 `conclusions`: sentences drawn from the claims whose numbers are in brackets; without brackets, from all claims. Hold a \
 sentence against the quotes of its claims. The text of an analysis is no source: what it says beyond the quotes is n. A \
-quote of another claim that denies a sentence makes it c, unless it says both sides. A claim after "X says:" is X's word \
-alone: a sentence that states it as a fact, without "X says", "according to X" or the like, is n. A (title) that is no \
-sentence is judged by what it says or presupposes.
+quote of another claim that denies a sentence makes it c, unless it says both sides; so does a contested value. A claim \
+after "X says:" is X's word alone: a sentence that states it as a fact, without "X says", "according to X" or the like, \
+is n. A (title) that is no sentence is judged by what it says or presupposes.
 
 Write one string for each claim with a quote and no mark, and for each sentence: its number, its code and, only if the \
 code ends in c, n or d, a reason of at most 15 words.

@@ -16,10 +16,10 @@ from uuid import UUID
 
 from shared.fetch.client import Fetched
 from shared.graph.conclusions.citations import CitedElements
+from shared.graph.conclusions.figures import CitedElement
 from shared.graph.grounding.dates import Date
-from shared.graph.grounding.known import CitedElement
 from shared.graph.grounding.passages import Cited, Page
-from shared.graph.grounding.quotes import Quoted
+from shared.graph.grounding.values import Quoted
 from shared.graph.provenance.numbered_pages import NumberedPage
 
 UNITS: Final = (
@@ -158,9 +158,9 @@ _TEXTS: Final[dict[str, Callable[[str], Any]]] = {
         "name": text,
     },
     str(Fetched): _page,
-    "collections.abc.Sequence[shared.graph.grounding.quotes.Quoted]": _quoted,
+    "collections.abc.Sequence[shared.graph.grounding.values.Quoted]": _quoted,
     str(Quoted): lambda text: _quoted(text)[0],
-    "collections.abc.Sequence[shared.graph.grounding.known.CitedElement]": lambda text: [
+    "collections.abc.Sequence[shared.graph.conclusions.figures.CitedElement]": lambda text: [
         CitedElement("Company", (_SHORT,), (("summary", text), ("loan_usd", 5_000_000)))
     ],
     "dict[str, typing.Any]": lambda text: {"results": [{"url": "https://a.b/", "content": text}]},

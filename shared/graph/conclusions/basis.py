@@ -12,10 +12,10 @@ from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
 from shared.domains import DomainPreferences
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CITATION_SQL, CitedElements, Kind, parse_citations
+from shared.graph.conclusions.figures import CitedElement
 from shared.graph.conclusions.proofs import ProvableElement, Quote
 from shared.graph.conclusions.subjects import SubjectNode
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
-from shared.graph.grounding.known import CitedElement
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
 from shared.graph.provenance.origins import (
@@ -117,11 +117,9 @@ class _Cited:
             if name not in left_out
             or (name in known and any(is_equal(each.claims.get(name), value) for each in quotes))
         ]
-        dates: dict[str, None] = {}
         for each in quotes:
             values += [item for item in each.claims.items() if item not in values]
-            dates |= dict.fromkeys(each.dates)
-        return CitedElement(self.type, self.names, tuple(values), tuple(dates))
+        return CitedElement(self.type, self.names, tuple(values))
 
 
 class Basis:

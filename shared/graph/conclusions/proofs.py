@@ -12,19 +12,21 @@ from uuid import UUID
 
 from shared.enums import Entailment
 from shared.graph.conclusions.citations import Kind
-from shared.graph.conclusions.readings import Sentence, sentences_of, split_sentences
-from shared.graph.grounding.dates import Date, parse_date
-from shared.graph.grounding.known import (
+from shared.graph.conclusions.figures import (
     CitedElement,
-    Known,
     Value,
+    claimed_dates,
+    known_values,
     language_and_sign,
     matching,
+    read_sentences,
     stems_of,
 )
+from shared.graph.conclusions.figures import Sentence as ReadSentence
+from shared.graph.conclusions.readings import Sentence, sentences_of, split_sentences
+from shared.graph.grounding.dates import Date, parse_date
 from shared.graph.grounding.names import find_names, is_mentioned
-from shared.graph.grounding.written import Number, read_sentences
-from shared.graph.grounding.written import Sentence as ReadSentence
+from shared.graph.grounding.quantities import Quantity
 from shared.graph.provenance.integrity import canonical_json, is_equal, sha256
 
 MAX_ROWS: Final = 300
@@ -169,12 +171,13 @@ def _figures(sentences: Sequence[str], proven: Set[str]) -> set[str]:
     return stated
 
 
-def _is_in_date(sentence: ReadSentence, number: Number) -> bool:
+def _is_in_date(sentence: ReadSentence, number: Quantity) -> bool:
     return any(each.start <= number.start and number.end <= each.end for each in sentence.dates)
 
 
-def _is_small(number: Number) -> bool:
-    return number.is_bare and number.is_whole and abs(number.value) < _SMALL
+def _is_small(number: Quantity) -> bool:
+    is_bare = not (number.unit or number.scale)
+    return is_bare and number.values[0] % 1 == 0 and abs(number.values[0]) < _SMALL
 
 
 def _stated_sentences(name: str, properties: Mapping[str, Any]) -> list[tuple[int, Sentence]]:
@@ -226,8 +229,8 @@ class _ProofFinder:
         return sorted(self._rows.values(), key=lambda row: row.sentence)
 
     @cached_property
-    def _known(self) -> Known:
-        return Known([each.element for each in self.elements])
+    def _known(self) -> list[Value]:
+        return known_values([each.element for each in self.elements])
 
     @cached_property
     def _language(self) -> tuple[str | None, str | None]:
@@ -268,27 +271,27 @@ class _ProofFinder:
                 claim = self.elements[value.element].element.values[value.claim]
                 self._add(place.number, place.read.shown(number), value.element, claim)
 
-    def _value_of(self, place: _Place, number: Number) -> Value | None:
+    def _value_of(self, place: _Place, number: Quantity) -> Value | None:
         """The value that the number most likely is: of an element that the sentence cites, names, and speaks of."""
         found = self._matching(place, number)
-        if not found and number.is_bare:
+        if not found and not (number.unit or number.scale):
             scaled = (number.scaled(power) for power in sorted(self._powers))
             found = next((each for one in scaled if (each := self._matching(place, one))), [])
         return min(found, key=lambda value: self._distance(place, number, value), default=None)
 
-    def _matching(self, place: _Place, number: Number) -> list[Value]:
+    def _matching(self, place: _Place, number: Quantity) -> list[Value]:
         return [
             value
-            for value in matching(place.read, number, self._known.values)
-            if value.claim >= 0 and self._may_state(place, number, value)
+            for value in matching(place.read, number, self._known)
+            if self._may_state(place, number, value)
         ]
 
-    def _may_state(self, place: _Place, number: Number, value: Value) -> bool:
+    def _may_state(self, place: _Place, number: Quantity, value: Value) -> bool:
         if not _is_small(number):
             return True
         return value.element in place.near and _speaks_of(place.read, value.property)
 
-    def _distance(self, place: _Place, number: Number, value: Value) -> tuple[int, ...]:
+    def _distance(self, place: _Place, number: Quantity, value: Value) -> tuple[int, ...]:
         is_not_clear = bool(number.unit) and not value.unit
         is_other = not _speaks_of(place.read, value.property)
         # A description can repeat what a property says alone.
@@ -429,8 +432,7 @@ def _speaks_of(sentence: ReadSentence, property_name: str) -> bool:
 
 
 def _claims_date(claim: tuple[str, Any], date: Date) -> bool:
-    dates = Known([CitedElement("", (), (claim,))]).dates
-    return any(date.follows_from(each) for each in dates)
+    return any(date.follows_from(each) for each in claimed_dates(*claim))
 
 
 def _has_date(quote: Quote, date: Date) -> bool:

@@ -22,7 +22,7 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, SentenceVerdict
 from shared.graph.conclusions import position_store, positions
 from shared.graph.conclusions.citations import CITATION_SQL, parse_citations, replace_citations
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
-from shared.graph.grounding.sentences import find_sentences
+from shared.graph.grounding.words import find_sentences
 from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.provenance import readings as claims_in_words
 from shared.graph.provenance.beside import beside_sql, stated_beside

@@ -32,6 +32,7 @@ from shared.graph.entity_resolution.facts import SUMMARY, identifying_facts
 from shared.graph.entity_resolution.relations import Relation
 from shared.graph.grounding.names import find_mentions
 from shared.graph.grounding.passages import WrittenNode
+from shared.graph.grounding.values import PUBLISHER_PROPERTIES
 from shared.graph.prompt_format import quote_name
 from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.evidence import (
@@ -40,6 +41,7 @@ from shared.graph.provenance.evidence import (
     VerifiedQuote,
     ground_quotes,
 )
+from shared.graph.provenance.publishers import with_publishers
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name
 from shared.tools import Json, ToolRefusalError
@@ -497,12 +499,15 @@ async def ground(
 ) -> GroundedQuotes:
     """`ground_quotes` for a node, or for the two ends of an edge.
 
-    `schema` is that of the type that is written. Loads the other names of stored nodes, and what the schemas of their types
-    say of names, only if it fails without them.
+    `schema` is that of the type that is written. Loads the publishers of the pages if it declares a property of theirs; the
+    other names of stored nodes, and what the schemas of their types say of names, only if it fails without them.
     """
     required = schema.get("required", ())
+    properties = schema.get("properties", {})
+    if declared := [name for name in PUBLISHER_PROPERTIES if name in properties]:
+        quotes = await with_publishers(transaction, scope, quotes)
     try:
-        return ground_quotes(quotes, [end.written for end in ends], required)
+        return ground_quotes(quotes, [end.written for end in ends], required, declared)
     except UngroundedError:
         stored = [end.node_id for end in ends if end.written.is_stored]
         if not stored:
@@ -521,6 +526,7 @@ async def ground(
                 for end in ends
             ],
             required,
+            declared,
         )
 
 

@@ -5,31 +5,19 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Final
 
-from shared.graph.grounding.dates import Date
-from shared.graph.grounding.moments import Moment, find_moments, has_vague_time, iso
-from shared.graph.grounding.names import (
-    contains,
-    tokenize,
-)
-from shared.graph.grounding.outcomes import (
+from shared.graph.grounding.dates import Date, Moment, find_moments, has_vague_time
+from shared.graph.grounding.names import tokenize
+from shared.graph.grounding.passages import (
     MATCHED,
+    UNREAD,
     Level,
     Outcome,
+    Passages,
+    Reading,
     instead,
     left_out,
-    listed,
-    unread,
 )
-from shared.graph.grounding.passages import (
-    IN_PLACE,
-    Reading,
-    Write,
-)
-from shared.graph.grounding.words import (
-    fold,
-    table,
-    word_set,
-)
+from shared.graph.grounding.words import fold, table, word_set
 
 LIMITED_BY: Final = re.compile(
     r"(?<!\w)(?:before|prior to|until|up to|through|since|than|vor|bis|ab|seit|als|avant"
@@ -46,46 +34,85 @@ _EARLIER: Final = re.compile(
     r"|(?:ano|trimestre|mes) (?:anterior|antes)|(?:anno|trimestre|mese) (?:prima|precedente))"
 )
 """Means a period before one that the sentence has."""
+_DAY_OF_YEAR: Final = re.compile(r"(?:--)?((?:0[1-9]|1[0-2])-(?:[0-2]\d|3[01]))")
+_ENDS: Final = frozenset(("start", "from", "end", "until"))
 _CLAUSE: Final = re.compile(r"[,;:.]\s|\s(?:but|aber|mais|pero|ma|mas|while|wahrend)\s")
 
 
 class DateRules:
     """Checks dates and years."""
 
-    def __init__(self, write: Write) -> None:
-        self._write = write
-
-    def read_date(self, text: str) -> Moment | None:
-        """The date that the whole text is."""
-        for language in dict.fromkeys(
-            [*(each.language for each in self._write.passages.readings), "en"]
-        ):
-            found = find_moments(text, language, None)
-            if (
-                len(found) == 1
-                and not text[: found[0].start].strip()
-                and not text[found[0].end :].strip(" .")
-            ):
-                return found[0]
-            # "05-11" is the day of a date without its year.
-            if match := re.fullmatch(r"(?:--)?(0[1-9]|1[0-2])-([0-2]\d|3[01])", text):
-                [day] = find_moments(f"2000-{match[0].lstrip('-')}", language, None)
-                bare = day.first._replace(year=None)
-                return Moment(bare, bare, 0, len(text), is_open=True)
-            if len(found) == 1 and all(
-                word in word_set("before_dates")
-                for word in fold(text[: found[0].start] + text[found[0].end :]).split()
-            ):
-                return found[0]
-            if fold(text) in table("relative_days").get(language or "", {}):
-                return found[0] if found else None
-        return None
+    def __init__(self, passages: Passages) -> None:
+        self._passages = passages
 
     @property
     def moments(self) -> list[tuple[Reading, Moment]]:
-        return [
-            (reading, each) for reading in self._write.passages.readings for each in reading.moments
+        readings = self._passages.readings
+        return [(reading, each) for reading in readings for each in reading.moments]
+
+    def read_date(self, text: str) -> Moment | None:
+        """The date that the whole text is."""
+        languages = [each.language for each in self._passages.readings]
+        for language in dict.fromkeys([*languages, "en"]):
+            # "05-11" is the day of a date without its year.
+            if match := _DAY_OF_YEAR.fullmatch(text):
+                [day] = find_moments(f"2000-{match[1]}", language, None)
+                bare = day.first._replace(year=None)
+                return Moment(bare, bare, 0, len(text), is_open=True)
+            found = find_moments(text, language, None)
+            if len(found) == 1:
+                rest = fold(text[: found[0].start] + text[found[0].end :].strip(" ."))
+                if word_set("before_dates").issuperset(rest.split()):
+                    return found[0]
+        return None
+
+    def date(self, name: str, claimed: Moment, text: str) -> Outcome:
+        if claimed.is_range:
+            return self._range(claimed, text)
+        found = [
+            (reading, each)
+            for reading, each in self.moments
+            if (
+                self._writes(reading, each, claimed, text)
+                if claimed.is_open
+                else each.states(claimed.first)
+            )
         ]
+        if not found:
+            if self._may_mean(claimed.first) or self._is_said_around(claimed):
+                return UNREAD
+            return left_out(f"the date {text} is not in the cited sentences{self._instead()}")
+        if claimed.is_open:
+            return self._completed_date(name, found)
+        first = found[0][1]
+        is_end = first.is_range and self._is_end(name, first, claimed)
+        if first.is_range and not is_end:
+            is_other_end = bool(_ENDS & {*name_parts(name)}) and len(found) == len(self.moments)
+            return left_out("it is the other end of the range") if is_other_end else UNREAD
+        is_general = _is_general_date(name)
+        is_limited = any(
+            LIMITED_BY.search(reading.folded[max(0, each.start - 14) : each.start])
+            for reading, each in found
+        )
+        has_others = len(found) < len(self.moments)
+        is_clear = (
+            (is_end or (is_general and not has_others) or self._fits_date(name, found))
+            and not all(self._passages.is_of_other(reading) for reading, _ in found)
+            and (not is_limited or bool({*_ENDS, "since"} & {*name_parts(name)}))
+            and (is_general or not any(_says_before("negations", *each) for each in found))
+            and not any(_says_before("conditions", *each) for each in found)
+        )
+        return MATCHED if is_clear else UNREAD
+
+    def _instead(self) -> str:
+        return instead(str(each.first) for _, each in self.moments if each.first.year)
+
+    def _may_mean(self, day: Date) -> bool:
+        """Whether the sentences may mean the date without saying it."""
+        return any(each.is_open for _, each in self.moments) or any(
+            has_vague_time(reading.folded, is_day=day.day is not None)
+            for reading in self._passages.readings
+        )
 
     def _is_said_around(self, claimed: Moment) -> bool:
         """Whether the page has the date in its title, or as its own, and no sentence says another that can be meant."""
@@ -96,98 +123,26 @@ class DateRules:
         ]
         if self._is_of_page(claimed):
             return not any(_may_be_reported(each.first, claimed.first) for each in alike)
-        readings = self._write.passages.readings
-        around = self._write.passages.context()[len(readings) :]
+        readings = self._passages.readings
+        around = self._passages.context()[len(readings) :]
         return not alike and any(
             each.states(claimed.first) for reading in around for each in reading.moments
         )
 
-    def date(self, name: str, claimed: Moment, text: str) -> Outcome:
-        if not self._write.passages.is_readable:
-            return unread("rules do not know the language of the page")
-        everything = self.moments
-        is_part = claimed.is_open
-        if claimed.is_range:
-            return self._range(claimed, text)
-        if is_part:
-            found = [
-                (reading, each)
-                for reading, each in everything
-                if self._writes(reading, each, claimed, text)
-            ]
-        else:
-            found = [(reading, each) for reading, each in everything if each.states(claimed.first)]
-        if not found:
-            if any(each.is_open for _, each in everything) or any(
-                has_vague_time(reading.folded, is_day=claimed.first.day is not None)
-                for reading in self._write.passages.readings
-            ):
-                return unread("rules cannot read when that is")
-            if self._is_said_around(claimed):
-                return unread("only the title or the date of the page has it")
-            stands = instead(iso(each.first) for _, each in everything if each.first.year)
-            return left_out(f"the date {text} is not in the cited sentences{stands}")
-        if is_part:
-            return self._completed_date(name, found, everything, text)
-        others = [each for _, each in everything if all(each is not one for _, one in found)]
-        is_end = found[0][1].is_range and self._is_end(name, found[0][1], claimed)
-        if others and not is_end and not self._fits_date(name, found):
-            return unread(
-                f"the sentences have other dates: {listed(iso(each.first) for each in others)}"
-            )
-        if found[0][1].is_range and not is_end:
-            is_other = (
-                len(found) == 1
-                and date_role(name)
-                and claimed.first in found[0][1].ends
-                and self._is_other_end(name)
-            )
-            return (
-                left_out("it is the other end of the range")
-                if is_other
-                else unread("it is one end of a range")
-            )
-        if not is_end and not _is_general_date(name) and not self._fits_date(name, found):
-            return unread(f"the sentences have no word for {name}")
-        if all(self.is_of_other(reading) for reading, _ in found):
-            return unread("the sentence names others")
-        if any(
-            LIMITED_BY.search(reading.folded[max(0, each.start - 14) : each.start])
-            for reading, each in found
-        ) and not ({"end", "until", "start", "since", "from"} & {*name_parts(name)}):
-            return unread("the sentence gives a limit")
-        if not _is_general_date(name) and any(
-            _is_negated(reading, each) for reading, each in found
-        ):
-            return unread("the sentence has a negation")
-        if any(_is_conditional(reading, each) for reading, each in found):
-            return unread("the sentence is no plain statement")
-        return MATCHED
-
     def _range(self, claimed: Moment, text: str) -> Outcome:
         for _, each in self.moments:
-            if each.is_range and each.first.year and each.last.year:
-                if claimed.first.year and (claimed.first, claimed.last) == (each.first, each.last):
-                    return (
-                        MATCHED
-                        if len(self.moments) == 1
-                        else unread("the sentences have other dates")
-                    )
-                pairs = ((claimed.first, each.first), (claimed.last, each.last))
-                if all(
-                    (one.month, one.day) == (other.month, other.day)
-                    and one.year in (None, other.year)
-                    for one, other in pairs
-                ):
-                    return Outcome(
-                        Level.COMPLETED,
-                        "completed from the date of the page",
-                        f"{iso(each.first)}/{iso(each.last)}",
-                    )
-        stands = instead(iso(each.first) for _, each in self.moments if each.first.year)
+            if not (each.is_range and each.first.year and each.last.year):
+                continue
+            if claimed.ends == each.ends:
+                return MATCHED if len(self.moments) == 1 else UNREAD
+            if all(
+                (one.month, one.day) == (other.month, other.day) and one.year in (None, other.year)
+                for one, other in zip(claimed.ends, each.ends, strict=True)
+            ):
+                return _completed(f"{each.first}/{each.last}")
         if any(each.first.day == claimed.first.day for _, each in self.moments):
-            return unread(f"rules cannot read {text!r} there")
-        return left_out(f"the dates {text} are not in the cited sentences{stands}")
+            return UNREAD
+        return left_out(f"the dates {text} are not in the cited sentences{self._instead()}")
 
     def _writes(self, reading: Reading, moment: Moment, claimed: Moment, text: str) -> bool:
         if claimed.weekday is not None or claimed.first.month:
@@ -195,22 +150,15 @@ class DateRules:
         # "yesterday": the same word stands there.
         return fold(reading.text[moment.start : moment.end]) in fold(text)
 
-    def _completed_date(
-        self,
-        name: str,
-        found: Sequence[tuple[Reading, Moment]],
-        everything: Sequence[tuple[Reading, Moment]],
-        text: str,
-    ) -> Outcome:
-        [*days] = dict.fromkeys((each.first, each.last) for _, each in found)
-        if len(days) > 1 or found[0][1].is_open or not found[0][1].first.year:
-            return unread(f"{text} can be more than one date")
+    def _completed_date(self, name: str, found: Sequence[tuple[Reading, Moment]]) -> Outcome:
         moment = found[0][1]
-        is_end = moment.is_range and bool({"start", "end"} & set(date_role(name)))
-        if not is_end and not _is_general_date(name) and not self._fits_date(name, found):
-            return unread(f"the sentences have no word for {name}")
-        day = moment.last if moment.is_range and "end" in date_role(name) else moment.first
-        return Outcome(Level.COMPLETED, "completed from the date of the page", iso(day))
+        if len({each.ends for _, each in found}) > 1 or not moment.first.year:
+            return UNREAD
+        role = set(date_role(name))
+        is_end = moment.is_range and bool({"start", "end"} & role)
+        if not (is_end or _is_general_date(name) or self._fits_date(name, found)):
+            return UNREAD
+        return _completed(str(moment.last if "end" in role else moment.first))
 
     def _is_end(self, name: str, moment: Moment, claimed: Moment) -> bool:
         """Whether the name of the property says which end of the range it is."""
@@ -221,96 +169,69 @@ class DateRules:
 
     def _fits_date(self, name: str, found: Sequence[tuple[Reading, Moment]]) -> bool:
         """Whether words near one of the dates say what the name of the property says."""
-        words = date_role(name)
-        for reading, moment in found:
-            start, end = clause_around(reading.folded, moment.start, moment.end)
-            near = reading.folded[start:end]
-            if any(re.search(rf"(?<!\w){re.escape(word)}", near) for word in words):
-                return True
-        return False
-
-    def is_nearer_to_other(self, reading: Reading, start: int) -> bool:
-        """Whether the name before a place in the sentence is that of something else."""
-        if not self._write.own:
-            return False
-        before = [
-            name
-            for name in reading.names
-            if name.end <= start and self._write.passages.is_sure(name, reading.language)
-        ]
-        if not before:
-            return False
-        last = before[-1]
-        is_place = IN_PLACE.search(reading.text[max(0, last.start - 8) : last.start])
-        return not is_place and not self._write.passages.is_short_for(last.text, self._write.own)
-
-    def is_of_other(self, reading: Reading) -> bool:
-        """Whether the sentence names others, and not the element."""
-        if not self._write.own or self._write.passages.has_in(reading, self._write.own):
-            return False
+        pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, date_role(name))) or '(?!)'})")
         return any(
-            self._write.passages.is_sure(name, reading.language)
-            and name.is_certain
-            and not self._write.passages.is_short_for(name.text, self._write.own)
-            and name.text[:1].isupper()
-            for name in reading.names
+            pattern.search(reading.folded, *clause_around(reading.folded, each.start, each.end))
+            for reading, each in found
         )
-
-    def _is_other_end(self, name: str) -> bool:
-        parts = set(name_parts(name))
-        return bool(parts & {"start", "from", "end", "until"})
 
     def year(self, name: str, year: int, found: Sequence[tuple[Reading, Moment]]) -> Outcome:
         years = {each.year for _, moment in self.moments for each in moment.ends if each.year}
-        if all(self.is_of_other(r) or self.is_nearer_to_other(r, each.start) for r, each in found):
-            return unread("the sentence names others")
-        if years != {year} or not (_is_general_date(name) or self._fits_date(name, found)):
-            return unread(f"the sentences may say {year} of something else")
-        return (
-            MATCHED
-            if all(r.is_plain for r, _ in found)
-            else unread("the sentence is no plain statement")
+        is_clear = (
+            years == {year}
+            and not all(
+                self._passages.is_of_other(reading)
+                or self._passages.is_nearer_to_other(reading, each.start)
+                for reading, each in found
+            )
+            and (_is_general_date(name) or self._fits_date(name, found))
+            and all(reading.is_plain for reading, _ in found)
         )
+        return MATCHED if is_clear else UNREAD
 
-    def has_date(self, moment: Moment, written: str, around: Sequence[Reading]) -> bool:
+    def has_date(self, moment: Moment, around: Sequence[Reading]) -> bool:
         """Whether a date may be that of the page or of one of `around`, which are the cited sentences and others."""
         first = moment.first
-        if first.year is None and first.month is None:
-            return True
         stated = (each for reading in around for each in reading.moments)
-        if any(each.states(first) or each.is_written_as(moment) for each in stated) or contains(
-            written, [reading.text for reading in around]
-        ):
-            return True
-        # "July 2026" of "last month".
         return (
-            self._is_of_page(moment)
-            or any(each.is_open for _, each in self.moments)
-            or any(
-                has_vague_time(reading.folded, is_day=first.day is not None)
-                or (first.day is None and _EARLIER.search(reading.folded))
-                for reading in self._write.passages.readings
+            any(each.states(first) or each.is_written_as(moment) for each in stated)
+            or self._is_of_page(moment)
+            # "July 2026" of "last month".
+            or self._may_mean(first)
+            or (
+                first.day is None
+                and any(_EARLIER.search(reading.folded) for reading in self._passages.readings)
             )
         )
 
     def _is_of_page(self, moment: Moment) -> bool:
         """Whether a page was published on that day, or in that month, quarter or year."""
-        dates = [page.published for page in self._write.passages.pages]
         return any(
-            moment.first.follows_from(Date(each.year, each.month, each.day))
-            for each in dates
-            if each is not None
+            moment.first.follows_from(Date(day.year, day.month, day.day))
+            for page in self._passages.pages
+            if (day := page.published) is not None
         )
+
+
+def _completed(value: str) -> Outcome:
+    return Outcome(Level.COMPLETED, "completed from the date of the page", value)
 
 
 def _may_be_reported(day: Date, published: Date) -> bool:
     """Whether a date can be that of the event that a page of `published` reports. Months and years always can."""
-    if not (day.year and day.month and day.day and published.day):
+    if not (day.year and day.month and day.day):
         return True
-    assert published.year
-    assert published.month
+    if not (published.year and published.month and published.day):
+        return True
     days = date(published.year, published.month, published.day) - date(day.year, day.month, day.day)
     return timedelta(0) <= days <= _OF_NEWS
+
+
+def _says_before(table_name: str, reading: Reading, moment: Moment) -> bool:
+    """Whether the sentence has a word of the table, apart from reported speech after the date."""
+    that = _THAT.search(reading.folded, moment.end)
+    before = reading.folded[: that.start()] if that else reading.folded
+    return bool(word_set(table_name).intersection(token.word for token in tokenize(before)))
 
 
 def name_parts(name: str) -> list[str]:
@@ -324,27 +245,9 @@ def _is_general_date(name: str) -> bool:
     return words <= word_set("general_dates")
 
 
-def _is_conditional(reading: Reading, moment: Moment) -> bool:
-    """Whether the clause of a date has a condition: apart from reported speech after it."""
-    that = _THAT.search(reading.folded, moment.end)
-    before = reading.folded[: that.start()] if that else reading.folded
-    return bool(word_set("conditions").intersection(token.word for token in tokenize(before)))
-
-
-def _is_negated(reading: Reading, moment: Moment) -> bool:
-    """Whether the sentence has a negation, other than in reported speech."""
-    that = _THAT.search(reading.folded, moment.end)
-    before = reading.folded[: that.start()] if that else reading.folded
-    return bool(word_set("negations").intersection(token.word for token in tokenize(before)))
-
-
 def date_role(name: str) -> tuple[str, ...]:
     """Words that a sentence has if its date is that of the property."""
-    words = [
-        word
-        for word in re.split(r"[^a-z]+", fold(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
-        if word
-    ]
+    words = [part for part in name_parts(name) if part.isalpha()]
     found: list[str] = []
     for listed_words in table("date_roles").values():
         known = listed_words.split()

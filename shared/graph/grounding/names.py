@@ -25,12 +25,11 @@ _TOKEN: Final = re.compile(r"[^\W_]+|&")
 _AMPERSAND: Final = {"&": "and"}
 """Signs that are words: a page may write "Antigua & Barbuda" for a node "Antigua and Barbuda"."""
 _SENTENCE_SIGN: Final = re.compile(r"[.!?:\n]")
-_PLACE_CHARS: Final = 40
-"""Before a name, more than the longest of _PLACE."""
-_PLACE: Final = re.compile(r"\b(?:in|aus|nach|bei|zwischen)\s+$", re.IGNORECASE)
 _INFLECTIONS: Final = ("s", "es", "n", "en", "er", "e")
 _MIN_INFLECTED: Final = 4
 _MIN_STEM: Final = 4
+_MAX_STEM: Final = 24
+"""More than the longest name of a country that is one word has."""
 
 
 class Token(NamedTuple):
@@ -152,16 +151,16 @@ def _is_plain(name: str) -> bool:
     )
 
 
-def _is_legal_form(token: Token) -> bool:
-    return token.word in word_set("legal_forms")
-
-
 def _last_word(tokens: Sequence[Token], first: int, words: Sequence[str]) -> int:
     """The place of the last of `words`, which begin at `first`; -1 if they do not follow each other."""
     place = first
     for word in words[1:]:
         place += 1
-        while place < len(tokens) and _is_legal_form(tokens[place]) and tokens[place].word != word:
+        while (
+            place < len(tokens)
+            and tokens[place].word in word_set("legal_forms")
+            and tokens[place].word != word
+        ):
             place += 1
         if place >= len(tokens) or not is_form_of(tokens[place].word, word):
             return -1
@@ -183,39 +182,6 @@ def is_form_of(word: str, base: str) -> bool:
 _ADJECTIVE: Final = re.compile(r"(\w{3,})e[srn]")
 _ADJECTIVE_ENDINGS: Final = frozenset(("e", "es", "er", "en", "em"))
 """Of German adjectives, as in "Statistisches Bundesamt"."""
-
-
-def is_noun_form(word: str, base: str) -> bool:
-    """Whether two words differ in the ending of number or case only, such as "batteries" and "battery"."""
-    if word == base:
-        return True
-    if beginning_of(word) != beginning_of(base):
-        return False
-    shorter, longer = sorted((word, base), key=len)
-    if len(shorter) < _MIN_STEM:
-        return False
-    stem = 0
-    for one, other in zip(shorter, longer, strict=False):
-        if one != other:
-            break
-        stem += 1
-    ending, longer_ending = shorter[stem:], longer[stem:]
-    if stem < max(_MIN_STEM, len(longer) - 3):
-        return False
-    return (ending, longer_ending) in _NOUN_ENDINGS or (longer_ending, ending) in _NOUN_ENDINGS
-
-
-def beginning_of(word: str) -> str:
-    """The letters that are the same in all that `is_noun_form` takes for forms of the word."""
-    return word[:_MIN_STEM]
-
-
-_NOUN_ENDINGS: Final = frozenset(
-    (singular, plural)
-    for singular, plurals in table("noun_endings").items()
-    for plural in plurals.split()
-)
-"""Of the singular and the plural, in any of the languages."""
 
 
 def find_names(text: str, language: str | None) -> list[Name]:
@@ -271,13 +237,6 @@ def find_names(text: str, language: str | None) -> list[Name]:
     return names
 
 
-def is_place(text: str, name: Name) -> bool:
-    """Whether a preposition without an article says that `name` is a place, as in "in Ulm" (German)."""
-    return bool(_PLACE.search(text[max(0, name.start - _PLACE_CHARS) : name.start])) and fold(
-        name.text
-    ) not in word_set("no_places")
-
-
 def _may_be_name(tokens: Sequence[Token], place: int, known: Lexicon) -> bool:
     token = tokens[place]
     if not token.is_capitalized or token.word[0].isdigit():
@@ -310,22 +269,47 @@ def _is_first_name(tokens: Sequence[Token], place: int, known: Lexicon) -> bool:
     )
 
 
+def is_mentioned(name: str, texts: Sequence[str]) -> bool:
+    for text in texts:
+        if is_named_literally(name, text) or find_mentions(name, text):
+            return True
+    if name.isascii():
+        return False
+    # Chinese and other scripts have no blanks between words.
+    has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)
+    return has_no_blanks and any(fold(name) in fold(text) for text in texts)
+
+
+_folded: Final = lru_cache(maxsize=256)(fold)
+
+
+def contains(written: str, texts: Sequence[str]) -> bool:
+    """Whether one of the texts has `written`, not as a part of a longer word or number."""
+    wanted = fold(written)
+    found = [text for text in map(_folded, texts) if wanted in text]
+    alone = rf"(?<!\w)(?<!\d[.,'’]){re.escape(wanted)}(?!\w|[.,'’]\d)"
+    return any(re.search(alone, text) for text in found)
+
+
+_NO_PLACE: Final = "Etc/Unknown"
+_NO_COUNTRIES: Final = frozenset(("EU", "UN", "EZ", "ZZ"))
+_COUNTRY_ENDING: Final = re.compile(
+    r"(?:isch(?:e[nrsm]?)?|ien(?:ne)?s?|ais(?:e)?s?|ois(?:e)?s?|an[oa]s?|en[oa]s?|ain(?:e)?s?|es(?:a|e)?s?|ense|enses|eir[oa]s?|esc[oa]s?|i|in[oa])$"
+)
+
+
 def translate_place(name: str, language: str | None) -> list[str]:
     """What a country or city is called in `language` and in English, if it is known there by another name."""
     folded = fold(name)
-    languages = dict.fromkeys((language if language in LANGUAGES else "en", "en"))
-    names = []
-    for known_in in LANGUAGES:
-        if (code := _codes(known_in).get(folded)) is not None:
-            names += [
-                other
-                for each in languages
-                if (other := _names(each).get(code)) and fold(other) != folded
-            ]
-    for group in _synonyms():
-        if folded in group:
-            names += [other for other in group if other != folded]
-    return list(dict.fromkeys(names))
+    codes = dict.fromkeys(code for each in LANGUAGES if (code := _codes(each).get(folded)))
+    names = [
+        _names(each)[code]
+        for code in codes
+        for each in _with_english(language)
+        if code in _names(each)
+    ]
+    names += [other for group in _synonyms() if folded in group for other in group]
+    return [other for other in dict.fromkeys(names) if fold(other) != folded]
 
 
 def is_place_name(name: str, language: str | None) -> bool:
@@ -334,12 +318,31 @@ def is_place_name(name: str, language: str | None) -> bool:
     "Island" is a country in German only.
     """
     folded = fold(name)
-    known = {"en", language if language in LANGUAGES else "en"}
-    is_known = any(_codes(each).get(folded, _NO_PLACE) != _NO_PLACE for each in known)
-    return is_known or any(folded in group for group in _synonyms())
+    codes = (_codes(each).get(folded, _NO_PLACE) for each in _with_english(language))
+    return any(code != _NO_PLACE for code in codes) or any(folded in group for group in _synonyms())
 
 
-_NO_PLACE: Final = "Etc/Unknown"
+def names_country(text: str, language: str | None) -> set[str]:
+    """The codes of the countries that a text names, or has an adjective of, in `language` or in English."""
+    tokens = tokenize(text)
+    joined = f" {' '.join(token.word for token in tokens)} "
+    found = {_demonyms()[token.word] for token in tokens if token.word in _demonyms()}
+    adjectives = [
+        token.word
+        for token in tokens
+        if len(token.word) > _MIN_STEM
+        and (token.is_capitalized or (language != "en" and _COUNTRY_ENDING.search(token.word)))
+    ]
+    for each in _with_english(language):
+        found |= {code for name, code in _country_names(each).items() if f" {name} " in joined}
+        stems = _country_stems(each)
+        starts = (word[:end] for word in adjectives for end in range(_MIN_STEM, _MAX_STEM))
+        found |= {stems[start] for start in starts if start in stems}
+    return found
+
+
+def _with_english(language: str | None) -> tuple[str, ...]:
+    return ("en",) if language not in LANGUAGES or language == "en" else (language, "en")
 
 
 @cache
@@ -368,87 +371,26 @@ def _codes(language: str) -> Mapping[str, str]:
     return {fold(name): code for code, name in _names(language).items()}
 
 
-def is_mentioned(name: str, texts: Sequence[str]) -> bool:
-    for text in texts:
-        if is_named_literally(name, text) or find_mentions(name, text):
-            return True
-    if name.isascii():
-        return False
-    # Chinese and other scripts have no blanks between words.
-    has_no_blanks = any(each >= "\u2e80" or "\u0e00" <= each < "\u1000" for each in name)
-    return has_no_blanks and any(fold(name) in fold(text) for text in texts)
-
-
-_PART_BEFORE: Final = re.compile(r"(?:\w|\d[.,'’])$")
-_PART_AFTER: Final = re.compile(r"\w|[.,'’]\d")
-_folded: Final = lru_cache(maxsize=256)(fold)
-
-
-def contains(written: str, texts: Sequence[str]) -> bool:
-    """Whether one of the texts has `written`, not as a part of a longer word or number."""
-    wanted = fold(written)
-    return any(_stands_alone(wanted, _folded(text)) for text in texts)
-
-
-def _stands_alone(wanted: str, text: str) -> bool:
-    start = text.find(wanted)
-    while start >= 0:
-        end = start + len(wanted)
-        before = _PART_BEFORE.search(text[max(0, start - 2) : start])
-        if not before and not _PART_AFTER.match(text, end):
-            return True
-        start = text.find(wanted, start + 1)
-    return False
-
-
-def names_country(text: str, language: str | None) -> set[str]:
-    """The codes of the countries that a text names, or has an adjective of, in `language` or in English."""
-    found: set[str] = set()
-    folded = [token.word for token in tokenize(text)]
-    joined = f" {' '.join(folded)} "
-    for each in dict.fromkeys((language if language in LANGUAGES else "en", "en")):
-        for name, code in _country_names(each).items():
-            if f" {name} " in joined:
-                found.add(code)
-    stems = {**_country_stems("en"), **_country_stems(language if language in LANGUAGES else "en")}
-    for token in tokenize(text):
-        for code, forms in _demonyms().items():
-            if token.word in forms:
-                found.add(code)
-        is_adjective = token.is_capitalized or (
-            language != "en" and _COUNTRY_ENDING.search(token.word)
-        )
-        if is_adjective and len(token.word) > _MIN_STEM:
-            found |= {code for stem, code in stems.items() if token.word.startswith(stem)}
-    return found
-
-
-_COUNTRY_ENDING: Final = re.compile(
-    r"(?:isch(?:e[nrsm]?)?|ien(?:ne)?s?|ais(?:e)?s?|ois(?:e)?s?|an[oa]s?|en[oa]s?|ain(?:e)?s?|es(?:a|e)?s?|ense|enses|eir[oa]s?|esc[oa]s?|i|in[oa])$"
-)
-
-
 @cache
 def _country_names(language: str) -> Mapping[str, str]:
     return {
-        " ".join(token.word for token in tokenize(str(name))): str(code)
-        for code, name in Locale(language).territories.items()
-        if str(code).isalpha() and len(str(code)) == 2 and str(code) not in ("EU", "UN", "EZ", "ZZ")
+        " ".join(token.word for token in tokenize(name)): code
+        for code, name in _names(language).items()
+        if len(code) == 2 and code not in _NO_COUNTRIES
     }
 
 
 @cache
-def _demonyms() -> Mapping[str, frozenset[str]]:
-    return {code: frozenset(words.split()) for code, words in table("countries").items()}
+def _demonyms() -> Mapping[str, str]:
+    return {word: code for code, words in table("countries").items() for word in words.split()}
 
 
 @cache
 def _country_stems(language: str) -> Mapping[str, str]:
     """Beginnings of adjectives that begin as the country's name does, such as "eston" of Estonia."""
-    stems: dict[str, str] = {}
-    for name, code in _country_names(language).items():
-        if " " in name or len(name) < _MIN_STEM or (language == "en" and code in _demonyms()):
-            continue
-        stem = name.rstrip("aeiouy")
-        stems[stem if len(stem) >= _MIN_STEM else name] = code
-    return stems
+    known = set(_demonyms().values()) if language == "en" else set()
+    return {
+        stem if len(stem := name.rstrip("aeiouy")) >= _MIN_STEM else name: code
+        for name, code in _country_names(language).items()
+        if " " not in name and len(name) >= _MIN_STEM and code not in known
+    }

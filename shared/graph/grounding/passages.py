@@ -1,14 +1,15 @@
-"""The sentences that a write cites, with what rules read in them, and the names that their pages introduce. Pure."""
+"""Outcomes; the sentences that a write cites, what rules read in them, and the names that their pages introduce. Pure."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from enum import IntEnum
 from functools import cache, cached_property, lru_cache
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from shared.graph.grounding.moments import Moment, find_moments
+from shared.graph.grounding.dates import Moment, find_moments
 from shared.graph.grounding.names import (
     Name,
     contains,
@@ -22,6 +23,63 @@ from shared.graph.grounding.names import (
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
 from shared.graph.grounding.words import LANGUAGES, fold, fold_in_place, lexicon, table, word_set
+
+
+class Level(IntEnum):
+    """The outcome of a value. The greater, the worse."""
+
+    MATCHED = 0
+    """The cited sentences have it, and nothing in it is left to interpretation."""
+    COMPLETED = 1
+    """The cited sentences have a part of it, and its page or the graph has the rest."""
+    UNREAD = 2
+    """Nothing speaks against it; the rules cannot read all of it."""
+    LEFT_OUT = 3
+    """It has a figure, date or name that the cited sentences do not have, or that they exclude."""
+
+
+class Outcome(NamedTuple):
+    level: Level
+    reason: str = ""
+    """Why it is unread or left out."""
+    value: Any = None
+    """What a completed value is."""
+
+
+MATCHED: Final = Outcome(Level.MATCHED)
+UNREAD: Final = Outcome(Level.UNREAD)
+_MAX_LISTED: Final = 5
+
+
+def left_out(reason: str) -> Outcome:
+    return Outcome(Level.LEFT_OUT, reason)
+
+
+def unread(reason: str = "") -> Outcome:
+    return Outcome(Level.UNREAD, reason)
+
+
+def worst(outcomes: Iterable[Outcome]) -> Outcome:
+    """The worst of them; matched if there are none."""
+    return max(outcomes, key=lambda outcome: outcome.level, default=MATCHED)
+
+
+def listed(values: Iterable[Any]) -> str:
+    """The first of the values, for a reason."""
+    return ", ".join(str(value) for value in list(values)[:_MAX_LISTED])
+
+
+def instead(values: Iterable[Any]) -> str:
+    """The end of a reason: what the sentences have; empty if that is nothing."""
+    shown = list(dict.fromkeys(values))
+    return f"; they have {listed(shown)}" if shown else ""
+
+
+class Publisher(NamedTuple):
+    """The node that publishes the pages of a site."""
+
+    name: str
+    country: str = ""
 
 
 class Page(NamedTuple):
@@ -39,6 +97,8 @@ class Page(NamedTuple):
     """See `find_decimal_sign`."""
     read_in: int | None = None
     """The year in which it was fetched."""
+    publisher: Publisher | None = None
+    """That of its site, if the graph knows it."""
 
     @property
     def years(self) -> frozenset[int]:
@@ -103,17 +163,15 @@ class Reading:
 
     @cached_property
     def quantities(self) -> Sequence[Quantity]:
-        """Without numbers that are parts of a date or only name something."""
+        """Without numbers that are parts of a date or of an identifier, or only name something."""
+        taken = [(each.start, each.end) for each in self.moments]
+        taken += [match.span() for match in _CODE.finditer(self.text)]
         return [
             each
             for each in self._quantities
-            if not each.is_label and not (each.end and not each.unit and self._is_in_date(each))
+            if not each.is_label
+            and (each.unit or not each.end or not any(a <= each.start < b for a, b in taken))
         ]
-
-    @cached_property
-    def _codes(self) -> list[tuple[int, int]]:
-        """Places of identifiers such as "CVE-2026-90411", whose numbers count nothing."""
-        return [match.span() for match in _CODE.finditer(self.text)]
 
     @cached_property
     def labels(self) -> frozenset[Decimal]:
@@ -121,10 +179,6 @@ class Reading:
         return frozenset(
             value for each in self._quantities if each.is_label for value in each.values
         )
-
-    def _is_in_date(self, quantity: Quantity) -> bool:
-        is_date = any(each.start <= quantity.start < each.end for each in self.moments)
-        return is_date or any(first <= quantity.start < last for first, last in self._codes)
 
     @cached_property
     def names(self) -> Sequence[Name]:
@@ -166,14 +220,8 @@ def _hedges(language: str | None) -> frozenset[str]:
 
 _MIN_SURNAME: Final = 3
 _MIN_INITIALS: Final = 3
-_BEFORE_PLACES: Final = ("of", "for")
-"""Before the last word of a name that is no surname, as in "Bank of Korea"."""
+_BEFORE_PLACES: Final = (" of", " for")
 _UMLAUTS: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"))
-_INTRODUCED: Final = re.compile(
-    r"\((?:the |die |la |le |el |il )?[\"“„«]?(?P<short>[^\W\d_][\w&.-]{1,24})[\"”“»]?\)"
-)
-
-
 _SAINT: Final = re.compile(r"\b(?:Saint|Sankt)\b")
 
 
@@ -205,7 +253,11 @@ class Passages:
         self.sentences = [each.sentence for each in cited]
         self.pages = list(dict.fromkeys(each.page for each in cited))
         self.around = [text for each in cited for text in (each.page.title, each.heading) if text]
-        self._known = known
+        self.known = known
+        self.own: Sequence[str] = ()
+        """The names of the node, or of both ends of the edge; none of a label, which no sentence needs to name."""
+        self.label = ""
+        """The name of the node, if that is a label."""
 
     @cached_property
     def is_readable(self) -> bool:
@@ -217,6 +269,11 @@ class Passages:
         """Whether the text of each page is there."""
         return all(page.text for page in self.pages)
 
+    @property
+    def can_miss_names(self) -> bool:
+        """Whether a name that is not found is not there."""
+        return self.is_readable and self.has_pages
+
     @cached_property
     def words(self) -> frozenset[str]:
         return frozenset[str]().union(*(each.words for each in self.readings))
@@ -224,6 +281,10 @@ class Passages:
     @cached_property
     def page_texts(self) -> list[str]:
         return [text for page in self.pages for text in (page.title, page.text) if text]
+
+    @cached_property
+    def page_words(self) -> frozenset[str]:
+        return frozenset(token.word for text in self.page_texts for token in tokenize(text))
 
     def context(self, *, is_of_page: bool = False) -> list[Reading]:
         """The cited sentences, and what is read with them: titles and headings, and the whole text if `is_of_page`."""
@@ -329,43 +390,24 @@ class Passages:
         """Whether the name is also a month or a day of the week in the language of a sentence, as "May" is."""
         return any(is_of_date(fold(name), lexicon(each.language)) for each in self.readings)
 
-    def short_forms(self, name: str) -> list[str]:
-        """Forms that stand for a name after the page or the graph has introduced it: a surname, and what is in brackets."""
-        words = name.split()
-        is_introduced = is_mentioned(name, self.page_texts) or any(
-            name in names for names in self._known
-        )
-        if not is_introduced:
+    def short_forms(self, name: str) -> Sequence[str]:
+        """The surname, if the page or the graph has introduced the name."""
+        first, _, last = name.rpartition(" ")
+        # "Bank of Korea" has none.
+        is_surname = last[:1].isupper() and len(last) >= _MIN_SURNAME and first
+        if not is_surname or (" " in first and first.endswith(_BEFORE_PLACES)):
             return []
-        forms = []
-        is_of_place = len(words) > 2 and words[-2] in _BEFORE_PLACES
-        if (
-            len(words) > 1
-            and len(words[-1]) >= _MIN_SURNAME
-            and words[-1][0].isupper()
-            and not is_of_place
-        ):
-            forms.append(words[-1])
-        for text in self.page_texts:
-            place = text.find(name)
-            after = text[place + len(name) :].lstrip() if place >= 0 else ""
-            if match := _INTRODUCED.match(after):
-                forms.append(match["short"])
-        # "Castellan Holdings" is "Castellan" in the next sentence.
-        if (
-            len(words) > 1
-            and len(words[0]) > _MIN_SURNAME
-            and words[-1].lower() in word_set("legal_forms")
-        ):
-            forms.append(words[0])
-        return forms
+        is_introduced = is_mentioned(name, self.page_texts) or any(
+            name in names for names in self.known
+        )
+        return [last] if is_introduced else []
 
     def full_names(self, short: str) -> set[str]:
         """The full names of which `short` is the last word, on the pages and in the graph."""
         last = name_words(short)[-1:] if short else ()
         found = {
             names[0]
-            for names in self._known
+            for names in self.known
             if name_words(names[0])[-1:] == last and len(name_words(names[0])) > 1
         }
         for page in self.pages:
@@ -376,7 +418,35 @@ class Passages:
             for name in found
             if not any(name != each and each.endswith(name) for each in found)
         }
-        return {_known_form(name, self._known) for name in longest}
+        # A known node can be the end of it, as in "Transport Minister Maren Holt".
+        return {
+            next((names[0] for names in self.known if find_mentions(names[0], name)), name)
+            for name in longest
+        }
+
+    def is_nearer_to_other(self, reading: Reading, start: int) -> bool:
+        """Whether the name before a place in the sentence is that of something else."""
+        before = [
+            name
+            for name in reading.names
+            if name.end <= start and self.is_sure(name, reading.language)
+        ]
+        if not before or not self.own:
+            return False
+        last = before[-1]
+        is_place = IN_PLACE.search(reading.text[max(0, last.start - 8) : last.start])
+        return not is_place and not self.is_short_for(last.text, self.own)
+
+    def is_of_other(self, reading: Reading) -> bool:
+        """Whether the sentence names others, and not the element."""
+        if not self.own or self.has_in(reading, self.own):
+            return False
+        return any(
+            name.is_certain
+            and self.is_sure(name, reading.language)
+            and not self.is_short_for(name.text, self.own)
+            for name in reading.names
+        )
 
     def other_names(self, own: Iterable[str]) -> list[str]:
         """Names in the sentences that are none of `own`."""
@@ -389,18 +459,6 @@ class Passages:
             and (words := [word for word in name_words(name.text) if len(word) > 1])
             and not known.intersection(words)
         ]
-
-
-@dataclass
-class Write:
-    """A write: what it cites, and the nodes that it may mean."""
-
-    passages: Passages
-    known: Sequence[Sequence[str]]
-    own: Sequence[str] = ()
-    """The names of its node, or of both ends of its edge; none of a label, which no sentence needs to name."""
-    label: str = ""
-    """The name of its node, if that is a label."""
 
 
 _LONGER: Final = re.compile(r"[ -](?:& )?(?!(?:[A-Z]{3}|[IVX]+)\b)[A-ZÀ-Þ][a-zà-ÿ]{2}")
@@ -424,9 +482,7 @@ _OFFICE: Final = re.compile(
 def without_office(name: str) -> str:
     """The name without offices and titles before it."""
     name = _SMALL_TITLE.sub("", name)
-    while match := _OFFICE.match(name):
-        if " " not in name[match.end() :]:
-            break
+    while (match := _OFFICE.match(name)) and " " in name[match.end() :]:
         name = name[match.end() :]
     return name
 
@@ -434,11 +490,6 @@ def without_office(name: str) -> str:
 def has_office(name: str) -> bool:
     """Whether the name begins with an office or title, as "Minister Jansen" does."""
     return bool(_OFFICE.match(name) or _SMALL_TITLE.match(name))
-
-
-def _known_form(name: str, known: Sequence[Sequence[str]]) -> str:
-    """The name of the known node that `name` ends with, as in "Transport Minister Maren Holt"; else the name."""
-    return next((names[0] for names in known if find_mentions(names[0], name)), name)
 
 
 def is_any_mentioned(names: Sequence[str], texts: Sequence[str]) -> bool:

@@ -1,19 +1,24 @@
-"""Quantities in a text: numbers with their scale, unit or currency. Pure."""
+"""Quantities in a text, with scale, unit or currency; what the name of a property says of its unit; conversion. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cache
-from itertools import zip_longest
-from typing import Final, NamedTuple
+from functools import cache, lru_cache
+from itertools import pairwise, zip_longest
+from typing import Any, Final, NamedTuple
 
+from babel.numbers import is_currency
 from text_to_num import alpha2digit  # type: ignore[import-untyped]
 
 from shared.graph.grounding.dates import Date, find_dates
 from shared.graph.grounding.words import (
     LANGUAGES,
     MAIN_CURRENCIES,
+    PER_MILLE,
+    PERCENT,
+    POINTS,
     Lexicon,
     alternatives,
     bound_blanks,
@@ -45,6 +50,11 @@ class Quantity(NamedTuple):
     is_label: bool = False
     """Whether it only names something, as in "ISO 9001", "p. 12" and "[3]"."""
 
+    def scaled(self, power: int) -> "Quantity":
+        """The quantity times a power of ten."""
+        values = tuple(each * Decimal(10) ** power for each in self.values)
+        return self._replace(values=values, scale=self.scale + power)
+
     def written_in(self, text: str) -> str:
         """The number as its text writes it, with the currency before it."""
         before = text[: self.start].rstrip()
@@ -54,6 +64,9 @@ class Quantity(NamedTuple):
         return f"{sign}{space}{text[self.start : self.end].strip(' .,;:')}"
 
 
+FRACTION: Final = "fraction"
+PERCENT_PER: Final = {PERCENT: Decimal(1), FRACTION: Decimal(100), PER_MILLE: Decimal("0.1")}
+"""Per cent in one of the units for a part of a whole."""
 _GROUPING: Final = " \u00a0\u202f\u2009'’"
 _NUMBER: Final = re.compile(
     r"(?<![\w.,])(?P<sign>[-−–+])?(?P<number>"
@@ -67,41 +80,11 @@ _LABEL: Final = re.compile(
     r"(?:\b[A-Z]{2,}[- ]|\[|§\s?|#|\b(?:p|pp|S|pag|pág|Nr|No|no|nº|n°|N°|Art|Abs|art|fig|Fig|Tab|Kap|ch|vol|Vol)\.?\s?)$"
 )
 _AMBIGUOUS: Final = re.compile(r"[1-9]\d{0,2}([.,])\d{3}")
-_MINUS_WORDS: Final = tuple(word_set("minus"))
-_WORDS_AFTER: Final = re.compile(
-    r"[\s\u00a0\u202f-]*(?:(?:of|de|di|del)\s+|d['’])?([^\s\u00a0\u202f,;:()\[\]]{1,60})"
-)
-_MAX_WORDS: Final = 4
-_CURRENCY_BEFORE: Final = re.compile(r"(?P<word>[^\s\d(]{1,5})[\s\u00a0\u202f]?$")
-_MAX_CURRENCY_CHARS: Final = 12
-_SCALE_BEFORE: Final = re.compile(
-    r"(?<!\w)(?:(?P<thousand>T(?=EUR|CHF|USD|GBP|€))|(?P<million>(?:Mio|mn|million|M)\.?\s?(?=EUR|CHF|USD|GBP|€|\$))|(?:Mrd|bn|billion)\.?\s?(?=EUR|CHF|USD|GBP|€|\$))"
-    r"(?:(?P<code>EUR|CHF|USD|GBP)|(?P<sign>[€$]))\s?$"
-)
-"""Such as "TEUR" and "Mio. EUR"."""
-_CODE_ENDS: Final = frozenset("RFDP€$")
-_BLANKS: Final = r"[\s\u00a0\u202f]*"
-_RANGE: Final = re.compile(
-    rf"{_BLANKS}(?:[-–—/]|{alternatives(frozenset(table('ranges')['all'].split()))}){_BLANKS}(?:the )?(?:[$€£¥]|US\$)?"
-)
-FRACTION: Final = "fraction"
-_FRACTIONS: Final = {
-    phrase: Fraction(value)
-    for value, listed in table("fractions").items()
-    for phrase in phrases(listed)
-}
-_FRACTION: Final = re.compile(rf"(?<!\w)(?:{alternatives(_FRACTIONS)})(?!\w)")
-_NO_FRACTION: Final = re.compile(r"(?:first|second|1st|2nd|fiscal|last|this|a|one) $")
-"""Before "half": of a year or a match."""
-_NO_FRACTION_AFTER: Final = re.compile(
-    r" (?:year|with|plant|site|store|office|factory|local|piso|person|party|earlier|later|ago|hour|mile|million"
-    r"|of (?:\d{4}|the (?:year|season|match|game)))\b|-year|-hour"
-)
+_MINUS_BEFORE: Final = re.compile(rf"(?:{alternatives(word_set('minus'))})\s+$")
+_ACCOUNT_BEFORE: Final = re.compile(r"\((?:[A-Z]{0,3}[$€£]|[A-Z]{3})?\s?$")
 _ORDINAL: Final = re.compile(r"(?:st|nd|rd|th|s|er|[eº°ªª]|ème|eme|ª|º)(?!\w)")
-_CLAUSE_END: Final = re.compile(r"[,;:.!?()\"«»“”]\s*")
-_WITH_DIGIT: Final = re.compile(r"(?<!\S)\S*\d\S*(?:\s+\w+)?|\d\S*(?:\s+\w+)?")
-_SCALES_ALONE: Final = frozenset(Decimal(10) ** power for power in (2, 3, 6, 9, 12))
-"""What a word such as "million" alone is read as."""
+_NEAR_CHARS: Final = 12
+"""Before a number, in which a currency or the sign of a label stands."""
 
 
 def find_quantities(
@@ -118,58 +101,13 @@ def find_quantities(
     """
     words, text = lexicon(language, is_english_first=is_english_first), bound_blanks(text)
     known_dates = find_dates(text, language) if dates is None else dates
-    found = list(_with_ranges(text, list(_numerals(text, words, decimal_sign, known_dates))))
-    found += _fractions(text)
-    found += _halves(text, words)
-    found += _number_words(text, language, words, known_dates)
-    found += _round_words(text, words)
-    return found
-
-
-_ONE: Final = (
-    r"(?<!\w)(?:(?P<half>half an?|une? demi|medio|mezzo)|an?|one|eine?r?|un[eoa]?|uma?|een)"
-)
-_DOZENS: Final = frozenset(("dozen", "dutzend", "douzaine", "docena", "dozzina", "duzia", "dozijn"))
-
-
-def _round_words(text: str, words: Lexicon) -> Iterator[Quantity]:
-    """Numbers such as "a million", "half a million" and "a dozen"."""
-    for match in _round_pattern(words.language).finditer(fold_in_place(text)):
-        scale = words.scales.get(match["scale"] or match["alone"])
-        value, end = Decimal(12) if scale is None else Decimal(10) ** scale, match.end()
-        if scale is None and (more := _AND_A_HALF.match(text, end)):
-            value, end = value + value * _HALF, more.end()
-        found = _read_quantity((value,), match.start(), end, text, words)
-        if match["half"]:
-            found = found._replace(values=tuple(each / 2 for each in found.values))
-        yield found._replace(start=0, end=0, is_written_out=True)
-
-
-_ONE_AND_A_HALF: Final = re.compile(
-    rf"(?<!\w)(?:{alternatives(frozenset(phrases(table('one_and_a_half')['all'])))})(?!\w)"
-)
-_GERMAN_NUMBERS: Final = table("german_numbers")["all"].split()
-_GERMAN_HALVES: Final = re.compile(rf"(?<!\w)({'|'.join(_GERMAN_NUMBERS)})einhalb(?!\w)")
-
-
-def _halves(text: str, words: Lexicon) -> Iterator[Quantity]:
-    """Numbers such as "one and a half" and, in German, "zweieinhalb"."""
-    folded = fold_in_place(text)
-    for match in _ONE_AND_A_HALF.finditer(folded):
-        found = _read_quantity((1 + _HALF,), match.start(), match.end(), text, words)
-        yield found._replace(start=0, end=0, is_written_out=True)
-    for match in _GERMAN_HALVES.finditer(folded) if "einhalb" in folded else ():
-        whole = _GERMAN_NUMBERS.index(match[1]) + 1
-        found = _read_quantity((whole + _HALF,), match.start(), match.end(), text, words)
-        yield found._replace(start=0, end=0, is_written_out=True)
-
-
-@cache
-def _round_pattern(language: str) -> re.Pattern[str]:
-    scales = {word for word in lexicon(language).scales if len(word) > 3} | _DOZENS
-    return re.compile(
-        rf"{_ONE}\s(?P<scale>{alternatives(frozenset(scales))})(?!\w)|(?<![\w.,])(?<!\d )(?P<alone>tausend|hundert)(?!\w)"
-    )
+    numerals = list(_numerals(text, words, decimal_sign, known_dates))
+    return [
+        *_with_ranges(text, numerals),
+        *_fractions(text),
+        *_idioms(text, words),
+        *_number_words(text, language, words, known_dates),
+    ]
 
 
 def _numerals(
@@ -181,38 +119,22 @@ def _numerals(
         start, end = match.span("number")
         if start in in_dates:
             continue
-        values = read_number(match["number"], decimal_sign)
-        sign = match["sign"]
+        sign, near = match["sign"], text[max(0, start - _NEAR_CHARS) : start]
         is_range_end = (
             sign in ("-", "–") and match.start() > 0 and text[match.start() - 1].isalnum()
         )
-        if (sign and sign != "+" and not is_range_end) or _has_minus_before(text, start):
+        values = read_number(match["number"], decimal_sign)
+        if (sign and sign != "+" and not is_range_end) or _MINUS_BEFORE.search(fold(near)):
             values = tuple(-value for value in values)
-        quantity = _read_quantity(values, start, end, text, words)
-        if text[end : end + 2].lstrip("%").startswith(")") and _OPEN.search(
-            text[max(0, start - 6) : start]
-        ):
+        if _ACCOUNT_BEFORE.search(near) and text[end : end + 2].lstrip("%").startswith(")"):
             # "(1,234)" is negative in an account, and only an addition elsewhere.
-            quantity = quantity._replace(
-                values=tuple(sign * each for each in quantity.values for sign in (1, -1))
-            )
+            values = tuple(factor * value for value in values for factor in (1, -1))
+        quantity = _read_quantity(values, start, end, text, words)
         if _ORDINAL.match(text, end):
             quantity = quantity._replace(unit="", is_label=True)
-        if (
-            not quantity.unit
-            and not quantity.scale
-            and _LABEL.search(text[max(0, start - 12) : start])
-            and not _SCALE_BEFORE.search(text[max(0, start - 12) : start])
-        ):
+        elif not quantity.unit and not quantity.scale and _LABEL.search(near):
             quantity = quantity._replace(is_label=True)
         yield quantity
-
-
-def _has_minus_before(text: str, start: int) -> bool:
-    """Whether a word such as "minus" stands before the number, and a blank."""
-    before = text[max(0, start - 9) : start]
-    word = before.rstrip()
-    return len(word) < len(before) and fold(word).endswith(_MINUS_WORDS)
 
 
 def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
@@ -221,8 +143,7 @@ def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
         number = number.replace(character, "")
     separators = {character for character in number if character in ".,"}
     if len(separators) == 2:
-        last = max(number.rfind("."), number.rfind(","))
-        decimal = number[last]
+        decimal = number[max(number.rfind("."), number.rfind(","))]
         return (Decimal(number.replace("," if decimal == "." else ".", "").replace(decimal, ".")),)
     if not separators:
         return (Decimal(number),)
@@ -236,90 +157,47 @@ def read_number(number: str, decimal_sign: str | None) -> tuple[Decimal, ...]:
     return (grouped,) if decimal_sign else (grouped, fraction)
 
 
-def _read_quantity(
-    values: tuple[Decimal, ...], start: int, end: int, text: str, words: Lexicon
-) -> Quantity:
-    """The number of these `values`, with the scale and unit that stand around it."""
-    position = end
-    if more := _AND_A_HALF.match(text, position):
-        values = tuple(_enlarge(value, _last_scale(value) * _HALF) for value in values)
-        position = more.end()
-    near = text[max(0, start - _MAX_CURRENCY_CHARS) : start]
-    before = _CURRENCY_BEFORE.search(near.rstrip("-−–"))
-    currencies: frozenset[str] = frozenset()
-    if before is not None:
-        currencies = words.currencies.get(fold(before["word"].lstrip("(\"'«„“")), frozenset())
-        if not currencies and before["word"][-1] in "$€£¥₹" and not before["word"][-2:-1].isalpha():
-            currencies = words.currencies.get(before["word"][-1], frozenset())
-    scale = 0
-    # It ends in a code or a sign.
-    thousands = _SCALE_BEFORE.search(near) if near.rstrip()[-1:] in _CODE_ENDS else None
-    if thousands is not None and (code := thousands["code"] or thousands["sign"]):
-        currencies = words.currencies.get(fold(code), frozenset())
-    phrase = _phrase(text, position, words)
-    if scale_match := _longest(phrase, words.scales, text, currencies):
-        scale, position = scale_match
-        phrase = _phrase(text, position, words)
-        # "dreitausend Millionen": a second word of scale multiplies.
-        if second := _longest(phrase, words.scales, text, currencies):
-            scale, position = scale + second[0], second[1]
-            phrase = _phrase(text, position, words)
-        if more := _AND_A_HALF_AT_END.match(text, position):
-            # "2 millones y medio de euros".
-            values = tuple(_enlarge(value, _HALF) for value in values)
-            position = more.end()
-            phrase = _phrase(text, position, words)
-    if thousands is not None and not scale:
-        scale = 3 if thousands["thousand"] else 6 if thousands["million"] else 9
-    unit = ""
-    for written, phrase_end, folded in phrase:
-        exact = written.rstrip(_SIGNS_AFTER)
-        exact_folded = folded if exact == written else fold(exact)
-        if not currencies and (
-            codes := words.currencies.get(exact_folded) or words.currencies.get(folded)
-        ):
-            currencies, position = codes, phrase_end
-            break
-        if currencies:
-            break
-        if exact == "s" and text[end : end + 1] == "s":
-            continue  # "the 1990s"
-        if (
-            known := words.symbols.get(exact)
-            or words.units.get(exact_folded)
-            or words.units.get(folded)
-        ):
-            unit, position = known, phrase_end
-            break
-    if currencies:
-        unit = "currency"
-    if more := _AND_A_HALF_AT_END.match(text, position):
-        # "tre anni e mezzo".
-        values = tuple(_enlarge(value, _HALF) for value in values)
-        position = more.end()
-    if scale:
-        factor = Decimal(10) ** scale
-        values = tuple(value * factor for value in values)
-    return Quantity(values, unit, currencies, scale, start, position)
-
-
-_HALF: Final = Decimal("0.5")
-_IN: Final = alternatives(frozenset(phrases(table("one_in")["all"])))
-_ONE_IN: Final = re.compile(
-    rf"(?<!\w)(?:one|une?|uno|una|eine?r?|uma?|een) (?:{_IN}) (\d\d?)(?!\w|[.,]\d)"
+_WORDS_AFTER: Final = re.compile(
+    r"[\s\u00a0\u202f-]*(?:(?:of|de|di|del)\s+|d['’])?([^\s\u00a0\u202f,;:()\[\]]{1,60})"
 )
-"""Such as "one in 5"."""
-
-
-@cache
-def _number_stems(language: str) -> re.Pattern[str]:
-    """In German and Dutch, a number word can begin with any other: "einundzwanzig"."""
-    stems = "|".join(table("number_stems")[language].split())
-    return re.compile(stems if language in ("de", "nl") else rf"(?<!\w)(?:{stems})")
-
-
-_HALF_SIGN: Final = " ½"
-_HALF_OF_SCALE: Final = re.compile(r"\b(\d{1,9}) ½ (1(?:000){1,4})\b")
+_MAX_WORDS: Final = 4
+_SIGNS_AFTER: Final = ".,;:!?)"
+_CURRENCY_BEFORE: Final = re.compile(r"(?P<word>[^\s\d(]{1,5})[\s\u00a0\u202f]?$")
+_MONEY_SCALES: Final = {
+    "m": 6,
+    "M": 6,
+    "b": 9,
+    "B": 9,
+    "k": 3,
+    "K": 3,
+    "T": 12,
+    "MM": 6,
+    "Md": 9,
+    "Mds": 9,
+    "bn": 9,
+    "mn": 6,
+}
+_SCALED_CURRENCY: Final = re.compile(
+    rf"({'|'.join(sorted(_MONEY_SCALES, key=len, reverse=True))})(?:[€$£]|(?:{'|'.join(MAIN_CURRENCIES)})\b)"
+)
+"""Such as "M€" and "MCHF"."""
+_SCALES_BEFORE: Final = {
+    "T": 3,
+    "Mio": 6,
+    "mn": 6,
+    "million": 6,
+    "M": 6,
+    "Mrd": 9,
+    "bn": 9,
+    "billion": 9,
+}
+_SCALE_BEFORE: Final = re.compile(
+    r"(?<!\w)(?P<scale>T|(?:Mio|mn|million|M|Mrd|bn|billion)(?=\.?\s?))\.?\s?(?P<code>EUR|CHF|USD|GBP|€|\$)\s?$"
+)
+"""Such as "TEUR" and "Mio. EUR"."""
+_MANY: Final = re.compile(r"\s(?:people|\w+(?:ers|ors|nts|ees|ions|ads|its|ars|ies|ts|ons))\b")
+"""What is counted in millions: "1.2m people", but "100m sprint"."""
+_HALF: Final = Decimal("0.5")
 _AND_A_HALF_WORDS: Final = (
     rf"(?:\s?½|\s(?:{alternatives(frozenset(phrases(table('and_a_half')['all'])))}))(?![\w-])"
 )
@@ -335,6 +213,71 @@ _MAX_DIGITS: Final = 20
 _LARGE_SCALES: Final = (Decimal(10) ** 9, Decimal(10) ** 6)
 
 
+class _Phrase(NamedTuple):
+    written: str
+    end: int
+    """The position after it."""
+    folded: str
+
+
+def _read_quantity(
+    values: tuple[Decimal, ...], start: int, end: int, text: str, words: Lexicon
+) -> Quantity:
+    """The number of these `values`, with the scale and unit that stand around it."""
+    position = end
+    if more := _AND_A_HALF.match(text, position):
+        values = tuple(_enlarge(value, _last_scale(value) * _HALF) for value in values)
+        position = more.end()
+    near = text[max(0, start - _NEAR_CHARS) : start]
+    scaled_before = _SCALE_BEFORE.search(near)
+    currencies = _currency_before(near, words)
+    if scaled_before:
+        currencies = words.currencies.get(fold(scaled_before["code"]), frozenset())
+    scale = 0
+    phrase = _phrase(text, position, words)
+    # "dreitausend Millionen": a second word of scale multiplies.
+    while scale < _MAX_DIGITS and (found := _scale_of(phrase, words.scales, text, currencies)):
+        scale, position = scale + found[0], found[1]
+        phrase = _phrase(text, position, words)
+    if scale and (more := _AND_A_HALF_AT_END.match(text, position)):
+        # "2 millones y medio de euros".
+        values = tuple(_enlarge(value, _HALF) for value in values)
+        position = more.end()
+        phrase = _phrase(text, position, words)
+    if scaled_before and not scale:
+        scale = _SCALES_BEFORE[scaled_before["scale"]]
+    unit = "currency" if currencies else ""
+    for written, phrase_end, folded in phrase if not unit else ():
+        exact = written.rstrip(_SIGNS_AFTER)
+        names = (fold(exact), folded)
+        if codes := next(
+            (words.currencies[name] for name in names if name in words.currencies), None
+        ):
+            unit, currencies, position = "currency", codes, phrase_end
+            break
+        if exact == "s" and text[end : end + 1] == "s":
+            continue  # "the 1990s"
+        known = words.symbols.get(exact) or next(
+            (words.units[name] for name in names if name in words.units), ""
+        )
+        if known:
+            unit, position = known, phrase_end
+            break
+    if more := _AND_A_HALF_AT_END.match(text, position):
+        # "tre anni e mezzo".
+        values = tuple(_enlarge(value, _HALF) for value in values)
+        position = more.end()
+    if scale:
+        values = tuple(value * Decimal(10) ** scale for value in values)
+    return Quantity(values, unit, currencies, scale, start, position)
+
+
+def _currency_before(near: str, words: Lexicon) -> frozenset[str]:
+    match = _CURRENCY_BEFORE.search(near.rstrip("-−–"))
+    word = fold(match["word"].lstrip("(\"'«„“")) if match else ""
+    return words.currencies.get(word, frozenset())
+
+
 def _last_scale(value: Decimal) -> Decimal:
     """What "and a half" is a half of: a million in "dos millones y medio"."""
     if not value or value.adjusted() > _MAX_DIGITS:
@@ -347,16 +290,6 @@ def _enlarge(value: Decimal, part: Decimal) -> Decimal:
     return value + part.copy_sign(value)
 
 
-class _Phrase(NamedTuple):
-    written: str
-    end: int
-    """The position after it."""
-    folded: str
-
-
-_SIGNS_AFTER: Final = ".,;:!?)"
-
-
 def _phrase(text: str, position: int, words: Lexicon) -> list[_Phrase]:
     """What follows `position`: one to four words, the longest phrase first.
 
@@ -364,49 +297,19 @@ def _phrase(text: str, position: int, words: Lexicon) -> list[_Phrase]:
     """
     phrases: list[_Phrase] = []
     written = ""
-    for _ in range(_MAX_WORDS):
-        match = _WORDS_AFTER.match(text, position)
-        if match is None:
-            break
+    while len(phrases) < _MAX_WORDS and (match := _WORDS_AFTER.match(text, position)):
         written = f"{written} {match[1]}" if written else match[1]
-        folded = fold(written)
         position = match.end()
-        phrases.append(_Phrase(written, position, folded))
-        if written[-1] in ".!?" and len(written) > 5:
+        phrases.insert(0, _Phrase(written, position, fold(written)))
+        if len(phrases) == 1 and phrases[0].folded not in words.first_words:
             break
-        if len(phrases) == 1 and folded not in words.first_words:
-            break
-    phrases.reverse()
     return phrases
 
 
-_MANY: Final = re.compile(r"\s(?:people|\w+(?:ers|ors|nts|ees|ions|ads|its|ars|ies|ts|ons))\b")
-"""What is counted in millions: "1.2m people", but "100m sprint"."""
-_OPEN: Final = re.compile(r"\((?:[A-Z]{0,3}[$€£]|[A-Z]{3})?\s?$")
-_MONEY_SCALES: Final = {
-    "m": 6,
-    "M": 6,
-    "b": 9,
-    "B": 9,
-    "k": 3,
-    "K": 3,
-    "T": 12,
-    "MM": 6,
-    "Md": 9,
-    "Mds": 9,
-    "bn": 9,
-    "mn": 6,
-}
-_MONEY_LETTERS: Final = frozenset(scale[0] for scale in _MONEY_SCALES)
-_SCALED_CURRENCY: Final = re.compile(
-    rf"({'|'.join(sorted(_MONEY_SCALES, key=len, reverse=True))})(?:[€$£]|(?:{'|'.join(MAIN_CURRENCIES)})\b)"
-)
-"""Such as "M€" and "MCHF"."""
-
-
-def _longest(
+def _scale_of(
     phrase: list[_Phrase], scales: Mapping[str, int], text: str, currencies: frozenset[str]
 ) -> tuple[int, int] | None:
+    """The scale that the phrase begins with, and the position after it."""
     for written, end, folded in phrase:
         word = folded.rstrip(_SIGNS_AFTER)
         if len(word) > 1 and (scale := scales.get(word)) is not None:
@@ -416,101 +319,134 @@ def _longest(
         # "12k" and "1.2m people", but not "12m high".
         if is_joined and word in ("k", "m") and (written[0] in "kKM" or _MANY.match(text, end)):
             return (3 if word == "k" else 6), end
-        if written[0] in _MONEY_LETTERS and (match := _SCALED_CURRENCY.match(written)):
-            return _MONEY_SCALES[match[1]], end - (len(written) - len(match[1]))
+        if match := _SCALED_CURRENCY.match(written):
+            return _MONEY_SCALES[match[1]], start + len(match[1])
         if currencies and (scale := _MONEY_SCALES.get(written.rstrip(_SIGNS_AFTER))) is not None:
             return scale, end
     return None
 
 
-def _is_range(between: str) -> bool:
-    return bool(_RANGE.fullmatch(between) or _RANGE.fullmatch(between.removesuffix("-")))
-
-
-def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
-    """In "3.1 to 3.3 billion euros", the first number has the scale and unit of the second one too."""
-    previous: Quantity | None = None
-    for quantity, following in zip_longest(quantities, quantities[1:]):
-        if following is not None and _lacks_unit_of(quantity, following, text):
-            yield quantity._replace(unit=following.unit, currencies=following.currencies)
-        elif (
-            following is not None
-            and not quantity.scale
-            and (
-                (not quantity.unit and (following.unit or following.scale))
-                or (quantity.currencies and following.scale)
-            )
-            and (
-                not quantity.currencies
-                or not following.currencies
-                or quantity.currencies & following.currencies
-            )
-            and _is_range(text[quantity.end : following.start])
-        ):
-            factor = Decimal(10) ** following.scale
-            yield quantity._replace(
-                values=tuple(value * factor for value in quantity.values),
-                unit=following.unit or quantity.unit,
-                currencies=following.currencies or quantity.currencies,
-                scale=following.scale,
-            )
-        elif (
-            previous is not None
-            and previous.currencies
-            and not quantity.unit
-            and quantity.scale
-            and _is_range(text[previous.end : quantity.start])
-        ):
-            yield quantity._replace(unit=previous.unit, currencies=previous.currencies)
-        else:
-            yield quantity
-        previous = quantity
-
-
+_BLANKS: Final = r"[\s\u00a0\u202f]*"
+_RANGE: Final = re.compile(
+    rf"{_BLANKS}(?:[-–—/]|{alternatives(frozenset(table('ranges')['all'].split()))}){_BLANKS}(?:the )?(?:[$€£¥]|US\$)?-?"
+)
 _ALSO_LISTS: Final = frozenset(("and", "or", "und", "oder", "et", "ou", "y", "o", "e", "ed"))
 """Words between the numbers of a range, and between the items of a list."""
 _BETWEEN: Final = re.compile(r"\b(?:between|zwischen|entre|tra|fra)\s\W*$", re.IGNORECASE)
 _BETWEEN_CHARS: Final = 14
 
 
-def _lacks_unit_of(quantity: Quantity, following: Quantity, text: str) -> bool:
-    """Whether the first number of a range has a scale, and its unit after the second: "310 mil y 330 mil toneladas"."""
-    return bool(
-        quantity.scale
-        and following.scale
-        and following.unit
-        and not quantity.unit
-        and _is_range(between := text[quantity.end : following.start])
-        and (
-            between.strip() not in _ALSO_LISTS
-            or _BETWEEN.search(text[max(0, quantity.start - _BETWEEN_CHARS) : quantity.start])
+def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
+    """In "3.1 to 3.3 billion euros", the first number has the scale and unit of the second one too."""
+    previous: Quantity | None = None
+    for quantity, following in zip_longest(quantities, quantities[1:]):
+        yield _of_range(text, previous, quantity, following)
+        previous = quantity
+
+
+def _of_range(
+    text: str, previous: Quantity | None, quantity: Quantity, following: Quantity | None
+) -> Quantity:
+    """The quantity with what it shares with the other end of its range, which is the previous or the following one."""
+    if following and _RANGE.fullmatch(between := text[quantity.end : following.start]):
+        is_sure = between.strip() not in _ALSO_LISTS or bool(
+            _BETWEEN.search(text[max(0, quantity.start - _BETWEEN_CHARS) : quantity.start])
         )
-    )
+        if quantity.scale and following.scale and following.unit and not quantity.unit and is_sure:
+            # "310 mil y 330 mil toneladas".
+            return quantity._replace(unit=following.unit, currencies=following.currencies)
+        currencies = following.currencies or quantity.currencies
+        is_same = not quantity.currencies or bool(quantity.currencies & currencies)
+        lacks_scale = bool(following.scale and (quantity.currencies or not quantity.unit))
+        lacks_unit = bool(following.unit and not quantity.unit)
+        if is_same and not quantity.scale and (lacks_scale or lacks_unit):
+            return quantity.scaled(following.scale)._replace(
+                unit=following.unit or quantity.unit, currencies=currencies
+            )
+    if (
+        previous
+        and previous.currencies
+        and quantity.scale
+        and not quantity.unit
+        and _RANGE.fullmatch(text[previous.end : quantity.start])
+    ):
+        return quantity._replace(unit=previous.unit, currencies=previous.currencies)
+    return quantity
+
+
+_FRACTIONS: Final = {
+    phrase: Fraction(value)
+    for value, listed in table("fractions").items()
+    for phrase in phrases(listed)
+}
+_FRACTION: Final = re.compile(rf"(?<!\w)(?:{alternatives(_FRACTIONS)})(?!\w)")
+_NO_FRACTION: Final = re.compile(r"(?:first|second|1st|2nd|fiscal|last|this|a|one) $")
+"""Before "half": of a year or a match."""
+_NO_FRACTION_AFTER: Final = re.compile(
+    r" (?:year|with|plant|site|store|office|factory|local|piso|person|party|earlier|later|ago|hour|mile|million"
+    r"|of (?:\d{4}|the (?:year|season|match|game)))\b|-year|-hour"
+)
+_ONE_AND_A_HALF: Final = re.compile(
+    rf"(?<!\w)(?:{alternatives(frozenset(phrases(table('one_and_a_half')['all'])))})(?!\w)"
+)
+_GERMAN_NUMBERS: Final = table("german_numbers")["all"].split()
+_GERMAN_HALVES: Final = re.compile(rf"(?<!\w)({'|'.join(_GERMAN_NUMBERS)})einhalb(?!\w)")
+_DOZENS: Final = frozenset(("dozen", "dutzend", "douzaine", "docena", "dozzina", "duzia", "dozijn"))
+_ONE: Final = (
+    r"(?<!\w)(?:(?P<half>half an?|une? demi|medio|mezzo)|an?|one|eine?r?|un[eoa]?|uma?|een)"
+)
+_HALF_OF_SCALE: Final = re.compile(r"\b(\d{1,9}) ½ (1(?:000){1,4})\b")
+_CLAUSE_END: Final = re.compile(r"[,;:.!?()\"«»“”]\s*")
+_WITH_DIGIT: Final = re.compile(r"(?<!\S)\S*\d\S*(?:\s+\w+)?|\d\S*(?:\s+\w+)?")
+_SCALES_ALONE: Final = frozenset(Decimal(10) ** power for power in (2, 3, 6, 9, 12))
+"""What a word such as "million" alone is read as."""
 
 
 def _fractions(text: str) -> Iterator[Quantity]:
     folded = fold_in_place(text)
     for match in _FRACTION.finditer(folded):
-        if (
+        if _NO_FRACTION_AFTER.match(folded, match.end()) or (
             match[0] == "half" and _NO_FRACTION.search(folded[: match.start()][-8:])
-        ) or _NO_FRACTION_AFTER.match(folded, match.end()):
+        ):
             continue
         fraction = _FRACTIONS[match[0]]
-        yield Quantity(
-            (Decimal(fraction.numerator) / fraction.denominator,),
-            FRACTION,
-            start=match.start(),
-            end=match.end(),
-            is_written_out=True,
-        )
+        value = Decimal(fraction.numerator) / fraction.denominator
+        yield Quantity((value,), FRACTION, frozenset(), 0, *match.span(), is_written_out=True)
 
 
-def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """`text` with dots in place of these parts."""
-    characters = list(text)
-    for start, end in spans:
-        characters[start:end] = "." * (end - start)
-    return "".join(characters)
+def _idioms(text: str, words: Lexicon) -> Iterator[Quantity]:
+    """Numbers such as "a million", "half a million", "a dozen", "one and a half" and, in German, "zweieinhalb"."""
+    folded = fold_in_place(text)
+    found = [(1 + _HALF, *match.span()) for match in _ONE_AND_A_HALF.finditer(folded)]
+    found += [
+        (_GERMAN_NUMBERS.index(match[1]) + 1 + _HALF, *match.span())
+        for match in (_GERMAN_HALVES.finditer(folded) if "einhalb" in folded else ())
+    ]
+    for match in _round_pattern(words.language).finditer(folded):
+        scale = words.scales.get(match["scale"] or match["alone"])
+        value = Decimal(12) if scale is None else Decimal(10) ** scale
+        found.append((value * _HALF if match["half"] else value, *match.span()))
+    for value, start, end in found:
+        yield _written_out(_read_quantity((value,), start, end, text, words))
+
+
+def _written_out(quantity: Quantity) -> Quantity:
+    return quantity._replace(start=0, end=0, is_written_out=True)
+
+
+@cache
+def _round_pattern(language: str) -> re.Pattern[str]:
+    scales = {word for word in lexicon(language).scales if len(word) > 3} | _DOZENS
+    return re.compile(
+        rf"{_ONE}\s(?P<scale>{alternatives(frozenset(scales))})(?!\w)|(?<![\w.,])(?<!\d )(?P<alone>tausend|hundert)(?!\w)"
+    )
+
+
+@cache
+def _number_stems(language: str) -> re.Pattern[str]:
+    """In German and Dutch, a number word can begin with any other: "einundzwanzig"."""
+    stems = "|".join(table("number_stems")[language].split())
+    return re.compile(stems if language in ("de", "nl") else rf"(?<!\w)(?:{stems})")
 
 
 def _number_words(
@@ -520,7 +456,7 @@ def _number_words(
     if language not in LANGUAGES:
         return
     text = _without(text, ((date.start, date.end) for date in dates))
-    text = _AND_A_HALF.sub(_HALF_SIGN, text)
+    text = _AND_A_HALF.sub(" ½", text)
     text = _without(text, (match.span() for match in _FRACTION.finditer(fold_in_place(text))))
     if not _number_stems(language).search(fold_in_place(text)):
         return
@@ -532,16 +468,202 @@ def _number_words(
         converted = _HALF_OF_SCALE.sub(
             lambda match: str(int(match[1]) * int(match[2]) + int(match[2]) // 2), converted
         )
-        for match in _ONE_IN.finditer(fold_in_place(converted)):
-            if denominator := int(match[1]):
-                yield Quantity((1 / Decimal(denominator),), FRACTION, is_written_out=True)
         for match in _NUMBER.finditer(converted):
-            if (
-                match["number"].isdigit()
-                and (value := Decimal(match["number"])) not in _SCALES_ALONE
-            ):
-                end = match.end("number")
-                found = _read_quantity((value,), match.start("number"), end, converted, words)
-                if _ORDINAL.match(converted, end):
-                    found = found._replace(unit="", is_label=True)
-                yield found._replace(start=0, end=0, is_written_out=True)
+            if not match["number"].isdigit():
+                continue
+            start, end = match.span("number")
+            if (value := Decimal(match["number"])) in _SCALES_ALONE:
+                continue
+            found = _written_out(_read_quantity((value,), start, end, converted, words))
+            is_ordinal = _ORDINAL.match(converted, end)
+            yield found._replace(unit="", is_label=True) if is_ordinal else found
+
+
+def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """`text` with dots in place of these parts."""
+    characters = list(text)
+    for start, end in spans:
+        characters[start:end] = "." * (end - start)
+    return "".join(characters)
+
+
+SHARE: Final = "share"
+
+
+@dataclass(frozen=True)
+class Hint:
+    """What the values of a property are; empty and zero where its name does not tell."""
+
+    unit: str = ""
+    """A unit of `Lexicon.units`; "share" for a part of one or a percentage."""
+    currency: str = ""
+    scale: int = 0
+    """The power of ten in which they are given, such as 6 for `revenue_million_usd`."""
+    is_year: bool = False
+    is_result: bool = False
+    """Whether a loss makes them negative."""
+    is_money: bool = False
+    """Whether they are amounts in some currency."""
+    is_measure: bool = False
+    """Whether they have some unit of measurement."""
+    is_rank: bool = False
+    """Whether they are ordinals, such as 3 for "third largest"."""
+    is_kind: bool = False
+    """Whether its texts say of what kind something is, and are no names even with capitals."""
+    is_change: bool = False
+    """Whether a decrease makes them negative."""
+
+
+_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+@cache
+def _words(key: str) -> frozenset[str]:
+    """A list of `[properties]` in `words.toml`."""
+    return frozenset(table("properties")[key].split())
+
+
+@cache
+def _by_word(name: str) -> dict[str, str]:
+    """What each word of a table of lists means."""
+    return {word: meaning for meaning, words in table(name).items() for word in words.split()}
+
+
+_POWERS: Final = {"sq": "area-square", "square": "area-square", "cubic": "volume-cubic"}
+
+
+@lru_cache(maxsize=4096)
+def hint_of(name: str) -> Hint:
+    """What the name of a property tells, such as `area_km2`, `revenueMillionUsd` or `market_share_percent`."""
+    words = [part.lower() for word in re.split(r"[^0-9A-Za-z]+", name) for part in _parts(word)]
+    has = frozenset(words)
+    unit, currency = _unit_of(words, has)
+    return Hint(
+        unit,
+        currency,
+        _scale_of_name(words, currency),
+        is_year="per" not in has and bool(has & _words("year")),
+        is_result=bool(has & _words("result")) and not has & (_words("loss") | _words("change")),
+        is_kind=bool(has & _words("kind")) and not has & {"name", "by", "of"},
+        is_money=bool(has & _words("money")),
+        is_measure=bool(has & _words("measure"))
+        and not has & {"count", "number"}
+        and words[-1] not in _words("unknown_unit"),
+        is_rank=bool(has & {"rank", "ranking", "position", "place"}),
+        is_change=bool(has & _words("change")) and not has & _words("loss"),
+    )
+
+
+def _parts(word: str) -> list[str]:
+    """The parts of a name in camel case."""
+    if word.islower() or word.isupper() or not word.isalpha():
+        return [word] if word else []
+    return _PART.findall(word)
+
+
+_SCALE_LETTERS: Final = {"m": 6, "mm": 6, "b": 9}
+"""As in `revenue_usd_m`."""
+
+
+def _scale_of_name(words: list[str], currency: str) -> int:
+    scales = _by_word("property_scales")
+    found = [
+        int(scales[word])
+        for word in words[1:]
+        if word in scales and (word != "k" or word is words[-1])
+    ]
+    if not found and currency and words[-1] in _SCALE_LETTERS:
+        found = [_SCALE_LETTERS[words[-1]]]
+    return max(found, default=0)
+
+
+def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
+    """The unit and the currency."""
+    if "percentage points" in " ".join(words) or "pp" in has:
+        return POINTS, ""
+    may_be_code = not has & {"percent", "pct", "prozent"}
+    for word in reversed(words if len(words) > 1 else words[1:]):
+        is_code = (
+            may_be_code
+            and len(word) == 3
+            and word not in _words("no_currency")
+            and is_currency(word.upper())
+        )
+        if code := _by_word("property_currencies").get(word, word.upper() if is_code else ""):
+            return "currency", code
+    if has >= {"per", "share"} or (has & _words("no_share") and has & {"rate", "share", "ratio"}):
+        return "", ""
+    if "per" in has:
+        return _rate_of(words), ""
+    for power, length in pairwise(words):
+        if power in _POWERS and (unit := _by_word("lengths").get(length)):
+            return f"{_POWERS[power]}-{unit}", ""
+    for word in reversed(words):
+        if len(word) == 1 and word is not words[-1]:
+            continue  # `series_c_amount`
+        if (unit := _by_word("property_units").get(word)) and (len(word) > 2 or len(words) > 1):
+            return unit, ""
+        if (
+            len(words) > 1
+            and word not in _words("no_unit")
+            and (unit := lexicon(None).units.get(word))
+        ):
+            return unit, ""
+    return "", ""
+
+
+_SHORT_TIMES: Final = frozenset(["h", "hr", "hour", "s", "sec", "second", "min", "minute", "day"])
+
+
+def _rate_of(words: list[str]) -> str:
+    """The unit of a rate such as `speed_miles_per_hour`. Per year and per head, it is that of the amount."""
+    known, end = lexicon(None).units, words.index("per")
+    phrases = (
+        " ".join(words[start:]) for start in range(end) if words[max(0, start - 1)] not in _POWERS
+    )
+    if unit := next((known[phrase] for phrase in phrases if phrase in known), ""):
+        return unit
+    return "" if _SHORT_TIMES & {*words[end:]} else _unit_of(words[:end], frozenset(words[:end]))[0]
+
+
+_DIMENSIONS: Final = {
+    "percentage points": "points",
+    "basis points": "points",
+    "per mille": "percent",
+}
+_YEARS: Final = range(1000, 3000)
+
+
+def is_year(value: Decimal) -> bool:
+    """Whether a number can be a year."""
+    return value == value.to_integral_value() and int(value) in _YEARS
+
+
+def convert(value: Decimal, unit: str, to: str) -> Decimal | None:
+    """`value` of `unit` in the unit `to`; None if they do not measure the same."""
+    if unit == to:
+        return value
+    match unit, to:
+        case "temperature-fahrenheit", "temperature-celsius":
+            return (value - 32) / Decimal("1.8")
+        case "temperature-celsius", "temperature-fahrenheit":
+            return value * Decimal("1.8") + 32
+    factors = table("unit_factors")
+    if unit not in factors or to not in factors or _dimension(unit) != _dimension(to):
+        return None
+    return value * Decimal(factors[unit]) / Decimal(factors[to])
+
+
+def _dimension(unit: str) -> str:
+    return _DIMENSIONS.get(unit, unit.partition("-")[0])
+
+
+_MAX_BITS: Final = 4096
+
+
+def to_decimal(value: Any) -> Decimal | None:
+    """None for NaN, infinity and integers of more digits than Python writes."""
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        return None
+    number = Decimal(str(value))
+    return number if number.is_finite() else None

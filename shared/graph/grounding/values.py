@@ -6,40 +6,44 @@ written in part is completed. Everything that takes reading is unread. Decision 
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from calendar import monthrange
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+from unicodedata import decimal
 
 from shared.graph.grounding.date_rules import DateRules
-from shared.graph.grounding.figure_rules import FigureRules
-from shared.graph.grounding.free_text import FreeTextRules
-from shared.graph.grounding.moments import has_vague_time
+from shared.graph.grounding.dates import Date, find_dates, find_moments, has_vague_time
+from shared.graph.grounding.figure_rules import FigureRules, is_same
 from shared.graph.grounding.name_rules import (
     IDENTIFIER,
     MAX_NAME_WORDS,
     SCORE,
     SENTENCE_ENDS,
     NameRules,
+    is_name_of_site,
 )
-from shared.graph.grounding.names import find_names
-from shared.graph.grounding.outcomes import (
+from shared.graph.grounding.names import contains, find_names, is_place_name, tokenize
+from shared.graph.grounding.passages import (
     MATCHED,
+    UNREAD,
+    Cited,
     Level,
     Outcome,
+    Passages,
+    Reading,
+    WrittenNode,
+    instead,
+    is_any_mentioned,
     left_out,
-    to_decimal,
-    unread,
+    without_office,
     worst,
 )
-from shared.graph.grounding.passages import (
-    Cited,
-    Passages,
-    Write,
-    WrittenNode,
-    is_any_mentioned,
-)
-from shared.graph.grounding.units import hint_of
-from shared.graph.grounding.words import fold
+from shared.graph.grounding.quantities import Quantity, find_quantities, hint_of, to_decimal
+from shared.graph.grounding.words import STEM_LENGTH, find_language, fold, is_function_word
 
 RULES: Final = 6
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
@@ -49,6 +53,101 @@ _ROUGH: Final = re.compile(
     r"(?<!\w)(?:mid|early|late|middle of|anfang|mitte|ende|debut|mi|fin|mediados|meta|inizio|fine|meados)[\s-]"
     r"(?:of |de |del )?\w"
 )
+_REFERENCE: Final = re.compile(r"\d+/\d+")
+"""The number of a case or tender, as "2026/11"."""
+
+
+class Quoted(NamedTuple):
+    """A quote, and the values that it is said to support."""
+
+    cited: Cited
+    page: Hashable
+    """Equal for quotes of one page."""
+    claims: Mapping[str, Any]
+    valid_from: datetime | None = None
+    valid_to: datetime | None = None
+    """The first moment at which it is no longer true."""
+
+
+@dataclass(frozen=True)
+class ElementOutcome:
+    """The outcomes of a node or edge, and of its properties. `stated` are the quotes that state a property, by place."""
+
+    element: Outcome
+    properties: Mapping[str, Outcome] = field(default_factory=dict)
+    stated: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+PUBLISHER_PROPERTIES: Final = ("outlet", "publisher", "side")
+"""They are those of the page, and filled in where its publisher is known. `side` is the country of the publisher."""
+
+
+def check_element(
+    ends: Sequence[WrittenNode],
+    quotes: Sequence[Quoted],
+    required: Container[str] = (),
+    declared: Container[str] = (),
+) -> ElementOutcome:
+    """The outcomes of a node, with one of `ends`, or an edge, with two.
+
+    A property is checked with all quotes that claim it, and if they do not have it, with all of the same pages. A text
+    that is `required` is left out only if the pages do not have its figures, dates and names. Of the `declared` properties,
+    those of the publisher are filled in.
+    """
+    known = [end.names for end in ends if end.is_stored and not end.is_label]
+    check = WriteCheck([quote.cited for quote in quotes], known)
+    element = check.edge(ends) if len(ends) > 1 else check.node(ends[0])
+    names = dict.fromkeys(name for quote in quotes for name in quote.claims)
+    if element.level is Level.LEFT_OUT:
+        return ElementOutcome(element, dict.fromkeys(names, element))
+    properties: dict[str, Outcome] = {}
+    stated: dict[str, Sequence[int]] = {}
+    for name in names:
+        outcome, stated[name] = _check_property(check, quotes, name)
+        text = next(quote.claims[name] for quote in quotes if name in quote.claims)
+        if outcome.level is Level.LEFT_OUT and name in required:
+            outcome = check.required_text(text, outcome)
+        properties[name] = outcome
+    # A book or a game has a publisher of its own.
+    is_of_page = len(ends) > 1 or ends[0].is_label
+    for name in PUBLISHER_PROPERTIES if is_of_page else ():
+        if name in declared and name not in names and (value := check.of_page(name)):
+            properties[name] = Outcome(Level.COMPLETED, "it is that of the page", value)
+            stated[name] = range(len(quotes))
+    return ElementOutcome(element, properties, stated)
+
+
+def _check_property(
+    check: "WriteCheck", quotes: Sequence[Quoted], name: str
+) -> tuple[Outcome, Sequence[int]]:
+    """The outcome of a property, and the places of the quotes that state it."""
+    claiming = [place for place, quote in enumerate(quotes) if name in quote.claims]
+    value = quotes[claiming[0]].claims[name]
+    claiming = [place for place in claiming if quotes[place].claims[name] == value]
+
+    def outcome_of(places: Sequence[int]) -> Outcome:
+        return check.of_sentences([quotes[place].cited for place in places]).value(name, value)
+
+    outcome = outcome_of(claiming)
+    if outcome.level is Level.LEFT_OUT and len(claiming) < len(quotes):
+        pages = {quotes[place].page for place in claiming}
+        claiming = [place for place, quote in enumerate(quotes) if quote.page in pages]
+        outcome = min(outcome, outcome_of(claiming), key=lambda each: each.level)
+    if outcome.level is Level.LEFT_OUT or len(claiming) == 1:
+        return outcome, claiming
+    alone = {place: outcome_of([place]).level for place in claiming}
+    if min(alone.values()) <= Level.COMPLETED:
+        return outcome, [place for place, level in alone.items() if level <= Level.COMPLETED]
+    may_state = [place for place, level in alone.items() if level is Level.UNREAD] or claiming
+    # Of those, the quotes that have most words of it.
+    words = _stems(str(value))
+    shared = {place: len(words & _stems(quotes[place].cited.sentence)) for place in may_state}
+    return outcome, [place for place in may_state if shared[place] == max(shared.values())]
+
+
+def _stems(text: str) -> set[str]:
+    words = {token.word for token in tokenize(text)}
+    return {word[:STEM_LENGTH] for word in words if not is_function_word(word)}
 
 
 class WriteCheck:
@@ -56,17 +155,16 @@ class WriteCheck:
 
     def __init__(self, cited: Sequence[Cited], known: Sequence[Sequence[str]] = ()) -> None:
         """`known` are the names of each node that the graph has."""
-        self._write = Write(Passages(cited, known), known)
-        self._dates = DateRules(self._write)
-        self._figures = FigureRules(self._write, self._dates)
-        self._names = NameRules(self._write)
-        self._free_text = FreeTextRules(self._write, self._dates, self._names)
+        self._passages = Passages(cited, known)
+        self._dates = DateRules(self._passages)
+        self._figures = FigureRules(self._passages, self._dates)
+        self._names = NameRules(self._passages)
         self._is_unnamed = False
 
     def of_sentences(self, cited: Sequence[Cited]) -> "WriteCheck":
         """A check of other sentences, for the element that this one has checked."""
-        check = WriteCheck(cited, self._write.known)
-        check._write.own, check._write.label = self._write.own, self._write.label
+        check = WriteCheck(cited, self._passages.known)
+        check._passages.own, check._passages.label = self._passages.own, self._passages.label
         check._is_unnamed = self._is_unnamed
         return check
 
@@ -74,10 +172,10 @@ class WriteCheck:
         """The outcome of the node itself. A label is free text: its figures, dates and proper names must be there."""
         names = node.names
         if node.is_label:
-            self._write.label = names[0]
-            return self._free_text.label(names[0], is_stored=node.is_stored)
-        self._write.own = names
-        named = self._write.passages.is_named(names)
+            self._passages.label = names[0]
+            return self._label(names[0], is_stored=node.is_stored)
+        self._passages.own = names
+        named = self._passages.is_named(names)
         if named or self._names.has_with_version(names[0]):
             return MATCHED
         self._is_unnamed = True
@@ -85,20 +183,20 @@ class WriteCheck:
             named is None
             or self._names.may_be_meant(names)
             or self._names.has_words_apart(names[0])
-            or not self._names.can_miss_names
+            or not self._passages.can_miss_names
             or (node.is_stored and self._names.has_unnamed_holder)
         )
         if may_be_meant:
-            return unread(f"the sentences may mean {names[0]!r}")
+            return UNREAD
         if self._names.is_description(names[0]):
-            return self._free_text.label(names[0], is_stored=node.is_stored)
+            return self._label(names[0], is_stored=node.is_stored)
         return left_out(f"no cited sentence names {names[0]!r}")
 
     def edge(self, ends: Sequence[WrittenNode]) -> Outcome:
         """The outcome of the edge between these nodes. What connects them is always unread."""
-        self._write.own = [name for end in ends for name in end.names]
+        self._passages.own = [name for end in ends for name in end.names]
         for names in (end.names for end in ends if not end.is_label):
-            named = self._write.passages.is_named(names)
+            named = self._passages.is_named(names)
             if named:
                 continue
             self._is_unnamed = True
@@ -106,80 +204,81 @@ class WriteCheck:
                 named is None
                 or self._names.refers
                 or self._names.is_meant_by_noun(names)
-                or self._write.passages.is_in_title(names)
-                or not self._names.can_miss_names
+                or self._passages.is_in_title(names)
+                or not self._passages.can_miss_names
                 or self._is_described(names[0])
             )
             if not may_be_meant:
                 return left_out(f"no cited sentence names {names[0]!r}")
-        return unread("rules cannot check how two things are connected")
+        return UNREAD
 
     def _is_described(self, name: str) -> bool:
         """Whether a name is a description, and a cited sentence has a proper name of it, or its page has all."""
         if not self._names.is_description(name):
             return False
-        passages = self._write.passages
-        parts = [each.text for each in find_names(name, passages.readings[0].language)]
-        if is_any_mentioned(parts, passages.sentences):
+        parts = [each.text for each in find_names(name, self._passages.readings[0].language)]
+        if is_any_mentioned(parts, self._passages.sentences):
             return True
-        return self._free_text.label(name, is_stored=True).level is not Level.LEFT_OUT
+        return self._label(name, is_stored=True).level is not Level.LEFT_OUT
 
-    def text_of_page(self, text: str) -> Outcome:
-        """The outcome of a text that a write must have: its figures, dates and names can be anywhere on the page."""
-        if not self._write.passages.has_pages:
-            return unread("the text of the page is not there")
-        return self._free_text.text(text, is_of_page=True)
+    def required_text(self, text: Any, outcome: Outcome) -> Outcome:
+        """The outcome of a text that a write must have: its figures, dates and names can be anywhere on the page.
+
+        `outcome` is that of other values.
+        """
+        if not isinstance(text, str) or len(text.split()) <= MAX_NAME_WORDS:
+            return outcome
+        return self._free_text(text, is_of_page=True) if self._passages.has_pages else UNREAD
 
     def value(self, name: str, value: Any) -> Outcome:
         """The outcome of a property, after that of its node or edge."""
+        if name in PUBLISHER_PROPERTIES and value == self.of_page(name):
+            return MATCHED
         outcome = self._value(name, value, 0)
-        if self._is_unnamed and outcome.level < Level.UNREAD:
-            return unread("no cited sentence names all that it is about")
-        return outcome
+        return UNREAD if self._is_unnamed and outcome.level < Level.UNREAD else outcome
+
+    def of_page(self, name: str) -> str | None:
+        """The value of one of PUBLISHER_PROPERTIES that all pages have; None if that is not known."""
+        publishers = {page.publisher for page in self._passages.pages}
+        publisher = publishers.pop() if len(publishers) == 1 else None
+        if publisher is None:
+            return None
+        return (publisher.country if name == "side" else publisher.name) or None
 
     def _value(self, name: str, value: Any, depth: int) -> Outcome:
         if value is None:
             return MATCHED
-        if isinstance(value, bool):
-            return unread("rules cannot check yes-or-no values")
-        if isinstance(value, int | float | Decimal):
-            number = to_decimal(value)
-            return (
-                unread("this is not a number")
-                if number is None
-                else self._figures.number(name, number)
-            )
         if isinstance(value, str):
             return self._text(name, value.strip())
+        if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+            number = to_decimal(value)
+            return UNREAD if number is None else self._figures.number(name, number)
         if depth >= _MAX_DEPTH or not isinstance(value, Mapping | Sequence):
-            return unread("rules cannot check values of this kind")
+            return UNREAD
         parts = (
             [self._value(f"{name}_{key}", each, depth + 1) for key, each in value.items()]
             if isinstance(value, Mapping)
             else [self._value(name, each, depth + 1) for each in value]
         )
         outcome = worst(parts)
-        return (
-            unread("a part of it is written in part")
-            if outcome.level is Level.COMPLETED
-            else outcome
-        )
+        return UNREAD if outcome.level is Level.COMPLETED else outcome
 
     def _text(self, name: str, text: str) -> Outcome:
-        if not self._write.passages.is_readable:
-            return unread("rules do not know the language of the page")
-        if text.endswith(SENTENCE_ENDS) and len(text.split()) > MAX_NAME_WORDS:
-            return MATCHED if self._is_whole_sentence(text) else self._free_text.text(text)
+        if not self._passages.is_readable:
+            return UNREAD
+        is_short = len(text.split()) <= MAX_NAME_WORDS
+        if not is_short and text.endswith(SENTENCE_ENDS):
+            return MATCHED if self._is_whole_sentence(text) else self._free_text(text)
         if (moment := self._dates.read_date(text)) is not None:
             return self._dates.date(name, moment, text)
         if _TIME.fullmatch(text) or _ROUGH.search(fold(text)):
-            return unread("rules cannot check when that is")
+            return UNREAD
         if "=" in text and (computed := self._figures.computation(name, text)) is not None:
             return computed
-        is_short = len(text.split()) <= MAX_NAME_WORDS
+        has_digits = any(each.isdigit() for each in text)
         is_vague = is_short and has_vague_time(fold(text), is_day=False)
-        if is_vague and any(each.isdigit() for each in text):
-            return unread("rules cannot read when that is")
+        if is_vague and has_digits:
+            return UNREAD
         if (currency := self._figures.currency(text)) is not None:
             return currency
         if (amount := self._figures.read_amount(text)) is not None:
@@ -188,14 +287,14 @@ class WriteCheck:
             return MATCHED
         if IDENTIFIER.fullmatch(text) or SCORE.fullmatch(text):
             return self._names.identifier(name, text)
-        if hint_of(name).is_kind and not any(each.isdigit() for each in text):
-            return unread("rules cannot check of what kind something is")
+        if hint_of(name).is_kind and not has_digits:
+            return UNREAD
         if self._names.is_name(text) and not is_vague:
             return self._names.name(name, text)
-        return self._free_text.text(text)
+        return self._free_text(text)
 
     def _is_whole_sentence(self, text: str) -> bool:
-        for sentence in self._write.passages.sentences:
+        for sentence in self._passages.sentences:
             start = sentence.find(text)
             if start < 0:
                 continue
@@ -205,3 +304,192 @@ class WriteCheck:
             if is_end and (not before or before[-1] in ".!?\n"):
                 return True
         return False
+
+    # Free text: a summary, a description, the label of a node. Its words are not compared. Its figures, dates and proper
+    # names must be in the cited sentences, or in what is read with them: title, heading, site and date of the page. Those of
+    # a label can be anywhere on the page.
+
+    def _free_text(self, text: str, *, is_of_page: bool = False) -> Outcome:
+        """Left out if a figure, date or proper name is not there; otherwise unread. `is_of_page` allows the whole page."""
+        around = self._passages.context(is_of_page=is_of_page)
+        missing = (*self._missing_values(text, around, ()), *self._missing_names(text))
+        return next(iter(missing), UNREAD)
+
+    def _label(self, name: str, *, is_stored: bool = False) -> Outcome:
+        """The outcome of a label; of a stored one, dates and figures can be of another page."""
+        if not self._passages.is_readable:
+            return UNREAD
+        missing = [*self._missing_names(name)]
+        if not is_stored:
+            references = [range(*match.span()) for match in _REFERENCE.finditer(name)]
+            around = self._passages.context(is_of_page=True)
+            missing += self._missing_values(name, around, references)
+        return next(iter(missing), UNREAD)
+
+    def _missing_values(
+        self, text: str, around: Sequence[Reading], references: Sequence[range]
+    ) -> Iterator[Outcome]:
+        """`references` are the places of what names something, and is no figure."""
+        dates = find_moments(text, self._passages.readings[0].language, None)
+        there = [each for reading in around for each in reading.quantities]
+        for moment in dates:
+            # A year may be a number.
+            is_number = moment.first.month is None and any(
+                moment.first.year in each.values for each in there
+            )
+            if not is_number and not self._dates.has_date(moment, around):
+                written = text[moment.start : moment.end]
+                yield left_out(f"the date {written!r} is not in the cited sentences")
+        taken = [*references, *(range(each.start, each.end) for each in dates)]
+        for readings in self._figures_of(text, taken):
+            written = text[readings[0].start : readings[0].end].strip()
+            number = re.sub(r"[^\d.,]", "", written).strip(".,")
+            # It may be a part of a name, such as that of a road.
+            before = text[: readings[0].start].split()[-1:]
+            is_in_name = bool(before) and contains(
+                f"{before[0]} {number}", self._passages.page_texts
+            )
+            if not is_in_name and not _has_figure(readings, number, around, there):
+                yield left_out(f"{written!r} is not in the cited sentences")
+
+    def _figures_of(self, text: str, taken: Sequence[range]) -> Iterator[Sequence[Quantity]]:
+        """The figures of a text, each with all ways to read it."""
+        signs = (*(each.cited.page.decimal_sign for each in self._passages.readings), ".")
+        languages = (self._passages.readings[0].language, find_language(text) or "en")
+        figures: dict[int, list[Quantity]] = {}
+        for sign in dict.fromkeys(signs):
+            for language in dict.fromkeys(languages):
+                for each in find_quantities(text, language, sign):
+                    is_figure = not each.is_written_out and not each.is_label
+                    if is_figure and not any(each.start in place for place in taken):
+                        figures.setdefault(each.start, []).append(each)
+        yield from figures.values()
+
+    def _missing_names(self, text: str) -> Iterator[Outcome]:
+        language = self._passages.readings[0].language
+        if language == "de" or not self._passages.has_pages:
+            return  # In German, all nouns have a capital.
+        sites = [page.site for page in self._passages.pages]
+        known = [each for names in self._passages.known if text not in names for each in names]
+        for name in find_names(text, language):
+            # The first word of a text has a capital anyway.
+            is_first_word = not name.start and " " not in name.text
+            if not name.is_certain or is_first_word or is_place_name(name.text, "en"):
+                continue
+            shorter = name.text.partition(" ")[2] if not name.start else ""
+            forms = [each for each in (name.text, without_office(name.text), shorter) if each]
+            if not any(
+                self._names.has_words(each, known)
+                or self._passages.has(each)
+                or self._passages.may_have(each)
+                or is_name_of_site(each, sites)
+                for each in forms
+            ):
+                yield left_out(f"{name.text!r} is not named on the page")
+
+
+def _has_figure(
+    readings: Sequence[Quantity], number: str, around: Sequence[Reading], there: Sequence[Quantity]
+) -> bool:
+    """Whether one of the readings of a figure is `there`, or the number alone."""
+    if any(is_same(one, each) for one in readings for each in there):
+        return True
+    units = {each.unit for each in readings}
+    is_unit_missing = units == {""} or any(
+        not each.unit and set(each.values) & set(one.values) for each in there for one in readings
+    )
+    if is_unit_missing and contains(number, [reading.text for reading in around]):
+        return True
+    return all(unit.startswith("duration") for unit in units) and any(
+        each.unit.startswith("duration") for each in there
+    )
+
+
+_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
+
+
+def check_period(quote: Quoted, quotes: Sequence[Quoted]) -> Outcome:
+    """Whether the years from which and until which a quote is said to hold are in one of `quotes`, or those of its page.
+
+    Only of the years: "spring" and "the third quarter" say months and days in too many ways.
+    """
+    if quote.valid_from is None and quote.valid_to is None:
+        return MATCHED
+    said = {year for each in quotes for year in _years_in(each.cited)}
+    claimed = {"validFrom": quote.valid_from, "validTo": last_moment(quote.valid_to)}
+    for name, moment in claimed.items():
+        if moment is not None and moment.year not in said:
+            return left_out(
+                f"{name}: the cited sentences do not have {moment.year}{instead(sorted(said))}"
+            )
+    return MATCHED
+
+
+def states_start(moment: datetime, quotes: Sequence[Quoted]) -> bool:
+    """Whether one of the quotes, or what surrounds it, names the day of `moment`, or a period that it begins or ends."""
+    year, month, day = moment.year, moment.month, moment.day
+    is_last = day == monthrange(year, month)[1]
+    periods = [Date(year, month, day)]
+    if day == 1 or is_last:
+        periods.append(Date(year, month))
+    if (month % 3, day) == (1, 1) or (month % 3 == 0 and is_last):
+        periods.append(Date(year, quarter=(month + 2) // 3))
+    if (month, day) in ((1, 1), (12, 31)):
+        periods.append(Date(year))
+    return any(
+        period.follows_from(date)
+        for quote in quotes
+        for date in _dates(quote.cited)
+        for period in periods
+    )
+
+
+_YEAR: Final = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
+_SHORT_RANGE: Final = re.compile(
+    r"(?<!\d)(?P<century>[12]\d)(?P<first>\d\d)\s?[-–—/]\s?(?P<last>\d\d)(?!\d)"
+)
+"""Such as "2015–17"."""
+_DECADE: Final = re.compile(r"(?<!\d)(?P<year>[12]\d\d0)(?:['’]?s|er)\b")
+_YEARS_IN_DECADE: Final = 10
+
+
+def _years_in(cited: Cited) -> frozenset[int]:
+    """The years that a sentence or what surrounds it has, and those that its page means without saying so."""
+    return cited.page.years | {date.year for date in _dates(cited) if date.year}
+
+
+@lru_cache(maxsize=256)
+def _dates(cited: Cited) -> Sequence[Date]:
+    """The dates and years that a sentence or what surrounds it has; dates without a year are of the page's year."""
+    texts = [_ascii_digits(text) for text in (cited.sentence, cited.page.title, cited.heading)]
+    published = cited.page.published
+    dates = [
+        date._replace(year=date.year or (published.year if published else None))
+        for text in texts
+        for date in find_dates(text, cited.page.language)
+    ]
+    written = [int(match) for text in texts for match in _YEAR.findall(text)]
+    implied = [year for text in texts for year in _implied_years(text)]
+    return [*dates, *map(Date, [*written, *implied])]
+
+
+def _implied_years(text: str) -> Iterator[int]:
+    """The years of decades, and the last years of ranges."""
+    for match in _DECADE.finditer(text):
+        yield from range(int(match["year"]), int(match["year"]) + _YEARS_IN_DECADE)
+    for match in _SHORT_RANGE.finditer(text):
+        if match["last"] > match["first"]:
+            yield int(match["century"] + match["last"])
+
+
+def _ascii_digits(text: str) -> str:
+    if text.isascii():
+        return text
+    return "".join(str(decimal(each)) if each.isdecimal() else each for each in text)
+
+
+def last_moment(valid_to: datetime | None) -> datetime | None:
+    """The last moment of validity. The first one of the calendar, which some models write for "none", has none before it."""
+    if valid_to is None or valid_to == _FIRST_MOMENT:
+        return valid_to
+    return valid_to - timedelta(microseconds=1)

@@ -10,7 +10,7 @@ from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.transaction import Transaction
 from shared.domains import site_of
 from shared.enums import Entailment
-from shared.graph.grounding.quotes import last_moment
+from shared.graph.grounding.values import last_moment
 from shared.graph.prompt_format import json_line, shown_date, truncate_text
 from shared.graph.provenance.agreement import SAME_TIME, Agreement, agreements
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL, Claim

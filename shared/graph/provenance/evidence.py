@@ -9,10 +9,9 @@ from uuid import UUID
 from shared.database import ids
 from shared.database.transaction import Transaction
 from shared.domains import host_of
-from shared.graph.grounding.outcomes import Level
-from shared.graph.grounding.passages import Cited, WrittenNode
+from shared.graph.grounding.passages import Cited, Level, WrittenNode
 from shared.graph.grounding.passages import Page as ReadPage
-from shared.graph.grounding.quotes import Quoted, check_element, check_period, states_start
+from shared.graph.grounding.values import Quoted, check_element, check_period, states_start
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import UNKNOWN_DATE, Claim
 from shared.graph.provenance.page_reading import Span, find_quote, nearest_sentence
@@ -266,9 +265,14 @@ class GroundedQuotes:
 
 
 def ground_quotes(
-    quotes: Sequence[VerifiedQuote], ends: Sequence[WrittenNode], required: Container[str] = ()
+    quotes: Sequence[VerifiedQuote],
+    ends: Sequence[WrittenNode],
+    required: Container[str] = (),
+    declared: Container[str] = (),
 ) -> GroundedQuotes:
     """Leaves out values that the quotes do not have, and completes those that they have in part.
+
+    Fills in those of the `declared` properties that the publisher of the pages has.
 
     `ends` are the node, or both ends of the edge. A property stays with the quotes that state it. A start of validity stays
     if its page was published after it, or what is quoted of the page states it. A speaker stays if the page names them.
@@ -280,13 +284,14 @@ def ground_quotes(
         )
         for quote in quotes
     ]
-    outcome = check_element(ends, quoted, required)
+    claimed = _values_of(quotes)
+    outcome = check_element(ends, quoted, required, declared)
     left_out = {
         name: each.reason
         for name, each in outcome.properties.items()
         if each.level is Level.LEFT_OUT
     }
-    is_nothing_left = len(ends) == 1 and 0 < len(left_out) == len(outcome.properties)
+    is_nothing_left = len(ends) == 1 and 0 < len(left_out) == len(claimed)
     if outcome.element.level is Level.LEFT_OUT or is_nothing_left:
         reasons = [outcome.element.reason] if outcome.element.level is Level.LEFT_OUT else []
         reasons += [
@@ -308,7 +313,7 @@ def ground_quotes(
     for place, quote in enumerate(quotes):
         claims = {
             name: completed.get(name, value)
-            for name, value in _values_of(quotes).items()
+            for name, value in {**completed, **claimed}.items()
             if name not in left_out and place in outcome.stated[name]
         }
         grounded.append(

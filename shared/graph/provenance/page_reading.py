@@ -15,8 +15,12 @@ from difflib import SequenceMatcher
 from functools import cache, lru_cache
 from typing import Final
 
-from shared.graph.grounding.sentences import NO_SENTENCE_END, find_sentences
-from shared.graph.grounding.words import find_decimal_sign, find_language
+from shared.graph.grounding.words import (
+    NO_SENTENCE_END,
+    find_decimal_sign,
+    find_language,
+    find_sentences,
+)
 from shared.tools import Json
 
 MAX_CACHED_PAGES: Final = 32
@@ -152,7 +156,7 @@ _FIGURE: Final = re.compile(r":\s+\d")
 class PageReading:
     language: str | None
     decimal_sign: str | None
-    """See `grounding.language.find_decimal_sign`."""
+    """See `grounding.words.find_decimal_sign`."""
     headings: tuple[Span, ...]
     sentences: tuple[Span, ...]
 

@@ -21,10 +21,14 @@ from shared.graph.conclusions.citations import (
 )
 from shared.graph.conclusions.commitments import stored_date
 from shared.graph.conclusions.proofs import ProofRow, count_figures, hash_proof
-from shared.graph.grounding.outcomes import Level
-from shared.graph.grounding.passages import Cited, WrittenNode
-from shared.graph.grounding.quotes import ElementOutcome, Quoted, check_element, check_period
-from shared.graph.grounding.values import RULES
+from shared.graph.grounding.passages import Cited, Level, WrittenNode
+from shared.graph.grounding.values import (
+    RULES,
+    ElementOutcome,
+    Quoted,
+    check_element,
+    check_period,
+)
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import (
     UNKNOWN_DATE,

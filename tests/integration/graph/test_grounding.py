@@ -124,6 +124,47 @@ async def test_a_date_is_completed(islands: AgentGraph) -> None:
     assert (await check_all(islands.database, islands.scope))[1] == []
 
 
+async def test_the_publisher_of_a_page_is_filled_in(islands: AgentGraph) -> None:
+    """From the one node with the site of the page; two of them may be meant otherwise."""
+    imprint = "Rain Gazette, published in Atlantis, is at www.press.example."
+    page: Json = {"url": "https://imprint.example/", "title": "Imprint", "content": imprint}
+    await islands.store_search_results({"results": [page]})
+    names = ("summary", "outlet", "publisher", "side", "site", "country")
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    async with islands.database.transaction() as session:
+        for type_name in ("Claim", "Paper"):
+            await types.create_node_type(
+                session,
+                islands.scope,
+                islands.validators,
+                name=type_name,
+                description="Said or printed",
+                properties_schema=schema,
+                example_properties={"summary": "It rains."},
+                created_by="test",
+            )
+    said = {"summary": "more rain"}
+    quote = [EvidenceInput(URL, RAIN)]
+    added = await islands.add_node("Rain in Atlantis", said, quote, "Claim")
+    assert added.completed == {}
+
+    site = {"site": "www.press.example"}
+    quoted = [EvidenceInput("https://imprint.example/", imprint)]
+    paper = await islands.add_node("Rain Gazette", site, quoted, "Paper")
+    assert paper.left_out == {}
+    added = await islands.add_node("Rain of Atlantis", said, quote, "Claim")
+    # Nothing says its country. What has a proper name has a publisher of its own.
+    assert added.completed == {"outlet": "Rain Gazette", "publisher": "Rain Gazette"}
+    assert await claims_of(islands, added) == {RAIN: {**said, **added.completed}}
+    added = await islands.add_node("Atlantis", said, quote, "Paper")
+    assert added.completed == {}
+    assert (await check_all(islands.database, islands.scope))[1] == []
+
+    await islands.add_node("Atlantis Press", site, quoted, "Paper")
+    added = await islands.add_node("Rain on Atlantis", said, quote, "Claim")
+    assert added.completed == {}
+
+
 async def test_a_time_of_validity_that_no_page_says_is_left_out(islands: AgentGraph) -> None:
     invented = EvidenceInput(URL, RAIN, valid_from=datetime(1999, 1, 1, tzinfo=UTC))
     added = await add(islands, "Atlantis", {}, invented)

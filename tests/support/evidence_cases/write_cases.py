@@ -2,8 +2,8 @@
 
 One JSON object in a line: a page with its sentences, the nodes that are known, a node or edge with the numbers of the
 sentences that it cites, and for its name and each property what rules and a reader should say. They are checked as a write
-is: of the known nodes, the rules are given those that are written. `writes.jsonl` is by an author who had not read the
-rules. `python -m tests.support.evidence_cases.write_cases FILE` judges another file.
+is: of the known nodes, the rules are given those that are written, and the publisher of the page's site. `writes.jsonl` is
+by an author who had not read the rules. `python -m tests.support.evidence_cases.write_cases FILE` judges another file.
 """
 
 import json
@@ -16,9 +16,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from shared.graph.grounding.outcomes import Level, Outcome
-from shared.graph.grounding.passages import Cited, Page, WrittenNode
-from shared.graph.grounding.quotes import Quoted, check_element
+from shared.graph.grounding.passages import Cited, Level, Outcome, Page, Publisher, WrittenNode
+from shared.graph.grounding.values import Quoted, check_element
 from shared.graph.grounding.words import find_decimal_sign, find_language
 
 WORDS = {
@@ -92,7 +91,15 @@ def outcomes_of(case: Case) -> dict[str, Outcome]:
     language = find_language(f"{page['title']}\n{text}")
     published = date.fromisoformat(page["published"]) if page["published"] else None
     sign = find_decimal_sign(text, language)
-    read = Page(page["title"], page["site"], published, text, language, sign)
+    publisher = next(
+        (
+            Publisher(node["name"], node["properties"].get("country", ""))
+            for node in case.get("known", [])
+            if node.get("properties", {}).get("site") == page["site"]
+        ),
+        None,
+    )
+    read = Page(page["title"], page["site"], published, text, language, sign, publisher=publisher)
     names = {node["name"]: _names_of(node) for node in case.get("known", [])}
     is_label = {node["name"]: node["type_names"] == "coined" for node in case.get("known", [])}
     if write["kind"] == "node":
@@ -108,7 +115,8 @@ def outcomes_of(case: Case) -> dict[str, Outcome]:
         Quoted(Cited(read, page["sentences"][number - 1]), read.site, write["properties"])
         for number in write["cites"]
     ]
-    outcome = check_element(ends, quotes)
+    # What the type declares of the publisher, the page has.
+    outcome = check_element(ends, quotes, declared=case["expect"]["rules"])
     return {key: outcome.element, **outcome.properties}
 
 

@@ -10,25 +10,22 @@ from typing import Any
 import pytest
 
 from shared.graph.grounding import quantities
-from shared.graph.grounding.dates import find_dates
-from shared.graph.grounding.moments import find_moments, iso
+from shared.graph.grounding.dates import find_dates, find_moments
 from shared.graph.grounding.names import (
     find_mentions,
     find_names,
     is_named_literally,
     translate_place,
 )
-from shared.graph.grounding.outcomes import Level
-from shared.graph.grounding.passages import Cited, Page, WrittenNode
-from shared.graph.grounding.quantities import find_quantities, read_number
-from shared.graph.grounding.quotes import (
+from shared.graph.grounding.passages import Cited, Level, Page, WrittenNode
+from shared.graph.grounding.quantities import convert, find_quantities, hint_of, read_number
+from shared.graph.grounding.values import (
     ElementOutcome,
     Quoted,
     check_element,
     check_period,
     states_start,
 )
-from shared.graph.grounding.units import convert, hint_of
 from shared.graph.grounding.words import find_decimal_sign, find_language
 from tests.support.case_files import read_cases
 from tests.support.evidence_cases import EvidenceCase, evidence_cases
@@ -84,7 +81,7 @@ def test_cases_of_people_who_had_not_read_the_rules() -> None:
 
     assert report.false == ["v452 delay_minutes"]
     assert len(report.lost) <= MAX_LOST * report.true_values
-    assert report.agreement >= 0.80
+    assert report.agreement >= 0.83
 
 
 @pytest.mark.parametrize(
@@ -205,7 +202,7 @@ def test_dates_are_completed_from_that_of_the_page(
 ) -> None:
     day = None if published is None else datetime.fromisoformat(published).date()
     found = [
-        "?" if each.is_open else "/".join(map(iso, each.ends))
+        "?" if each.is_open else "/".join(map(str, each.ends))
         for each in find_moments(text, language, day)
     ]
     assert found == expected

@@ -7,8 +7,8 @@ from uuid import UUID, uuid5
 
 from shared.enums import Entailment
 from shared.graph.conclusions.citations import Kind
+from shared.graph.conclusions.figures import CitedElement
 from shared.graph.conclusions.proofs import ProofRow, ProvableElement, Quote, find_proof
-from shared.graph.grounding.known import CitedElement
 
 SPACE: Final = UUID(int=7)
 LEARNED: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -44,8 +44,7 @@ def element(
     values = tuple(
         {item[0] + str(item[1]): item for each in quotes for item in each.claims.items()}.values()
     )
-    dates = tuple(each.as_of for each in quotes if each.as_of)
-    cited = CitedElement(type_name, names, values, dates)
+    cited = CitedElement(type_name, names, values)
     return ProvableElement(
         key(name), kind, name, cited, quotes, ends, frozenset({key(cited_by or name)})
     )

@@ -10,7 +10,7 @@ import pytest
 from shared.fetch.client import Fetched, FetchError
 from shared.fetch.feeds import parse_feed
 from shared.fetch.pages import page_content
-from shared.graph.grounding.sentences import MAX_SENTENCE_CHARS, find_sentences
+from shared.graph.grounding.words import MAX_SENTENCE_CHARS, find_sentences
 from tests.support.pumped import MAX_SECONDS, public_functions, readers_of, seconds_of, slowest
 
 PAGE_CHARS: Final = 20_000
@@ -18,7 +18,6 @@ PAGE_CHARS: Final = 20_000
 SENTENCE_CHARS: Final = 4 * MAX_SENTENCE_CHARS
 """Longest text that is read sentence by sentence, with a margin: evidence of earlier releases has longer quotes."""
 READ_WHOLE: Final = (
-    "shared.graph.grounding.sentences",
     "shared.graph.grounding.words",
     "shared.graph.provenance.page_reading",
     "shared.graph.provenance.numbered_pages",
@@ -27,14 +26,12 @@ READ_IN_PARTS: Final = (
     "shared.graph.grounding.dates",
     "shared.graph.grounding.quantities",
     "shared.graph.grounding.names",
-    "shared.graph.grounding.moments",
     "shared.graph.grounding.passages",
-    "shared.graph.grounding.quotes",
+    "shared.graph.grounding.values",
     "shared.graph.grounding.date_rules",
     "shared.graph.grounding.figure_rules",
     "shared.graph.grounding.name_rules",
-    "shared.graph.grounding.written",
-    "shared.graph.grounding.units",
+    "shared.graph.conclusions.figures",
     "shared.graph.provenance.claims",
     "shared.graph.provenance.sources",
     "shared.graph.entity_resolution.normalization",
@@ -51,12 +48,16 @@ NO_TEXT: Final = {
     "shared.graph.entity_resolution.candidates.refuse_undecided": "nodes",
     "shared.graph.entity_resolution.candidates.contradiction_text": "facts",
     "shared.graph.entity_resolution.candidates.read_names": "rows",
-    "shared.graph.grounding.moments.iso": "a date",
-    "shared.graph.grounding.passages.read": "as quotes.check_element",
+    "shared.graph.grounding.passages.read": "as values.check_element",
     "shared.graph.grounding.date_rules.clause_around": "places in a sentence",
-    "shared.graph.grounding.figure_rules.direction": "a sentence that was read",
-    "shared.graph.grounding.quotes.last_moment": "a time",
-    "shared.graph.grounding.names.is_place": "a name that was found",
+    "shared.graph.grounding.passages.worst": "outcomes",
+    "shared.graph.grounding.passages.listed": "values, of which it shows five",
+    "shared.graph.grounding.passages.instead": "as passages.listed",
+    "shared.graph.grounding.quantities.to_decimal": "a number",
+    "shared.graph.grounding.figure_rules.is_same": "numbers that were found",
+    "shared.graph.conclusions.figures.claimed_dates": "as figures.known_values",
+    "shared.graph.conclusions.figures.matching": "numbers that were found",
+    "shared.graph.grounding.values.last_moment": "a time",
     "shared.graph.grounding.names.is_of_date": "a word",
     "shared.graph.grounding.words.alternatives": "words of the tables",
     "shared.graph.conclusions.citations.replace_citations": "as parse_citations, with a function",
@@ -75,8 +76,8 @@ NO_TEXT: Final = {
 }
 """Public functions of these modules that read no foreign text, and what they read."""
 LONG: Final = {
-    "shared.graph.grounding.written.read_sentences",
-    "shared.graph.grounding.quotes.check_element",
+    "shared.graph.conclusions.figures.read_sentences",
+    "shared.graph.grounding.values.check_element",
     "shared.graph.grounding.quantities.find_quantities",
 }
 """Functions whose texts take seconds, although their time is linear."""
