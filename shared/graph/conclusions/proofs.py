@@ -23,7 +23,7 @@ from shared.graph.conclusions.figures import (
     stems_of,
 )
 from shared.graph.conclusions.figures import Sentence as ReadSentence
-from shared.graph.conclusions.readings import Sentence, sentences_of, split_sentences
+from shared.graph.conclusions.sentences import Sentence, sentences_of, split_sentences
 from shared.graph.grounding.dates import Date, parse_date
 from shared.graph.grounding.names import find_names, is_mentioned
 from shared.graph.grounding.quantities import Quantity

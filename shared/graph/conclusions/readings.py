@@ -1,7 +1,6 @@
 """What a model reads of conclusions before they are stored: their sentences, and the claims that they cite."""
 
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,9 +19,15 @@ from shared.database.statements import (
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment, SentenceVerdict
 from shared.graph.conclusions import position_store, positions
-from shared.graph.conclusions.citations import CITATION_SQL, parse_citations, replace_citations
+from shared.graph.conclusions.citations import CITATION_SQL
+from shared.graph.conclusions.sentences import (
+    ACTION,
+    Sentence,
+    plain_line,
+    sentences_of,
+    split_sentences,
+)
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
-from shared.graph.grounding.words import find_sentences
 from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.provenance import readings as claims_in_words
 from shared.graph.provenance.beside import beside_sql, stated_beside
@@ -43,21 +48,6 @@ from shared.tools.readings import (
 )
 from shared.workflow.agent_clock import NOW_SQL, AgentClock, agent_clock
 
-TITLE: Final = "title"
-WRONG_IF: Final = "wrong if"
-CHANGE: Final = "change"
-ACTION: Final = "action"
-"""Roles of sentences: what would prove a conclusion wrong is not said to be so; what changed since the advice that this one
-replaces; and the word for what advice recommends.
-"""
-_ROLES: Final = {
-    "summary": "",
-    "content": "",
-    "invalidation": WRONG_IF,
-    "change": CHANGE,
-    "action": ACTION,
-}
-"""By the property of the conclusion, in the order in which its sentences are numbered."""
 NOT_READ: Final = "Not read by a model."
 """The first words of advice that no model has compared with what it cites."""
 NOT_WRITTEN_KEY: Final = "notWritten"
@@ -165,15 +155,6 @@ on conflict do nothing
 
 
 @dataclass(frozen=True)
-class Sentence:
-    text: str
-    """Without citations."""
-    cited: tuple[UUID, ...]
-    role: str = ""
-    """TITLE or one of `_ROLES`."""
-
-
-@dataclass(frozen=True)
 class Draft:
     """A conclusion that a tool is about to store."""
 
@@ -212,38 +193,6 @@ def draft_of_review(
         for each in split_sentences(because)
     )
     return Draft(uuid5(advice_id, "review"), title, sentences, is_conclusion=False)
-
-
-def split_sentences(text: str) -> list[Sentence]:
-    """The sentences of a text in Markdown. A citation that stands alone belongs to the sentence before it."""
-    sentences: list[Sentence] = []
-    for line in text.splitlines():
-        for start, end in find_sentences(line):
-            cited = tuple(parse_citations(line[start:end]).ids())
-            plain = _without_citations(line[start:end])
-            if any(map(_is_text, plain)):
-                sentences.append(Sentence(plain, cited))
-            elif cited and sentences:
-                last = sentences[-1]
-                sentences[-1] = replace(last, cited=tuple(dict.fromkeys((*last.cited, *cited))))
-    return sentences
-
-
-def _is_text(character: str) -> bool:
-    """Whether a reader can take it for more than a sign of Markdown: some letters and figures are symbols to Unicode."""
-    category = unicodedata.category(character)
-    is_sign = category[0] in "PZ" or category in ("Cc", "Cf") or character in _MARKDOWN_SIGNS
-    return not is_sign
-
-
-_MARKDOWN_SIGNS: Final = frozenset("|<>=+`^~$")
-_BLANK_BEFORE_SIGN: Final = re.compile(r" ([.,;:!?])")
-
-
-def _without_citations(text: str) -> str:
-    """The text on one line."""
-    plain = " ".join(replace_citations(text, lambda _: "").split())
-    return _BLANK_BEFORE_SIGN.sub(r"\1", plain)
 
 
 @dataclass
@@ -595,7 +544,7 @@ _TEXT_OF_TYPE: Final = {ANALYSIS_TYPE: "Analysis", ADVICE_TYPE: "Advice"}
 
 def _conclusion_text(type_name: str, name: str, properties: Mapping[str, Any]) -> str:
     texts = [str(properties.get(key, "")) for key in ("summary", "content")]
-    words = _without_citations(" ".join(texts))
+    words = plain_line(" ".join(texts))
     return f'{_TEXT_OF_TYPE[type_name]} "{name}": {truncate_text(words, _MAX_ANALYSIS_CHARS)}'
 
 
@@ -625,18 +574,6 @@ async def load_verdicts(
         if row.sentence in texts[row.conclusion_id][row.number - 1 : row.number]:
             found.setdefault(row.conclusion_id, []).append(SentenceReading.model_validate(row))
     return found
-
-
-def sentences_of(name: str, properties: Mapping[str, Any]) -> list[Sentence]:
-    """Those of a stored conclusion, each once, as they were numbered when it was read."""
-    found: dict[str, Sentence] = {name: Sentence(name, (), TITLE)}
-    for key, role in _ROLES.items():
-        text = properties.get(key)
-        for each in split_sentences(text) if isinstance(text, str) else ():
-            known = found.setdefault(each.text, replace(each, role=role))
-            cited = tuple(dict.fromkeys((*known.cited, *each.cited)))
-            found[each.text] = replace(known, cited=cited)
-    return [*found.values()]
 
 
 def summarize(

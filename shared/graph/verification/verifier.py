@@ -19,8 +19,9 @@ from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, Entailment
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.conclusions.readings import load_verdicts as load_sentence_verdicts
-from shared.graph.conclusions.readings import sentences_of, summarize
+from shared.graph.conclusions.readings import summarize
 from shared.graph.conclusions.rules import proof_sha256
+from shared.graph.conclusions.sentences import sentences_of
 from shared.graph.provenance.integrity import EdgeRow, NodeRow, Row
 from shared.graph.retraction import doubts
 from shared.graph.scope import GraphScope

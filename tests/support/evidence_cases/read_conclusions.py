@@ -28,7 +28,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid5
 
-from shared.graph.conclusions.readings import Draft, Sentence, material_of
+from shared.graph.conclusions.readings import Draft, material_of
+from shared.graph.conclusions.sentences import Sentence
 from shared.llm.reading_answers import read_verdicts
 from shared.llm.verification import SYSTEM_PROMPT, message_of
 from shared.tools.readings import Material, SentenceFinding

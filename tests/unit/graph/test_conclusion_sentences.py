@@ -6,13 +6,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from shared.enums import ADVICE_TYPE, SentenceKind, SentenceVerdict
-from shared.graph.conclusions.readings import (
-    ConclusionReadings,
-    Draft,
-    draft_of,
-    outcome,
-    split_sentences,
-)
+from shared.graph.conclusions.readings import ConclusionReadings, Draft, draft_of, outcome
+from shared.graph.conclusions.sentences import split_sentences
 from shared.graph.scope import GraphScope
 from shared.tools import ToolRefusalError
 from shared.tools.readings import Findings, Material, NotRead, ReadableSentence, SentenceFinding

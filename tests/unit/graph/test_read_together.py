@@ -5,7 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
-from shared.graph.conclusions.readings import Draft, Sentence, material_of
+from shared.graph.conclusions.readings import Draft, material_of
+from shared.graph.conclusions.sentences import Sentence
 from shared.graph.provenance.readings import grouped, passage_of, readable
 from tests.support.evidence_rows import evidence_row
 

@@ -1,0 +1,80 @@
+"""The sentences of a conclusion, as they are read and numbered. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID
+
+from shared.graph.conclusions.citations import parse_citations, replace_citations
+from shared.graph.grounding.words import find_sentences
+
+TITLE: Final = "title"
+WRONG_IF: Final = "wrong if"
+CHANGE: Final = "change"
+ACTION: Final = "action"
+"""Roles of sentences: what would prove a conclusion wrong is not said to be so; what changed since the advice that this one
+replaces; and the word for what advice recommends.
+"""
+_ROLES: Final = {
+    "summary": "",
+    "content": "",
+    "invalidation": WRONG_IF,
+    "change": CHANGE,
+    "action": ACTION,
+}
+"""By the property of the conclusion, in the order in which its sentences are numbered."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    text: str
+    """Without citations."""
+    cited: tuple[UUID, ...]
+    role: str = ""
+    """TITLE or one of `_ROLES`."""
+
+
+def split_sentences(text: str) -> list[Sentence]:
+    """The sentences of a text in Markdown. A citation that stands alone belongs to the sentence before it."""
+    sentences: list[Sentence] = []
+    for line in text.splitlines():
+        for start, end in find_sentences(line):
+            cited = tuple(parse_citations(line[start:end]).ids())
+            plain = plain_line(line[start:end])
+            if any(map(_is_text, plain)):
+                sentences.append(Sentence(plain, cited))
+            elif cited and sentences:
+                last = sentences[-1]
+                sentences[-1] = replace(last, cited=tuple(dict.fromkeys((*last.cited, *cited))))
+    return sentences
+
+
+def _is_text(character: str) -> bool:
+    """Whether a reader can take it for more than a sign of Markdown: some letters and figures are symbols to Unicode."""
+    category = unicodedata.category(character)
+    is_sign = category[0] in "PZ" or category in ("Cc", "Cf") or character in _MARKDOWN_SIGNS
+    return not is_sign
+
+
+_MARKDOWN_SIGNS: Final = frozenset("|<>=+`^~$")
+_BLANK_BEFORE_SIGN: Final = re.compile(r" ([.,;:!?])")
+
+
+def plain_line(text: str) -> str:
+    """The text on one line, without its citations."""
+    plain = " ".join(replace_citations(text, lambda _: "").split())
+    return _BLANK_BEFORE_SIGN.sub(r"\1", plain)
+
+
+def sentences_of(name: str, properties: Mapping[str, Any]) -> list[Sentence]:
+    """Those of a stored conclusion, each once, as they were numbered when it was read."""
+    found: dict[str, Sentence] = {name: Sentence(name, (), TITLE)}
+    for key, role in _ROLES.items():
+        text = properties.get(key)
+        for each in split_sentences(text) if isinstance(text, str) else ():
+            known = found.setdefault(each.text, replace(each, role=role))
+            cited = tuple(dict.fromkeys((*known.cited, *each.cited)))
+            found[each.text] = replace(known, cited=cited)
+    return [*found.values()]
