@@ -124,10 +124,7 @@ def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
     # Edges of conclusions have no evidence.
     held = [each.properties if each.claims is None else each.claims for each in rows]
     values = {name: value for claims in held for name, value in claims.items()}
-    text = _claim(row.type, [row.name, row.object_name], values)
-    text += _validity(row.valid_from, row.valid_to)
-    if row.speaker:
-        text = f"{json.dumps(row.speaker, ensure_ascii=False)} says: {text}"
+    text = _said(row, values)
     if not passage:
         return ReadableClaim(text + _said_on(row))
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
@@ -142,9 +139,15 @@ def readable_again(rows: Sequence[Row], verdict: Entailment) -> ReadableClaim:
     values = {name: value for each in rows for name, value in each.claims.items()}
     if verdict is Entailment.SUPPORTED and len(values) > 1:
         values.pop("summary", None)  # The quotes say it.
-    text = _claim(row.type, [row.name, row.object_name], values)
-    text += _validity(row.valid_from, row.valid_to) + _said_on(row)
+    text = _said(row, values) + _said_on(row)
     return ReadableClaim(text, passage=" ".join(_quotes_of(rows)), verdict=verdict)
+
+
+def _said(row: Row, values: Mapping[str, Any]) -> str:
+    """The values of the row's element, with their validity, and who says so."""
+    text = _claim(row.type, [row.name, row.object_name], values)
+    text += _validity(row.valid_from, row.valid_to)
+    return f"{json.dumps(row.speaker, ensure_ascii=False)} says: {text}" if row.speaker else text
 
 
 def _said_on(row: Row) -> str:

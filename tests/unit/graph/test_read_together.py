@@ -5,9 +5,10 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
+from shared.enums import Entailment
 from shared.graph.conclusions.readings import Draft, material_of
 from shared.graph.conclusions.sentences import Sentence
-from shared.graph.provenance.readings import grouped, passage_of, readable
+from shared.graph.provenance.readings import grouped, passage_of, readable, readable_again
 from tests.support.evidence_rows import evidence_row
 
 TEXT = "Kesra opens a mill. It costs 12 million crowns. It makes 40 jobs. Nobody objects."
@@ -71,3 +72,16 @@ def test_a_claim_that_was_read_before_keeps_its_date() -> None:
     read = row("It makes 40 jobs.", source=uuid4(), element=uuid4(), jobs=40)
     read.said_on = date(2026, 11, 26)
     assert readable([read]).text == 'Mill "Kesra": jobs = 40 (2026-11-26)'
+
+
+def test_a_claim_with_a_verdict_keeps_its_quote_and_speaker() -> None:
+    page, mill = uuid4(), uuid4()
+    read = row("It makes 40 jobs.", source=page, element=mill, summary="A mill.", jobs=40)
+    read.speaker = "Ada Roe"
+    claim = readable_again([read], Entailment.SUPPORTED)
+    assert (claim.text, claim.passage) == (
+        '"Ada Roe" says: Mill "Kesra": jobs = 40',
+        "»It makes 40 jobs.«",
+    )
+    assert (claim.evidence, claim.verdict) == ((), Entailment.SUPPORTED)
+    assert "A mill." in readable_again([read], Entailment.NOT_STATED).text
