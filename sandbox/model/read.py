@@ -20,12 +20,18 @@ PERIOD = re.compile(r" \((?:from|until) [^)]*\)$")
 BY_RULES = "by rules of the sandbox:"
 LINE = re.compile(r"(?P<number>\d+) (?:\[(?P<cited>[\d,-]+)\] )?(?P<text>.*)")
 READ_BEFORE = re.compile(r"\((?:supported|not stated)\) ")
+AS_ABOVE = "as above"
 QUOTE = re.compile(r"»(?P<quote>.*?)«")
 
 
 def read(request: ChatRequest) -> Answer:
     """A verdict for each claim with a quote, and for each sentence."""
-    claims = {number: text for number, _, text in _lines(request.section("claims"))}
+    claims: dict[int, str] = {}
+    passage = ""
+    for number, _, text in _lines(request.section("claims")):
+        said, separator, rest = text.partition(" | ")
+        passage = passage if rest == AS_ABOVE else rest
+        claims[number] = f"{said}{separator}{passage}" if separator else said
     verdicts = [
         f"{number} {_claim_verdict(text)}"
         for number, text in claims.items()

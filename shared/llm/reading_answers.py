@@ -62,16 +62,16 @@ def read_verdicts(
     quotes, which the model holds the sentence against.
     """
     by_number = _by_number(lines)
-    claims: dict[UUID, ClaimFinding] = {}
+    of_evidence: dict[UUID, list[ClaimFinding | None]] = {}
     failing = {number for number, claim in enumerate(material.claims, 1) if claim.has_failed}
     for number, claim in enumerate(material.claims, 1):
-        if not claim.evidence or number not in by_number:
-            continue
-        code, reason = by_number[number]
-        if (verdict := _CLAIM_CODES.get(code)) is not None:
-            claims |= dict.fromkeys(claim.evidence, ClaimFinding(verdict, reason))
-            if verdict is Entailment.CONTRADICTED:
-                failing.add(number)
+        code, reason = by_number.get(number, ("", ""))
+        verdict = _CLAIM_CODES.get(code)
+        finding = None if verdict is None else ClaimFinding(verdict, reason)
+        for evidence in claim.evidence:
+            of_evidence.setdefault(evidence, []).append(finding)
+        if claim.evidence and verdict is Entailment.CONTRADICTED:
+            failing.add(number)
     sentences: dict[int, SentenceFinding] = {}
     for place, sentence in enumerate(material.sentences):
         line = by_number.get(len(material.claims) + 1 + place)
@@ -82,7 +82,19 @@ def read_verdicts(
         if not found.is_failing and numbers and failing.issuperset(numbers):
             found = SentenceFinding(SentenceKind.STATES, SentenceVerdict.NOT_STATED, NOT_IN_PAGE)
         sentences[place] = found
-    return claims, sentences
+    claims = {evidence: _worst(each) for evidence, each in of_evidence.items()}
+    return {evidence: each for evidence, each in claims.items() if each is not None}, sentences
+
+
+def _worst(findings: Sequence[ClaimFinding | None]) -> ClaimFinding | None:
+    """The finding on evidence whose values are several claims; None unless each has one, or one is contradicted."""
+    given = [each for each in findings if each is not None]
+    for each in given:
+        if each.verdict is Entailment.CONTRADICTED:
+            return each
+    if len(given) < len(findings):
+        return None
+    return min(given, key=lambda each: each.verdict is not Entailment.NOT_STATED)
 
 
 def _by_number(lines: Iterable[str]) -> dict[int, tuple[str, str]]:

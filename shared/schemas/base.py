@@ -475,6 +475,8 @@ class ReadingResponse(ResponseModel):
     plausible: int
     """Inferences that are possible, but do not follow."""
     model: str
+    not_supported: list[str] = Field(default_factory=list)
+    """The first sentences that are not supported, each after "plausible" or "not read"."""
 
     @property
     def is_supported(self) -> bool:

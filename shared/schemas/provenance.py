@@ -528,6 +528,11 @@ class CheckedCounts(ResponseModel):
         ]
 
     @property
+    def are_claims_supported(self) -> bool:
+        """Whether a model has read each claim of the proofs, and found it supported."""
+        return self.evidence_found_supported == self.evidence
+
+    @property
     def in_words(self) -> str:
         """`18 sentences found, 12 figures and names match, 9 of 9 claims read: supported.`, and what was not checked."""
         text = f"{', '.join(level.text for level in self.levels)}."

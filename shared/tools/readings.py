@@ -12,6 +12,7 @@ from shared.tools import Json
 
 MAX_REASON_CHARS = 300
 """Of a verdict."""
+AS_ABOVE = "as above"
 _FAILED = "failed"
 MAX_LINES = 100
 """Claims and sentences of one request."""
@@ -29,7 +30,7 @@ class ReadableClaim:
     it is the text of an analysis.
     """
     passage: str = ""
-    """The quotes in » «; of a claim that is to be read, with the sentences beside them."""
+    """The quotes in » «, of a claim that is to be read between their neighbours; or AS_ABOVE: those of the last claim."""
     page: str = ""
     """Title and date of its page, if the claim is to be read."""
     verdict: Entailment | None = None

@@ -21,7 +21,8 @@ def all_supported(message: str) -> list[str]:
     numbers = [
         line.split(" ")[0]
         for line in claims.splitlines()
-        if "»" in line and not line.split(" ", 1)[1].startswith(("(supported)", "(not stated)"))
+        if ("»" in line or line.endswith("| as above"))
+        and not line.split(" ", 1)[1].startswith(("(supported)", "(not stated)"))
     ]
     return [f"{number} s" for number in numbers] + [
         f"{line.split(' ')[0]} ss" for line in conclusions.splitlines() if line[:1].isdigit()

@@ -84,6 +84,8 @@ _CLAIMS_BELOW: Final = 1
 _MAX_ANALYSIS_CHARS: Final = 1_500
 _MAX_SHOWN_CHARS: Final = 140
 _MAX_STANDING_CHARS: Final = 300
+_MAX_LISTED: Final = 10
+_UNREAD: Final = "not read"
 
 _CITED: Final = CompiledStatement(f"""
 with recursive below (top_id, id) as (
@@ -483,8 +485,8 @@ class _Claims:
         ]
         if not standing:
             if all(each.evidence_id is None for each in rows):
-                return [claims_in_words.readable([row])]  # An edge of an analysis.
-            claim = claims_in_words.readable([row])
+                return [claims_in_words.as_it_is(row)]  # An edge of an analysis.
+            claim = claims_in_words.as_it_is(row)
             return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
         with_values = [row for row in standing if row.claims]
         nearest = sorted(with_values, key=lambda row: -self._shared(row))
@@ -498,12 +500,13 @@ class _Claims:
                 row for row in chosen or standing[:1] if row.verdict == verdict
             )
         ]
-        claims = [
-            _claim(group, standing)
-            if verdict is None
-            else claims_in_words.readable_again(_in_order(group, standing), verdict)
-            for verdict, group in groups
-        ]
+        claims: list[ReadableClaim] = []
+        for verdict, group in groups:
+            if verdict is None:
+                together = [*group, *_beside(group, standing)]
+                claims += claims_in_words.readable(_in_order(together, standing))
+            else:
+                claims.append(claims_in_words.readable_again(_in_order(group, standing), verdict))
         if also := stated_beside(row.stated, row.properties):
             claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
         return claims
@@ -516,12 +519,6 @@ class _Claims:
         """Whether a value has a figure that the conclusions state."""
         values = " ".join(str(value) for name, value in row.claims.items() if name != "summary")
         return not self._figures.isdisjoint(_figures(values))
-
-
-def _claim(group: Sequence[Row], standing: Sequence[Row]) -> ReadableClaim:
-    """The claims of a group that no model has read, with further quotes of their page."""
-    rows = _in_order([*group, *_beside(group, standing)], standing)
-    return claims_in_words.readable(rows, claims_in_words.passage_of(rows))
 
 
 def _in_order(group: Sequence[Row], standing: Sequence[Row]) -> list[Row]:
@@ -583,9 +580,17 @@ def summarize(
     if not verdicts:
         return None
     counts = Counter[str](each.verdict for each in verdicts)
+    sentences = sentences_of(name, properties)
+    found = {each.number: each.verdict for each in verdicts}
+    not_supported = [
+        f"{str(found.get(number, _UNREAD)).replace('_', ' ')}: “{truncate_text(each.text, _MAX_SHOWN_CHARS)}”"
+        for number, each in enumerate(sentences, 1)
+        if found.get(number) not in (SentenceVerdict.SUPPORTED, SentenceVerdict.FOLLOWS)
+    ]
     return ReadingResponse(
-        sentences=len(sentences_of(name, properties)),
+        sentences=len(sentences),
         supported=counts[SentenceVerdict.SUPPORTED] + counts[SentenceVerdict.FOLLOWS],
         plausible=counts[SentenceVerdict.PLAUSIBLE],
         model=verdicts[0].model,
+        not_supported=not_supported[:_MAX_LISTED],
     )

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -12,7 +13,13 @@ from shared.graph.grounding.values import last_moment
 from shared.graph.grounding.words import find_sentences
 from shared.graph.prompt_format import truncate_text
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
-from shared.tools.readings import MAX_REASON_CHARS, Findings, Material, ReadableClaim
+from shared.tools.readings import (
+    AS_ABOVE,
+    MAX_REASON_CHARS,
+    Findings,
+    Material,
+    ReadableClaim,
+)
 
 _LARGEST_ID: Final = 2**128 - 1
 _MAX_SAMPLED: Final = 20
@@ -81,7 +88,7 @@ def new_evidence(scope: GraphScope, share: float) -> BoundQuery[Material | None]
 
 
 def _read(rows: Sequence[Row]) -> Material | None:
-    claims = [readable(group, passage_of(group)) for group in grouped(rows)]
+    claims = [claim for group in grouped(rows) for claim in readable(group)]
     return Material(claims) if claims else None
 
 
@@ -116,21 +123,41 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
     return BoundQuery(_STORE, params, lambda _: None)
 
 
-def readable(rows: Sequence[Row], passage: str = "") -> ReadableClaim:
+def readable(rows: Sequence[Row]) -> list[ReadableClaim]:
     """The claims of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
-    `speaker`, `evidence_id`, `title` and `published`. They are compared with their page if there is a `passage`.
+    `speaker`, `evidence_id`, `title`, `published` and its quote, to be compared with their quotes.
+
+    Values that the same rows have are one claim: a false value fails those that other sentences state as little as possible.
     """
     row = rows[0]
-    # Edges of conclusions have no evidence.
-    held = [each.properties if each.claims is None else each.claims for each in rows]
-    values = {name: value for claims in held for name, value in claims.items()}
-    text = _said(row, values)
-    if not passage:
-        return ReadableClaim(text + _said_on(row))
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
     day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
-    evidence = tuple(each.evidence_id for each in rows)
-    return ReadableClaim(text, evidence, passage, f"{title}, {day}")
+    rows_of: dict[str, list[Row]] = {}
+    for each in rows:
+        for name in each.claims:
+            rows_of.setdefault(name, []).append(each)
+    values = {name: value for each in rows for name, value in each.claims.items()}
+    together: dict[tuple[UUID, ...], dict[str, Any]] = {}
+    for name, of_name in rows_of.items():
+        together.setdefault(tuple(each.evidence_id for each in of_name), {})[name] = values[name]
+    without_values = tuple(each.evidence_id for each in rows if not each.claims)
+    if not together:
+        together = {(): {}}
+    claims = [
+        ReadableClaim(_said(row, own), evidence, AS_ABOVE) for evidence, own in together.items()
+    ]
+    first = claims[0]
+    evidence = (*first.evidence, *without_values)
+    return [
+        replace(first, evidence=evidence, passage=passage_of(rows), page=f"{title}, {day}"),
+        *claims[1:],
+    ]
+
+
+def as_it_is(row: Row) -> ReadableClaim:
+    """The properties of the row's element, which are compared with no page."""
+    held = row.properties if row.claims is None else row.claims
+    return ReadableClaim(_said(row, held) + _said_on(row))
 
 
 def readable_again(rows: Sequence[Row], verdict: Entailment) -> ReadableClaim:

@@ -8,7 +8,9 @@ from uuid import UUID, uuid4
 from shared.enums import Entailment
 from shared.graph.conclusions.readings import Draft, material_of
 from shared.graph.conclusions.sentences import Sentence
-from shared.graph.provenance.readings import grouped, passage_of, readable, readable_again
+from shared.graph.provenance.readings import as_it_is, grouped, passage_of, readable, readable_again
+from shared.llm.reading_answers import read_verdicts
+from shared.tools.readings import Material
 from tests.support.evidence_rows import evidence_row
 
 TEXT = "Kesra opens a mill. It costs 12 million crowns. It makes 40 jobs. Nobody objects."
@@ -18,19 +20,45 @@ def row(quote: str, *, source: UUID, element: UUID, **claims: Any) -> Any:
     return evidence_row(TEXT, quote, source_id=source, id=element, claims=claims)
 
 
-def test_sentences_of_one_page_on_one_element_are_one_claim() -> None:
+def test_sentences_of_one_page_on_one_element_are_read_together() -> None:
     page, mill = uuid4(), uuid4()
     rows = [
         row("It costs 12 million crowns.", source=page, element=mill, cost=12),
         row("It makes 40 jobs.", source=page, element=mill, jobs=40),
     ]
     [group] = grouped(rows)
-    claim = readable(group, passage_of(group))
-    assert claim.text == 'Mill "Kesra": cost = 12; jobs = 40'
-    assert claim.passage == (
+    cost, jobs = readable(group)
+    assert (cost.text, jobs.text) == ('Mill "Kesra": cost = 12', 'Mill "Kesra": jobs = 40')
+    assert cost.passage == (
         "Kesra opens a mill. »It costs 12 million crowns.« »It makes 40 jobs.« Nobody objects."
     )
-    assert claim.evidence == tuple(each.evidence_id for each in rows)
+    assert jobs.passage == "as above"
+    assert [cost.evidence, jobs.evidence] == [(each.evidence_id,) for each in rows]
+
+
+def test_values_of_the_same_sentences_are_one_claim() -> None:
+    page, mill = uuid4(), uuid4()
+    rows = [
+        row("It costs 12 million crowns.", source=page, element=mill, cost=12, summary="A mill."),
+        row("It makes 40 jobs.", source=page, element=mill, summary="A mill."),
+        row("Nobody objects.", source=page, element=mill),
+    ]
+    cost, summary = readable(rows)
+    ids = [each.evidence_id for each in rows]
+    assert (cost.text, cost.evidence) == ('Mill "Kesra": cost = 12', (ids[0], ids[2]))
+    assert (summary.text, summary.evidence) == (
+        'Mill "Kesra": summary = "A mill."',
+        (ids[0], ids[1]),
+    )
+    material = Material([cost, summary])
+    found, _ = read_verdicts(["1 c another price", "2 s"], material)
+    assert {place: found[each].verdict for place, each in enumerate(ids)} == {
+        0: Entailment.CONTRADICTED,
+        1: Entailment.SUPPORTED,
+        2: Entailment.CONTRADICTED,
+    }
+    assert read_verdicts(["1 s"], material)[0].keys() == {ids[2]}, "the first has another claim"
+    assert read_verdicts(["1 s", "2 n"], material)[0][ids[0]].verdict is Entailment.NOT_STATED
 
 
 def test_other_pages_elements_and_times_are_other_claims() -> None:
@@ -64,14 +92,14 @@ def test_claims_with_a_figure_of_the_conclusion_are_read_before_others() -> None
     material = material_of(
         [Draft(draft, "", (sentence,))], [mill], [SimpleNamespace(**each) for each in rows]
     )
-    [claim] = material.claims
-    assert ("cost = 1250" in claim.text, claim.text.count("said")) == (True, 3)
+    texts = " ".join(claim.text for claim in material.claims)
+    assert ("cost = 1250" in texts, texts.count("said")) == (True, 3)
 
 
 def test_a_claim_that_was_read_before_keeps_its_date() -> None:
     read = row("It makes 40 jobs.", source=uuid4(), element=uuid4(), jobs=40)
     read.said_on = date(2026, 11, 26)
-    assert readable([read]).text == 'Mill "Kesra": jobs = 40 (2026-11-26)'
+    assert as_it_is(read).text == 'Mill "Kesra": jobs = 40 (2026-11-26)'
 
 
 def test_a_claim_with_a_verdict_keeps_its_quote_and_speaker() -> None:

@@ -98,8 +98,9 @@ class Chain:
 
     @property
     def is_supported(self) -> bool:
-        """Whether each sentence of the conclusion was read as supported, and nothing is wrong with what it rests on."""
-        return self.holds and self.reading is not None and self.reading.is_supported
+        """Whether each sentence of the conclusion and each claim below it was read as supported, and nothing is wrong."""
+        is_read = self.reading is not None and self.reading.is_supported
+        return self.holds and is_read and self.checked.are_claims_supported
 
 
 @dataclass(frozen=True)
