@@ -605,7 +605,7 @@ with wrote as (
       'speaker', speaker,
       'quote', case when end_byte - first_byte <= {_QUOTE_BYTES} then
         convert_from(substring(convert_to(text, 'UTF8'), first_byte + 1, end_byte - first_byte), 'UTF8') end)
-    order by as_of, cast(claims as text), evidence.id) as evidence
+    order by as_of, cast(claims as text), url, first_byte, evidence.id) as evidence
   from steps join evidence on evidence.step_id = steps.id
   join sources on sources.id = source_id and retracted_at is null
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
