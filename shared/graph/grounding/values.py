@@ -219,7 +219,7 @@ class WriteCheck:
         parts = [each.text for each in find_names(name, self._passages.readings[0].language)]
         if is_any_mentioned(parts, self._passages.sentences):
             return True
-        return self._label(name, is_stored=True).level is not Level.LEFT_OUT
+        return self._label(name, is_stored=True, is_end=True).level is not Level.LEFT_OUT
 
     def required_text(self, text: Any, outcome: Outcome) -> Outcome:
         """The outcome of a text that a write must have: its figures, dates and names can be anywhere on the page.
@@ -315,12 +315,17 @@ class WriteCheck:
         missing = (*self._missing_values(text, around, ()), *self._missing_names(text))
         return next(iter(missing), UNREAD)
 
-    def _label(self, name: str, *, is_stored: bool = False) -> Outcome:
-        """The outcome of a label; of a stored one, dates and figures can be of another page."""
+    def _label(self, name: str, *, is_stored: bool = False, is_end: bool = False) -> Outcome:
+        """The outcome of a label. Of a stored one, dates and figures can be of another page, and so can all names but one, unless
+        it is the end of an edge.
+        """
         if not self._passages.is_readable:
             return UNREAD
         missing = [*self._missing_names(name)]
-        if not is_stored:
+        if is_stored:
+            is_named = not is_end and len(missing) < len([*self._names_in(name)])
+            missing = [] if is_named else missing
+        else:
             references = [range(*match.span()) for match in _REFERENCE.finditer(name)]
             around = self._passages.context(is_of_page=True)
             missing += self._missing_values(name, around, references)
@@ -366,6 +371,12 @@ class WriteCheck:
         yield from figures.values()
 
     def _missing_names(self, text: str) -> Iterator[Outcome]:
+        for name, is_there in self._names_in(text):
+            if not is_there:
+                yield left_out(f"{name!r} is not named on the page")
+
+    def _names_in(self, text: str) -> Iterator[tuple[str, bool]]:
+        """The proper names of a text, and whether the page or the graph has each."""
         language = self._passages.readings[0].language
         if language == "de" or not self._passages.has_pages:
             return  # In German, all nouns have a capital.
@@ -378,14 +389,16 @@ class WriteCheck:
                 continue
             shorter = name.text.partition(" ")[2] if not name.start else ""
             forms = [each for each in (name.text, without_office(name.text), shorter) if each]
-            if not any(
-                self._names.has_words(each, known)
-                or self._passages.has(each)
-                or self._passages.may_have(each)
-                or is_name_of_site(each, sites)
-                for each in forms
-            ):
-                yield left_out(f"{name.text!r} is not named on the page")
+            yield (
+                name.text,
+                any(
+                    self._names.has_words(each, known)
+                    or self._passages.has(each)
+                    or self._passages.may_have(each)
+                    or is_name_of_site(each, sites)
+                    for each in forms
+                ),
+            )
 
 
 def _has_figure(

@@ -442,6 +442,22 @@ def test_a_name_of_common_words_is_a_label(name: str, level: str) -> None:
     assert outcome.properties["rent_percent"].level is Level[level], "nobody says whose it is"
 
 
+@pytest.mark.parametrize(("name", "level"), CASES["a_stored_label_has_a_name_of_the_page"])
+def test_a_stored_label_has_a_name_of_the_page(name: str, level: str) -> None:
+    """Its other names were on the page that it was first written from."""
+    node = WrittenNode([name], is_label=True)
+    assert check_element([node], cites(2)).element.level is Level[level]
+    is_new = check_element([node._replace(is_stored=False)], cites(2)).element.level
+    assert is_new is Level.LEFT_OUT
+
+
+@pytest.mark.parametrize(("sentence", "level"), CASES["an_end_of_a_period_can_be_a_day"])
+def test_an_end_of_a_period_can_be_a_day(sentence: str, level: str) -> None:
+    quotes = [Quoted(Cited(AIRPORT_PAGE, sentence), 1, {"valid_until": "2026-12-31"})]
+    outcome = check_element([WrittenNode(["Vela Capital"])], quotes)
+    assert outcome.properties["valid_until"].level is Level[level]
+
+
 @pytest.mark.parametrize(("name", "level"), CASES["an_end_that_is_a_label_is_of_the_page"])
 def test_an_end_that_is_a_label_is_of_the_page(name: str, level: str) -> None:
     ends = [WrittenNode(["Vela Capital"]), WrittenNode([name])]
