@@ -18,6 +18,7 @@ def evidence_row(text: str, quote: str, **columns: Any) -> Any:
         "valid_to": None,
         "speaker": None,
         "title": "Kesra",
+        "url": "https://kesra.example/mill",
         "published": None,
         "stated": None,
         "before": text[:start].encode(),

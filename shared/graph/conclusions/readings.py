@@ -74,13 +74,14 @@ _TOO_MANY_FAILED: Final = (
 _EVIDENCE_OF_ELEMENT: Final = 40
 """The newest quotes of an element, among which its claims are chosen."""
 _STATED_OF_ELEMENT: Final = 8
-"""Claims of an element that have a figure of the conclusions."""
+"""Pages of an element that say a figure of the conclusions."""
+_PAGES_OF_ELEMENT: Final = 4
+"""Those that share most words with the conclusions."""
+_PAGES_BELOW: Final = 1
+"""Of an element that only an analysis cites, besides those with a figure of the conclusions."""
+_ROWS_OF_PAGE: Final = 8
 _SENTENCES_BESIDE: Final = 3
 """Further quotes of a claim's page that have no value of their own."""
-_CLAIMS_OF_ELEMENT: Final = 4
-"""Those that have most words of the conclusions."""
-_CLAIMS_BELOW: Final = 1
-"""Of an element that only an analysis cites, besides those with a figure of the conclusions."""
 _MAX_ANALYSIS_CHARS: Final = 1_500
 _MAX_SHOWN_CHARS: Final = 140
 _MAX_STANDING_CHARS: Final = 300
@@ -118,7 +119,8 @@ with recursive below (top_id, id) as (
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
   quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
   quoted.speaker, {KNOWN_DATE_SQL} as said_on,
-  page.title, page.published, page.before, page.quote, page.after, coalesce(of_node.stated, of_edge.stated) as stated
+  page.title, page.published, page.url, page.before, page.quote, page.after,
+  coalesce(of_node.stated, of_edge.stated) as stated
 from reached join elements on elements.id = reached.id
 cross join lateral {beside_sql("node_id", "elements", "elements.properties")} as of_node
 cross join lateral {beside_sql("edge_id", "elements", "elements.properties")} as of_edge
@@ -137,8 +139,8 @@ left join lateral (
   order by as_of desc, evidence.id limit {_EVIDENCE_OF_ELEMENT}
 ) as quoted on true
 left join lateral (
-  select title, published, {claims_in_words.PASSAGE_SQL} from (
-    select title, published, convert_to(text, 'UTF8') as bytes, quoted.first_byte, quoted.end_byte
+  select title, published, url, {claims_in_words.PASSAGE_SQL} from (
+    select title, published, url, convert_to(text, 'UTF8') as bytes, quoted.first_byte, quoted.end_byte
     from sources where sources.id = quoted.source_id offset 0
   ) as page
 ) as page on true
@@ -381,7 +383,7 @@ def _refusal(failing: Sequence[tuple[Sentence, SentenceFinding]], *, is_again: b
     advice = (
         "It stays unwritten: go on without it."
         if is_again
-        else "Correct it by what the cited claims say and call again under the same name, once, or leave it out."
+        else "Correct it by what the cited claims say and call again, once, or leave it out."
     )
     return f"A reader compared it with what it cites. {reasons}. {advice}"
 
@@ -464,7 +466,7 @@ class _Claims:
         for row in rows:
             by_element.setdefault(row.id, []).append(row)
         numbers: list[int] = []
-        room = _CLAIMS_BELOW if _has_analysis(rows) else _CLAIMS_OF_ELEMENT
+        room = _PAGES_BELOW if _has_analysis(rows) else _PAGES_OF_ELEMENT
         for element_id, of_element in by_element.items():
             if element_id not in self._by_element:
                 first = len(self.listed) + 1
@@ -474,7 +476,7 @@ class _Claims:
         return tuple(numbers)
 
     def _claims_of(self, rows: Sequence[Row], room: int) -> list[ReadableClaim]:
-        """Those with figures of the conclusions, and with what has most of their words, up to `room`."""
+        """Of the pages on an element, those with figures of the conclusions, and with most of their words, up to `room`."""
         row = rows[0]
         if row.type in _TEXT_OF_TYPE:
             return [ReadableClaim(_conclusion_text(row.type, row.name, row.properties))]
@@ -488,25 +490,26 @@ class _Claims:
                 return [claims_in_words.as_it_is(row)]  # An edge of an analysis.
             claim = claims_in_words.as_it_is(row)
             return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
-        with_values = [row for row in standing if row.claims]
-        nearest = sorted(with_values, key=lambda row: -self._shared(row))
-        stated = [row for row in nearest if self._shared_figures(row)]
-        others = [row for row in nearest if row not in stated]
+        # What one page says of the element is read together.
+        pages = claims_in_words.grouped(row for row in standing if row.claims)
+        nearest = sorted(pages, key=lambda page: -max(map(self._shared, page)))
+        stated = [page for page in nearest if any(map(self._shared_figures, page))]
+        others = [page for page in nearest if page not in stated]
         chosen = [*stated[:_STATED_OF_ELEMENT], *others[: max(room - len(stated), 0)]]
-        groups = [
-            (verdict, group)
-            for verdict in (Entailment.SUPPORTED, Entailment.NOT_STATED, None)
-            for group in claims_in_words.grouped(
-                row for row in chosen or standing[:1] if row.verdict == verdict
-            )
-        ]
         claims: list[ReadableClaim] = []
-        for verdict, group in groups:
-            if verdict is None:
-                together = [*group, *_beside(group, standing)]
-                claims += claims_in_words.readable(_in_order(together, standing))
-            else:
-                claims.append(claims_in_words.readable_again(_in_order(group, standing), verdict))
+        for page in chosen or [standing[:1]]:
+            of_page = sorted(
+                page, key=lambda row: (not self._shared_figures(row), -self._shared(row))
+            )
+            for verdict in (Entailment.SUPPORTED, Entailment.NOT_STATED, None):
+                group = [row for row in of_page[:_ROWS_OF_PAGE] if row.verdict == verdict]
+                if not group:
+                    continue
+                together = sorted([*group, *_beside(group, standing)], key=standing.index)
+                if verdict is None:
+                    claims += claims_in_words.readable(together)
+                else:
+                    claims.append(claims_in_words.readable_again(together, verdict))
         if also := stated_beside(row.stated, row.properties):
             claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
         return claims
@@ -521,18 +524,16 @@ class _Claims:
         return not self._figures.isdisjoint(_figures(values))
 
 
-def _in_order(group: Sequence[Row], standing: Sequence[Row]) -> list[Row]:
-    """In the order of the page."""
-    return sorted(group, key=standing.index)
-
-
 def _beside(group: Sequence[Row], rows: Sequence[Row]) -> list[Row]:
-    """Further sentences of the page of a claim that is to be read, which were cited and have no value of their own."""
-    page = group[0].source_id
+    """Further sentences of the page of a group, which were cited and have no value of their own."""
+    page, verdict = group[0].source_id, group[0].verdict
     return [
         row
         for row in rows
-        if row.source_id == page and not row.claims and row.verdict is None and row not in group
+        if row.source_id == page
+        and not row.claims
+        and (row.verdict is None or verdict is not None)
+        and row not in group
     ][:_SENTENCES_BESIDE]
 
 

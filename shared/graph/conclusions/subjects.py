@@ -12,6 +12,8 @@ from shared.tools import ToolRefusalError
 
 _WORD: Final = re.compile(r"\w+")
 _SHORT_CHARS: Final = 2
+_MAX_UNNAMED: Final = 3
+"""Nodes that are the subject of advice which names none of them. More would overlap with any other advice."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,21 @@ def find_subject(
     inherited: Collection[UUID] = (),
 ) -> frozenset[UUID]:
     """Returns the nodes that advice states as its subject, else those that its name names, else the `inherited` ones, of
-    what it replaces, else those that its summary names, else all.
+    what it replaces, else those that its summary names, or describes, else all, if they are few.
 
     `nodes` are what the advice rests on. Raises ToolRefusalError if it states one that it does not rest on, or does not
     name: then it is about another node.
     """
     names = {node.id: node.names[0] for node in nodes}
     in_name, in_summary = (_named_in(text, nodes) for text in (name, summary))
+    described = {node.id for node in nodes if node.is_described_in(f"{name} {summary}")}
     if not stated:
-        return in_name or frozenset(inherited) & names.keys() or in_summary or frozenset(names)
+        found = in_name or frozenset(inherited) & names.keys() or in_summary or described
+        if not found and len(names) > _MAX_UNNAMED:
+            raise ToolRefusalError(
+                "subject: neither the name nor the summary of this advice says what it is about. Name it as the analyses do."
+            )
+        return frozenset(found or names)
     if not names.keys() >= set(stated):
         raise ToolRefusalError(
             f"subject: the cited analyses do not rest on this. Give nodes of these: {listed(names)}."
@@ -62,7 +70,6 @@ def find_subject(
             f"subject: the {part} of this advice names another node: {listed({each: names[each] for each in named})}."
             " Give the nodes that the advice is about, and name them."
         )
-    described = {node.id for node in nodes if node.is_described_in(f"{name} {summary}")}
     if unnamed := set(stated) - in_name - in_summary - described:
         raise ToolRefusalError(
             "subject: neither the name nor the summary of this advice names"

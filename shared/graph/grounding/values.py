@@ -316,8 +316,8 @@ class WriteCheck:
         return next(iter(missing), UNREAD)
 
     def _label(self, name: str, *, is_stored: bool = False, is_end: bool = False) -> Outcome:
-        """The outcome of a label. Of a stored one, dates and figures can be of another page, and so can all names but one, unless
-        it is the end of an edge.
+        """The outcome of a label. Of a stored one, dates and figures can be of another page; unless it is an end, so can all
+        names but one.
         """
         if not self._passages.is_readable:
             return UNREAD

@@ -166,11 +166,18 @@ def _other_value(
 def is_of_one_time(claim: Claim, other: Claim) -> bool:
     """Whether two claims that hold now speak of the same time, so that none has overtaken the other.
 
-    They do if one of them has no date; if the earlier one states an end, which is after the start of the later one; if one
-    states a start, the other none, and both were published on one day; and otherwise if they start on one day.
+    They do if one of them has no date; if each is the word of another speaker; if the earlier one states an end, which is
+    after the start of the later one; if one states a start, the other none, and both were published on one day; and
+    otherwise if they start on one day.
     """
     earlier, later = sorted([claim, other], key=lambda each: each.since)
     if earlier.since == UNKNOWN_DATE:
+        return True
+    if (
+        claim.speaker
+        and other.speaker
+        and len({*unify([claim.speaker, other.speaker]).values()}) > 1
+    ):
         return True
     if earlier.valid_to is not None and earlier.valid_to > later.since:
         return True

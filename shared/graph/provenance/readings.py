@@ -8,6 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text
+from shared.domains import host_of
 from shared.enums import Entailment
 from shared.graph.grounding.values import last_moment
 from shared.graph.grounding.words import find_sentences
@@ -50,12 +51,12 @@ with fresh as (
   where id <= :bound group by 1, 2
 )
 select coalesce(node.id, edge.id) as id, fresh.id as evidence_id, fresh.source_id, fresh.claims, fresh.valid_from,
-  fresh.valid_to, fresh.speaker, page.title, page.published, {PASSAGE_SQL},
+  fresh.valid_to, fresh.speaker, page.title, page.url, page.published, {PASSAGE_SQL},
   coalesce(node.type, edge.type) as type, coalesce(node.name, subject.name) as name, object.name as object_name
 from sampled
 join fresh on coalesce(fresh.node_id, fresh.edge_id) = element_id and fresh.source_id = sampled.source_id
 cross join lateral (
-  select title, published, convert_to(text, 'UTF8') as bytes from sources
+  select title, published, url, convert_to(text, 'UTF8') as bytes from sources
   where sources.id = fresh.source_id and retracted_at is null offset 0
 ) as page
 left join graph_nodes as node on node.id = fresh.node_id
@@ -125,13 +126,14 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
 
 def readable(rows: Sequence[Row]) -> list[ReadableClaim]:
     """The claims of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
-    `speaker`, `evidence_id`, `title`, `published` and its quote, to be compared with their quotes.
+    `speaker`, `evidence_id`, `title`, `url`, `published` and its quote, to be compared with their quotes.
 
     Values that the same rows have are one claim: a false value fails those that other sentences state as little as possible.
     """
     row = rows[0]
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
     day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
+    page = ", ".join(filter(None, [title, host_of(row.url or ""), day]))
     rows_of: dict[str, list[Row]] = {}
     for each in rows:
         for name in each.claims:
@@ -149,7 +151,7 @@ def readable(rows: Sequence[Row]) -> list[ReadableClaim]:
     first = claims[0]
     evidence = (*first.evidence, *without_values)
     return [
-        replace(first, evidence=evidence, passage=passage_of(rows), page=f"{title}, {day}"),
+        replace(first, evidence=evidence, passage=passage_of(rows), page=page),
         *claims[1:],
     ]
 

@@ -129,6 +129,7 @@ def _rows(case_id: str, node: Mapping[str, Any]) -> Iterator[Any]:
             speaker=node.get("speaker"),
             verdict=None,
             title="",
+            url="",
             published=date.fromisoformat(node["published"]) if node["published"] else None,
             before=b"",
             quote=quote.encode(),

@@ -135,6 +135,19 @@ def test_a_stated_subject_may_be_named_in_other_words() -> None:
     assert stated == {bond.id}
 
 
+def test_advice_that_names_none_of_many_nodes_is_refused() -> None:
+    """It would be on the subject of any other advice."""
+    many = [
+        *NODES,
+        *(SubjectNode(UUID(int=60 + number), (f"Mine {number}",)) for number in range(4)),
+    ]
+    with pytest.raises(ToolRefusalError, match="neither the name nor the summary"):
+        find_subject((), "Take profits", "Now.", many)
+    assert find_subject((), "Take profits", "Now.", many, {VEGA}) == {VEGA}
+    bond = SubjectNode(UUID(int=8), ("Orion Bank bond of 2024",))
+    assert find_subject((), "Hold the 2024 bond of Orion", "Now.", [*many, bond]) == {bond.id}
+
+
 def test_advice_on_a_free_subject_stands_beside_others() -> None:
     placed = place([position(1, VEGA)], "SELL", ORION, CHILE)
     assert placed == Placed(frozenset({ORION, CHILE}), {}, "")

@@ -82,7 +82,10 @@ def test_claims_with_a_figure_of_the_conclusion_are_read_before_others() -> None
     quote = "It makes 40 jobs."
     wordy = [
         row(
-            quote, source=page, element=mill, **{f"said{number}": "Kesra opens a mill in the north"}
+            quote,
+            source=uuid4(),
+            element=mill,
+            **{f"said{number}": "Kesra opens a mill in the north"},
         )
         for number in range(6)
     ]

@@ -1,6 +1,7 @@
 """Which value holds at a moment, which are upcoming or have ended, and which are contested."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import permutations
 from random import Random
@@ -70,6 +71,27 @@ def test_the_value_that_holds_today(
         assert [(each.valid_from, each.values["rate"]) for each in coming] == [
             (moment(day), each) for day, each in upcoming
         ]
+
+
+@pytest.mark.parametrize(
+    ("speakers", "is_contested"),
+    [
+        (("Ada Roe", "Ole Vind"), True),
+        (("Ada Roe", "Roe"), False),
+        (("Ada Roe", None), False),
+        ((None, "Ole Vind"), False),
+    ],
+)
+def test_the_word_of_another_speaker_overtakes_none(
+    speakers: Sequence[str | None], is_contested: bool
+) -> None:
+    said = [[5, date(2026, 11, 20), None, None, "a"], [4, date(2026, 11, 2), None, None, "b"]]
+    claims = [
+        replace(claim, speaker=speaker)
+        for claim, speaker in zip(claims_of(said), speakers, strict=True)
+    ]
+    found = agreements(((claim, Origin((claim.url,))) for claim in claims), NOW)["rate"]
+    assert (found.value, bool(found.contested)) == (5, is_contested)
 
 
 @pytest.mark.parametrize(("said", "contested"), CASES["contested_values"])
