@@ -12,7 +12,7 @@ from shared.tools import ToolRefusalError
 
 _WORD: Final = re.compile(r"\w+")
 _SHORT_CHARS: Final = 2
-_MAX_UNNAMED: Final = 3
+_MAX_UNNAMED: Final = 8
 """Nodes that are the subject of advice which names none of them. More would overlap with any other advice."""
 
 

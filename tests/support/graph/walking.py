@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import select
 
-from shared.database.tables import Base, Evidence, GraphEdge, GraphNode
+from shared.database.tables import Base, Doubt, Evidence, GraphEdge, GraphNode
 from shared.enums import ANALYSIS_TYPE, Entailment
 from shared.graph import elements, entity_resolution
 from shared.graph.conclusions import conclusions
@@ -172,7 +172,9 @@ class Walk:
         await self._conclude(conclusions.add_analysis, citations, kind="pattern", **ANALYSIS_TERMS)
 
     async def advise(self) -> None:
-        analyses = await self._some(GraphNode, 2, GraphNode.type == ANALYSIS_TYPE)
+        doubted = select(Doubt.conclusion_id).where(Doubt.resolved_at.is_(None))
+        of_type = (GraphNode.type == ANALYSIS_TYPE, GraphNode.id.not_in(doubted))
+        analyses = await self._some(GraphNode, 2, *of_type)
         citations = [f"[node:{analysis.id}]" for analysis in analyses]
         await self._conclude(conclusions.add_advice, citations, action="HOLD", **ADVICE_TERMS)
 

@@ -139,7 +139,7 @@ def test_advice_that_names_none_of_many_nodes_is_refused() -> None:
     """It would be on the subject of any other advice."""
     many = [
         *NODES,
-        *(SubjectNode(UUID(int=60 + number), (f"Mine {number}",)) for number in range(4)),
+        *(SubjectNode(UUID(int=60 + number), (f"Mine {number}",)) for number in range(9)),
     ]
     with pytest.raises(ToolRefusalError, match="neither the name nor the summary"):
         find_subject((), "Take profits", "Now.", many)
