@@ -183,7 +183,7 @@ def _property_lines(
 
 
 def _values_beside(console: Console, known: AgreementResponse) -> None:
-    """What other origins say, and what begins or has ended."""
+    """Prints the values of other origins, and those that begin later or have ended."""
     if known.ended:
         console.print(f"    [warn]not valid since {known.ended:%Y-%m-%d}[/]")
     if known.begins:

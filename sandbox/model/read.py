@@ -19,7 +19,7 @@ PERIOD = re.compile(r" \((?:from|until) [^)]*\)$")
 
 BY_RULES = "by rules of the sandbox:"
 LINE = re.compile(r"(?P<number>\d+) (?:\[(?P<cited>[\d,-]+)\] )?(?P<text>.*)")
-READ_BEFORE = re.compile(r"\((?:supported|not stated)\) ")
+READ_BEFORE = re.compile(r"\((?:supported|not stated|contradicted)\) ")
 AS_ABOVE = "as above"
 QUOTE = re.compile(r"»(?P<quote>.*?)«")
 
@@ -50,7 +50,7 @@ def _lines(section: str) -> Iterator[tuple[int, list[int], str]]:
 
 
 def _numbers(ranges: str) -> Iterator[int]:
-    """Of "1,2,5-9"."""
+    """The numbers of a list with ranges, such as "1,2,5-9"."""
     for each in filter(None, ranges.split(",")):
         first, _, last = each.partition("-")
         yield from range(int(first), int(last or first) + 1)

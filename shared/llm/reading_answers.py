@@ -63,7 +63,11 @@ def read_verdicts(
     """
     by_number = _by_number(lines)
     of_evidence: dict[UUID, list[ClaimFinding | None]] = {}
-    failing = {number for number, claim in enumerate(material.claims, 1) if claim.has_failed}
+    failing = {
+        number
+        for number, claim in enumerate(material.claims, 1)
+        if claim.verdict is Entailment.CONTRADICTED
+    }
     for number, claim in enumerate(material.claims, 1):
         code, reason = by_number.get(number, ("", ""))
         verdict = _CLAIM_CODES.get(code)

@@ -413,7 +413,7 @@ class SourceLink(ChainLink):
 
 
 class CheckedLevel(NamedTuple):
-    """What was checked at one level of verification, in words."""
+    """One level of verification, in words."""
 
     text: str
     is_complete: bool
@@ -514,7 +514,7 @@ class CheckedCounts(ResponseModel):
 
     @property
     def unchecked(self) -> list[str]:
-        """What no level but the first has reached."""
+        """Counts of claims and conclusions that were found and not checked further."""
         unread = self.evidence - self._claims_read
         older = self.claims_unchecked + self.conclusions_unchecked
         return [

@@ -11,13 +11,15 @@ from shared.enums import Entailment, SentenceKind, SentenceVerdict
 from shared.tools import Json
 
 MAX_REASON_CHARS = 300
-"""Of a verdict."""
+"""Length of the reason of a verdict."""
 AS_ABOVE = "as above"
-_FAILED = "failed"
+OWN_SIGNS = str.maketrans("»«|", "''/")
+"""Signs that only Vigil writes into a request: around quotes, and between the parts of a claim."""
+_CONTRADICTED = "contradicted"
 MAX_LINES = 100
 """Claims and sentences of one request."""
 MAX_PASSAGES_BYTES = 12_000
-"""Of the quotes of one request, some 3,500 tokens."""
+"""Size of the quotes of one request, some 3,500 tokens."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,6 @@ class ReadableClaim:
     """Title and date of its page, if the claim is to be read."""
     verdict: Entailment | None = None
     """That of an earlier reading."""
-    has_failed: bool = False
-    """Whether a model found before that no page says it."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +50,12 @@ class ReadableSentence:
     claims: tuple[int, ...]
     """Empty: it is held against all claims of its conclusion."""
     role: str = ""
-    """What it is in its conclusion, if it is not a part of the text."""
+    """Its place in the conclusion, such as the title; empty if it is a sentence of the text."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """What a model is to read. Sentences are numbered after the claims."""
+    """Claims and sentences for a model to read. Sentences are numbered after the claims."""
 
     claims: Sequence[ReadableClaim] = ()
     sentences: Sequence[ReadableSentence] = ()
@@ -68,7 +68,9 @@ class Material:
         """Everything that the verdicts need, for a run that is resumed; the request has the texts of claims."""
         return {
             "claims": [
-                _FAILED if claim.has_failed else " ".join(map(str, claim.evidence))
+                _CONTRADICTED
+                if claim.verdict is Entailment.CONTRADICTED
+                else " ".join(map(str, claim.evidence))
                 for claim in self.claims
             ],
             "sentences": [
@@ -82,8 +84,8 @@ class Material:
         """From `as_json`."""
         return cls(
             [
-                ReadableClaim("", has_failed=True)
-                if each == _FAILED
+                ReadableClaim("", verdict=Entailment.CONTRADICTED)
+                if each == _CONTRADICTED
                 else ReadableClaim("", tuple(map(UUID, each.split())))
                 for each in value["claims"]
             ],
@@ -108,7 +110,7 @@ class Material:
         return sentence.claims or self._of_conclusions[sentence.conclusion_id]
 
     def parts(self) -> list["Part"]:
-        """What one request each has, in the bounds of a request: a sentence together with all claims that it cites.
+        """Divides the material into requests of bounded size, each sentence together with all claims that it cites.
 
         A sentence without citations is in each part of its conclusion. Claims that no sentence cites follow.
         """
@@ -182,7 +184,7 @@ class Material:
 class Part(NamedTuple):
     material: Material
     places: Sequence[int]
-    """Of its sentences in the whole."""
+    """The places of its sentences in the whole material."""
 
 
 class ReadBy(NamedTuple):

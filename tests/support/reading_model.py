@@ -22,7 +22,7 @@ def all_supported(message: str) -> list[str]:
         line.split(" ")[0]
         for line in claims.splitlines()
         if ("»" in line or line.endswith("| as above"))
-        and not line.split(" ", 1)[1].startswith(("(supported)", "(not stated)"))
+        and not line.split(" ", 1)[1].startswith(("(supported)", "(not stated)", "(contradicted)"))
     ]
     return [f"{number} s" for number in numbers] + [
         f"{line.split(' ')[0]} ss" for line in conclusions.splitlines() if line[:1].isdigit()

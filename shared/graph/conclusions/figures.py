@@ -256,7 +256,7 @@ def _of_text(text: str) -> Iterator[_Read]:
 
 
 def _of_number(name: str, value: float, stated: frozenset[str]) -> Iterator[_Read]:
-    """What the number of a property can be read as. `stated` are units that its element names."""
+    """The numbers and units that a property can mean. `stated` are units that its element names."""
     hint, number = hint_of(name), to_decimal(value)
     if number is None:
         return
@@ -340,7 +340,7 @@ _MAX_ERROR: Final = Decimal("0.05")
 """Part of a number by which a rounded one may differ."""
 _MAX_ERROR_OF_PERCENTAGE: Final = Decimal("0.35")
 _MAX_ERROR_OF_ZEROS: Final = Decimal("0.02")
-"""The same where the zeros at the end were rounded, as in "1,200" for 1,214."""
+"""Largest share of a number by which its rounding differs, if that has zeros at the end, as "1,200" for 1,214."""
 _ALMOST_NOTHING: Final = Decimal("0.005")
 _LIMITS: Final = {
     "above": (Decimal(1), Decimal("1.25")),

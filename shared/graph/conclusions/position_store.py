@@ -323,7 +323,7 @@ async def load_open(transaction: Transaction, scope: GraphScope) -> list[Positio
 MAX_TOKENS: Final = 800
 """Token budget of the standing advice that a prompt shows, the last stated first."""
 _CONTENT_CHARS: Final = (2_000, 600, 200, 0)
-"""Of the content of each: as much as lets all fit."""
+"""Characters of the content of each: the first number that lets all fit is used."""
 
 
 def prepare_lines(batch: Batch, scope: GraphScope, clock: AgentClock) -> PendingResult[str | None]:
@@ -341,7 +341,7 @@ async def load_lines(transaction: Transaction, scope: GraphScope, clock: AgentCl
 
 
 def standing_lines(positions: Sequence[Position], scope: GraphScope, clock: AgentClock) -> str:
-    """Those of the positions that stand, each with its texts, of the content as much as lets all fit."""
+    """Lines of the positions that stand, each with its texts, the content as long as all fit."""
     stands, budget = standing(positions, clock.today), scope.budget_bytes(MAX_TOKENS)
     lines: list[str] = []
     for most_chars in _CONTENT_CHARS:

@@ -57,7 +57,7 @@ NOT_REVIEWED_KEY: Final = "notReviewed"
 NOT_READ_KEY: Final = "notRead"
 """Key in the result of a tool that stored a conclusion which was not read: why."""
 MAX_SENTENCES: Final = 40
-"""Of one conclusion, with its title and what would prove it wrong."""
+"""Sentences of one conclusion, with its title and what would prove it wrong."""
 MAX_SENTENCE_CHARS: Final = 800
 MAX_CITED_BY_SENTENCE: Final = 12
 MAX_CITED: Final = 40
@@ -75,11 +75,13 @@ _EVIDENCE_OF_ELEMENT: Final = 40
 """The newest quotes of an element, among which its claims are chosen."""
 _STATED_OF_ELEMENT: Final = 8
 """Pages of an element that say a figure of the conclusions."""
-_PAGES_OF_ELEMENT: Final = 4
-"""Those that share most words with the conclusions."""
+_PAGES_OF_ELEMENT: Final = 2
+"""Pages of an element that share most words with the conclusions."""
 _PAGES_BELOW: Final = 1
-"""Of an element that only an analysis cites, besides those with a figure of the conclusions."""
-_ROWS_OF_PAGE: Final = 8
+"""Pages of an element that only an analysis cites, besides those with a figure of the conclusions."""
+_ROWS_OF_PAGE: Final = 4
+"""Quotes of a page with values, besides those with a figure of the conclusions."""
+_STATED_OF_PAGE: Final = 8
 _SENTENCES_BESIDE: Final = 3
 """Further quotes of a claim's page that have no value of their own."""
 _MAX_ANALYSIS_CHARS: Final = 1_500
@@ -476,20 +478,15 @@ class _Claims:
         return tuple(numbers)
 
     def _claims_of(self, rows: Sequence[Row], room: int) -> list[ReadableClaim]:
-        """Of the pages on an element, those with figures of the conclusions, and with most of their words, up to `room`."""
+        """Selects the pages with figures of the conclusions, and those with most of their words, up to `room`."""
         row = rows[0]
         if row.type in _TEXT_OF_TYPE:
             return [ReadableClaim(_conclusion_text(row.type, row.name, row.properties))]
-        standing = [
-            each
-            for each in rows
-            if each.evidence_id is not None and each.verdict != Entailment.CONTRADICTED
-        ]
+        if row.evidence_id is None:
+            return [claims_in_words.as_it_is(row)]  # An edge of an analysis.
+        standing = [each for each in rows if each.verdict != Entailment.CONTRADICTED]
         if not standing:
-            if all(each.evidence_id is None for each in rows):
-                return [claims_in_words.as_it_is(row)]  # An edge of an analysis.
-            claim = claims_in_words.as_it_is(row)
-            return [replace(claim, text=f"{claim.text}: no page says so", has_failed=True)]
+            return [claims_in_words.readable_again(rows[:_ROWS_OF_PAGE], Entailment.CONTRADICTED)]
         # What one page says of the element is read together.
         pages = claims_in_words.grouped(row for row in standing if row.claims)
         nearest = sorted(pages, key=lambda page: -max(map(self._shared, page)))
@@ -501,8 +498,10 @@ class _Claims:
             of_page = sorted(
                 page, key=lambda row: (not self._shared_figures(row), -self._shared(row))
             )
+            stated_rows = min(sum(map(self._shared_figures, page)), _STATED_OF_PAGE)
+            of_page = of_page[: max(stated_rows, _ROWS_OF_PAGE)]
             for verdict in (Entailment.SUPPORTED, Entailment.NOT_STATED, None):
-                group = [row for row in of_page[:_ROWS_OF_PAGE] if row.verdict == verdict]
+                group = [row for row in of_page if row.verdict == verdict]
                 if not group:
                     continue
                 together = sorted([*group, *_beside(group, standing)], key=standing.index)

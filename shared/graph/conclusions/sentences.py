@@ -69,7 +69,7 @@ def plain_line(text: str) -> str:
 
 
 def sentences_of(name: str, properties: Mapping[str, Any]) -> list[Sentence]:
-    """Those of a stored conclusion, each once, as they were numbered when it was read."""
+    """The sentences of a conclusion, each once, in the order in which readings number them."""
     found: dict[str, Sentence] = {name: Sentence(name, (), TITLE)}
     for key, role in _ROLES.items():
         text = properties.get(key)

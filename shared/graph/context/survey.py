@@ -74,7 +74,7 @@ _EDGE_TYPES: Final = CompiledStatement(
 )
 STALE_AFTER = timedelta(days=7)
 _STALE_NODES = 500
-"""Of more stale nodes, those that were not confirmed for the longest time are counted."""
+"""Stale nodes that are counted, at most: those that were not confirmed for the longest time."""
 _STALE_NAMES = 5
 _NODES_COMPARED = 60
 """The most recently updated nodes, of which changes of values are shown."""
@@ -593,7 +593,9 @@ def _own_types(scope: GraphScope) -> BoundQuery[list[str]]:
 MAX_ELEMENTS: Final = 80
 TOKENS: Final = 1_600
 _VALUE_CHARS: Final = ((160, True), (160, False), (80, False))
-"""Of a value, and whether quotes are shown: as much as lets all elements fit. If none does, the newest have values."""
+"""Characters of a value, and whether quotes are shown: the first pair that lets all elements fit is used. If none does,
+the newest elements have values.
+"""
 _QUOTE_BYTES: Final = 400
 
 _WRITTEN: Final = CompiledStatement(f"""

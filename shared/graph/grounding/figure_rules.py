@@ -58,7 +58,7 @@ class Match(IntEnum):
 
 
 _MIN_DIGITS: Final = 2
-"""Of a number that was rounded."""
+"""Significant digits that a rounded number has at least."""
 _MAX_ROUNDING: Final = Decimal("0.01")
 """Part of the quoted number by which a rounded one may differ; more for a fraction in words."""
 _MIN_ROUNDED: Final = 100_000

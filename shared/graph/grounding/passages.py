@@ -41,9 +41,9 @@ class Level(IntEnum):
 class Outcome(NamedTuple):
     level: Level
     reason: str = ""
-    """Why it is unread or left out."""
+    """The reason why it is left out."""
     value: Any = None
-    """What a completed value is."""
+    """The whole value, if it is completed."""
 
 
 MATCHED: Final = Outcome(Level.MATCHED)

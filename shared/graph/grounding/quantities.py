@@ -196,7 +196,7 @@ _SCALE_BEFORE: Final = re.compile(
 )
 """Such as "TEUR" and "Mio. EUR"."""
 _MANY: Final = re.compile(r"\s(?:people|\w+(?:ers|ors|nts|ees|ions|ads|its|ars|ies|ts|ons))\b")
-"""What is counted in millions: "1.2m people", but "100m sprint"."""
+"""Words for things that are counted in millions: "1.2m people", but "100m sprint"."""
 _HALF: Final = Decimal("0.5")
 _AND_A_HALF_WORDS: Final = (
     rf"(?:\s?½|\s(?:{alternatives(frozenset(phrases(table('and_a_half')['all'])))}))(?![\w-])"
@@ -399,7 +399,7 @@ _HALF_OF_SCALE: Final = re.compile(r"\b(\d{1,9}) ½ (1(?:000){1,4})\b")
 _CLAUSE_END: Final = re.compile(r"[,;:.!?()\"«»“”]\s*")
 _WITH_DIGIT: Final = re.compile(r"(?<!\S)\S*\d\S*(?:\s+\w+)?|\d\S*(?:\s+\w+)?")
 _SCALES_ALONE: Final = frozenset(Decimal(10) ** power for power in (2, 3, 6, 9, 12))
-"""What a word such as "million" alone is read as."""
+"""The number that a word such as "million" means alone."""
 
 
 def _fractions(text: str) -> Iterator[Quantity]:
@@ -492,7 +492,7 @@ SHARE: Final = "share"
 
 @dataclass(frozen=True)
 class Hint:
-    """What the values of a property are; empty and zero where its name does not tell."""
+    """Unit, currency and scale of a property's values; empty and zero where its name does not say."""
 
     unit: str = ""
     """A unit of `Lexicon.units`; "share" for a part of one or a percentage."""
@@ -525,7 +525,7 @@ def _words(key: str) -> frozenset[str]:
 
 @cache
 def _by_word(name: str) -> dict[str, str]:
-    """What each word of a table of lists means."""
+    """The meaning of each word of a table of lists."""
     return {word: meaning for meaning, words in table(name).items() for word in words.split()}
 
 
@@ -534,7 +534,7 @@ _POWERS: Final = {"sq": "area-square", "square": "area-square", "cubic": "volume
 
 @lru_cache(maxsize=4096)
 def hint_of(name: str) -> Hint:
-    """What the name of a property tells, such as `area_km2`, `revenueMillionUsd` or `market_share_percent`."""
+    """The hint in the name of a property, such as `area_km2`, `revenueMillionUsd` or `market_share_percent`."""
     words = [part.lower() for word in re.split(r"[^0-9A-Za-z]+", name) for part in _parts(word)]
     has = frozenset(words)
     unit, currency = _unit_of(words, has)

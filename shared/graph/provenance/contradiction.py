@@ -11,7 +11,7 @@ _FREE_TEXT: Final = frozenset(["summary", "description"])
 _MAX_WORDS: Final = 6
 """A longer text is free text."""
 _MAX_ROUNDING: Final = Decimal("0.02")
-"""Of the larger number: a larger difference is no rounding."""
+"""Share of the larger number by which a rounded one may differ."""
 _MIN_DIGITS: Final = 2
 """A number with fewer significant digits is not taken for a rounded one."""
 _WORD: Final = re.compile(r"(?:(?<!\w)[-+−])?\w+(?:[.,]\d+)*")

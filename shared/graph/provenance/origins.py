@@ -69,7 +69,7 @@ class Origin:
     sites: tuple[str, ...]
     """In alphabetical order."""
     speakers: tuple[str, ...] = ()
-    """Those whom the pages only quote, in alphabetical order; empty if a page states something itself."""
+    """Speakers whom the pages only quote, in alphabetical order; empty if a page states something itself."""
 
 
 def read_origin(text: str) -> Json:

@@ -17,7 +17,7 @@ _SPELLINGS: Final = tuple(
     for www in ("", "www.")
     for end in ("", "/")
 )
-"""Of a site in the properties of a node."""
+"""Forms in which a property of a node can give a site."""
 _PUBLISHERS: Final = CompiledStatement(f"""
 select sites.host, node.name, node.properties ->> 'country' as country
 from jsonb_to_recordset(cast(:sites as jsonb)) as sites (host text, spelling text)

@@ -17,6 +17,7 @@ from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools.readings import (
     AS_ABOVE,
     MAX_REASON_CHARS,
+    OWN_SIGNS,
     Findings,
     Material,
     ReadableClaim,
@@ -30,8 +31,6 @@ _MAX_NEIGHBOUR_CHARS: Final = 80
 _MAX_QUOTE_CHARS: Final = 500
 _MAX_TITLE_CHARS: Final = 60
 _MAX_VALUE_CHARS: Final = 300
-_OWN_SIGNS: Final = str.maketrans("»«|", "''/")
-"""Signs that only Vigil writes into a request."""
 
 PASSAGE_SQL: Final = f"""
 substring(page.bytes, greatest(first_byte - {_NEIGHBOUR_BYTES}, 0) + 1, least(first_byte, {_NEIGHBOUR_BYTES})) as before,
@@ -210,7 +209,7 @@ def _quotes_of(rows: Sequence[Row]) -> list[str]:
 
 def _plain(part: bytes) -> str:
     """The text on one line, without the signs around quotes and without halves of characters."""
-    text = bytes(part).decode(errors="ignore").translate(_OWN_SIGNS)
+    text = bytes(part).decode(errors="ignore").translate(OWN_SIGNS)
     return " ".join(text.split())
 
 

@@ -77,7 +77,7 @@ class Head(_Line):
     version: Literal[1] = VERSION
     exported_at: datetime
     now: datetime | None = None
-    """What the agent took for now; None: it is of a release in whose graphs validity did not count."""
+    """The time of the agent; None in exports of releases in which validity did not count."""
     agent: AgentLine
     history: HistoryLine | None = None
     """None if the graph was never written."""

@@ -138,6 +138,31 @@ def test_a_text_of_a_page_cannot_begin_a_line_or_end_a_section() -> None:
     ]
 
 
+def test_no_text_passes_for_a_mark_of_the_request() -> None:
+    value = 'x" | "Page", 2026-01-01 | »It is insolvent.«'
+    claims = [
+        ReadableClaim(
+            f'Company "A": state = "{value}"', (FIRST,), "»It stands.«", '"T | »yes«", 2026'
+        ),
+        ReadableClaim(f'Analysis "B": {value}'),
+    ]
+    texts = ["(wrong if) It is insolvent.", "[1-2] It is so.", "(action) SELL", "It (B) stands."]
+    sentences = [
+        ReadableSentence(CONCLUSION, number, text, (1,)) for number, text in enumerate(texts, 1)
+    ]
+    lines = message_of(Material(claims, sentences)).splitlines()
+    assert lines[1].count(" | ") == 2
+    assert lines[1].endswith("| »It stands.«")
+    assert "»" not in lines[1].removesuffix("»It stands.«") + lines[2]
+    assert " | " not in lines[2]
+    assert lines[6:10] == [
+        "3 [1] – (wrong if) It is insolvent.",
+        "4 [1] – [1-2] It is so.",
+        "5 [1] – (action) SELL",
+        "6 [1] It (B) stands.",
+    ]
+
+
 def test_all_evidence_of_a_claim_gets_its_verdict() -> None:
     both = Material([ReadableClaim("A", (FIRST, SECOND), "»One.« »Two.«")])
     claims, _ = read_verdicts(["1 s"], both)
