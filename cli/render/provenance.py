@@ -89,8 +89,8 @@ def show_evidence(console: Console, evidence: Sequence[EvidenceResponse], *, is_
         console.print(f"    {said}[link]{escape(row.url)}[/]  [quiet]{_time(row)}[/]{fate}")
         for claim in row.claims:
             console.print(f"    {_claim(claim)}")
-        if row.verdict is not None:
-            console.print(f"    {_verdict_of_model(row.verdict)}")
+        for names, found in row.readings:
+            console.print(f"    {_verdict_of_model(found, names)}")
     if not is_all:
         console.print("  [quiet]There is more; use --json to see all.[/]")
 
@@ -356,7 +356,9 @@ def _line(link: AnyLink) -> str:
             supported = f"[quiet]{names}:[/] " if names else ""
             said = f"{_data(link.speaker)} says: " if link.speaker else ""
             text = f"{supported}{said}“{_data(clip(link.quote, MAX_QUOTE_CHARS))}”"
-            return f"{text} {_verdict_of_model(link.verdict)}" if link.verdict else text
+            return " ".join(
+                [text, *(_verdict_of_model(each, names) for names, each in link.readings)]
+            )
         case SourceLink():
             return _page(link)
 
@@ -372,17 +374,19 @@ def describe_doubt(doubt: DoubtResponse) -> str:
     what = {
         "retracted": "was retracted",
         "contradicted": "contradicts the claims it was cited for",
+        "not_stated": "does not state the claims it was cited for",
         "split": "is about another thing of this name",
     }[doubt.cause]
     page = f"[link]{_data(doubt.url)}[/] {what} ({_data(doubt.reason)})"
     return f"[warn]in doubt since {doubt.since:%Y-%m-%d}:[/] {page}"
 
 
-def _verdict_of_model(found: VerdictResponse) -> str:
+def _verdict_of_model(found: VerdictResponse, names: str = "") -> str:
     tone = {"supported": "good", "contradicted": "bad"}.get(found.verdict, "warn")
     word = found.verdict.replace("_", " ")
     reason = f" [quiet]{_data(found.reason)}[/]" if found.reason else ""
-    return f"[quiet]read by {_data(found.model)}:[/] [{tone}]{word}[/]{reason}"
+    of = f" {_data(names)}" if names else ""
+    return f"[quiet]read by {_data(found.model)}:{of}[/] [{tone}]{word}[/]{reason}"
 
 
 def _verdict(broken: int) -> str:

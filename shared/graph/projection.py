@@ -25,6 +25,7 @@ from shared.graph.provenance.claims import (
     is_dated_by_reading,
     project_properties,
 )
+from shared.graph.provenance.verdicts import REFUSED_SQL
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.tools import Json
 from shared.workflow.agent_clock import NOW_OF_AGENTS_SQL
@@ -108,7 +109,7 @@ _LOCK_OWNED: Final = {
 _CLAIMS_SQL: Final = {
     kind: (
         f"select {kind.name}_id, evidence.id, source_id, claims, as_of, learned_at, retracted_at, url, published,"
-        f" valid_from, valid_to, speaker, {NOW_OF_AGENTS_SQL} as now"
+        f" valid_from, valid_to, speaker, {REFUSED_SQL} as refused, {NOW_OF_AGENTS_SQL} as now"
         " from evidence join sources on sources.id = source_id join agents on agents.id = evidence.agent_id"
         f" where {kind.name}_id in ({{values}})"
     )
@@ -123,7 +124,8 @@ async def load_claims(
     by_element: dict[UUID, ElementClaims] = {}
     statement, params = expand_values(_CLAIMS_SQL[kind], "id", list(element_ids))
     for element_id, evidence, source, values, *rest in await statement.rows(transaction, params):
-        as_of, learned_at, retracted_at, url, published, valid_from, valid_to, speaker, now = rest
+        as_of, learned_at, retracted_at, url, published, *rest = rest
+        valid_from, valid_to, speaker, refused, now = rest
         if element_id not in by_element:
             by_element[element_id] = ElementClaims(now=now)
         claims = by_element[element_id]
@@ -136,6 +138,7 @@ async def load_claims(
                 valid_to=valid_to,
                 published=published,
                 speaker=speaker,
+                refused=frozenset(refused),
             )
         )
         claims.source_of[evidence] = source
@@ -171,8 +174,8 @@ async def reproject_all(
     *,
     is_changed: bool = False,
 ) -> dict[UUID, Projection]:
-    """Recompute elements after sources were retracted or restored, or a validity has begun or ended; returns the agent's
-    elements by id.
+    """Recompute elements after sources were retracted or restored, values refused, or a validity has begun or ended; returns
+    the agent's elements by id.
 
     Locks them in id order and writes only those that change; a caller that does both kinds starts with the nodes. A seal
     that does not match is kept unless the evidence `is_changed`: a new seal would hide that a row was changed outside Vigil.

@@ -114,9 +114,9 @@ _WRITE_CONCLUSIONS: Final = CompiledStatement(
     "   from jsonb_populate_recordset(cast(null as conclusion_proofs), cast(:proofs as jsonb)) as row"
     # Where another writer was first, nothing of this conclusion is committed.
     "   on conflict do nothing),"
-    # That contradicted evidence is cited is noted, and the conclusion is doubted: see `propagate_contradictions`.
+    # That an element with a refused value is cited is noted, and the conclusion may be doubted: see `propagate_refusals`.
     " noted as (update entailment_verdicts set due_at = clock_timestamp()"
-    f"  where agent_id = {OWNED_AGENT_ID_SQL} and verdict = '{Entailment.CONTRADICTED}' and due_at is null"
+    f"  where agent_id = {OWNED_AGENT_ID_SQL} and verdict <> '{Entailment.SUPPORTED}' and due_at is null"
     "   and exists (select from evidence where evidence.id = evidence_id"
     f"     and coalesce(node_id, edge_id) = any(cast(:cited_elements as uuid[])))), {_RESULT_SQL}"
 )
@@ -419,6 +419,7 @@ class UpsertResult:
         they were completed.
         """
         values_by_key = {"superseded": self.change.superseded, "kept": self.change.retained}
+        left_out = {**dict.fromkeys(self.change.refused, _REFUSED), **self.left_out}
         return {
             "created": self.created,
             **{
@@ -427,7 +428,7 @@ class UpsertResult:
                 if values
             },
             **({"upcoming": _days(self.change.upcoming)} if self.change.upcoming else {}),
-            **({"leftOut": dict(self.left_out)} if self.left_out else {}),
+            **({"leftOut": left_out} if left_out else {}),
             **({"completed": self.completed} if self.completed else {}),
         }
 
@@ -474,6 +475,7 @@ async def upsert_element(
     return UpsertResult(element.id, locked is None, change)
 
 
+_REFUSED: Final = "a reader found that the cited sentences do not say it"
 _HELD_CHARS: Final = 80
 """Of a text that was held before, in the answer to the model."""
 

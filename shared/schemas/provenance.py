@@ -1,5 +1,6 @@
 """Schemas of sources, evidence, retractions and verification."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
 from uuid import UUID
@@ -69,6 +70,17 @@ class VerdictResponse(ResponseModel):
     created_at: datetime
 
 
+def readings_of(verdicts: Mapping[str, VerdictResponse]) -> list[tuple[str, VerdictResponse]]:
+    """Each verdict once, with the names of its values in words, which are empty if there is no other verdict."""
+    names: dict[tuple[str, str, str], list[str]] = {}
+    found: dict[tuple[str, str, str], VerdictResponse] = {}
+    for name, each in verdicts.items():
+        key = (each.verdict, each.reason, each.model)
+        found[key] = each
+        names.setdefault(key, []).append(name or "itself")
+    return [(", ".join(names[key]) if len(found) > 1 else "", each) for key, each in found.items()]
+
+
 class SentenceReading(ResponseModel):
     """What a model found when it compared a sentence of a conclusion with what it cites."""
 
@@ -112,8 +124,13 @@ class EvidenceResponse(ResponseModel):
     as_of: datetime | None
     """Newer evidence supersedes older by this time; None if neither the page nor the claim has a date."""
     learned_at: datetime
-    verdict: VerdictResponse | None = None
-    """None if no model has read it."""
+    verdicts: dict[str, VerdictResponse] = Field(default_factory=dict)
+    """What a model found, by property; under an empty name that the node or edge exists. Empty if no model has read it."""
+
+    @property
+    def readings(self) -> list[tuple[str, VerdictResponse]]:
+        """See `readings_of`."""
+        return readings_of(self.verdicts)
 
 
 class OtherValueResponse(ResponseModel):
@@ -193,16 +210,16 @@ class CitingConclusion(ResponseModel):
 
 
 class DoubtResponse(ResponseModel):
-    """A conclusion depends on an element that changed because a source was retracted or its node was split, or that its own
-    quote contradicts.
+    """A conclusion depends on an element that changed because a source was retracted or its node was split, or that a quote
+    was read to contradict or not to state.
     """
 
     since: datetime
-    cause: Literal["retracted", "contradicted", "split"] = "retracted"
+    cause: Literal["retracted", "contradicted", "not_stated", "split"] = "retracted"
     source_id: UUID
     url: str
     reason: str
-    """Why the source was retracted or the node split, or what the model says that found the contradiction."""
+    """Why the source was retracted or the node split, or what the model says that read the quote."""
     elements: list[UUID] = Field(default_factory=list)
     """The nodes and edges that it rests on, directly or not, and that this concerns."""
 
@@ -400,8 +417,13 @@ class EvidenceLink(ChainLink):
     """Who says it, if the quote attributes it to someone."""
     as_of: datetime | None
     learned_at: datetime
-    verdict: VerdictResponse | None = None
-    """None if no model has read it."""
+    verdicts: dict[str, VerdictResponse] = Field(default_factory=dict)
+    """What a model found, by property; under an empty name that the node or edge exists. Empty if no model has read it."""
+
+    @property
+    def readings(self) -> list[tuple[str, VerdictResponse]]:
+        """See `readings_of`."""
+        return readings_of(self.verdicts)
 
 
 class SourceLink(ChainLink):
@@ -437,8 +459,10 @@ class CheckedCounts(ResponseModel):
     """Claims that rules leave to a reader."""
     claims_unchecked: int = 0
     """Claims from before there were rules: nothing but quoted."""
+    claims: int = 0
+    """Values that quotes support. A quote without values supports that its node or edge exists."""
     evidence_found_supported: int = 0
-    """Evidence that a model has read, and found to support its claim."""
+    """Claims that a model has read, and found supported by their quote."""
     evidence_found_contradicted: int = 0
     evidence_found_not_stated: int = 0
     entries: int = 0
@@ -506,16 +530,16 @@ class CheckedCounts(ResponseModel):
         }
         counts = ", ".join(f"{number:,} {word}" for word, number in verdicts.items() if number)
         return CheckedLevel(
-            f"{read:,} of {plural(self.evidence, 'claim')} read:"
+            f"{read:,} of {plural(self.claims, 'claim')} read:"
             f" {'supported' if supported == read else counts}",
-            supported == self.evidence,
+            supported == self.claims,
             supported < read,
         )
 
     @property
     def unchecked(self) -> list[str]:
         """Counts of claims and conclusions that were found and not checked further."""
-        unread = self.evidence - self._claims_read
+        unread = self.claims - self._claims_read
         older = self.claims_unchecked + self.conclusions_unchecked
         return [
             *([f"{plural(unread, 'claim')} not read by a model"] if unread > 0 else []),
@@ -530,7 +554,7 @@ class CheckedCounts(ResponseModel):
     @property
     def are_claims_supported(self) -> bool:
         """Whether a model has read each claim of the proofs, and found it supported."""
-        return self.evidence_found_supported == self.evidence
+        return self.evidence_found_supported == self.claims
 
     @property
     def in_words(self) -> str:

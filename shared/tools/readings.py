@@ -12,7 +12,8 @@ from shared.tools import Json
 
 MAX_REASON_CHARS = 300
 """Length of the reason of a verdict."""
-AS_ABOVE = "as above"
+EXISTS = ""
+"""The name of the value that a node or edge exists."""
 OWN_SIGNS = str.maketrans("»«|", "''/")
 """Signs that only Vigil writes into a request: around quotes, and between the parts of a claim."""
 _CONTRADICTED = "contradicted"
@@ -27,16 +28,26 @@ class ReadableClaim:
     """What an element says. Its number in the request is its place in `Material.claims`, from 1."""
 
     text: str
-    evidence: tuple[UUID, ...] = ()
-    """That of one page which states it, and which has no verdict yet. Empty if no verdict is needed: it was read before, or
+    values: Mapping[str | None, Sequence[UUID]] = field(default_factory=dict)
+    """The evidence of one page for each value that has no verdict yet, by its name; EXISTS: that the node or edge exists.
+    None: for all that it says, as earlier releases have recorded it. Empty if no verdict is needed: it was read before, or
     it is the text of an analysis.
     """
     passage: str = ""
-    """The quotes in » «, of a claim that is to be read between their neighbours; or AS_ABOVE: those of the last claim."""
+    """The quotes in » «, of a claim that is to be read between their neighbours."""
     page: str = ""
     """Title and date of its page, if the claim is to be read."""
     verdict: Entailment | None = None
     """That of an earlier reading."""
+
+    @property
+    def evidence(self) -> list[UUID]:
+        return list(dict.fromkeys(each for ids in self.values.values() for each in ids))
+
+    @property
+    def names(self) -> list[str | None]:
+        """Those of its values; EXISTS only if it has no others."""
+        return [name for name in self.values if name != EXISTS] or [*self.values]
 
 
 @dataclass(frozen=True)
@@ -67,10 +78,18 @@ class Material:
     def as_json(self) -> Json:
         """Everything that the verdicts need, for a run that is resumed; the request has the texts of claims."""
         return {
+            # The release before knows no values.
             "claims": [
                 _CONTRADICTED
                 if claim.verdict is Entailment.CONTRADICTED
                 else " ".join(map(str, claim.evidence))
+                for claim in self.claims
+            ],
+            "values": [
+                {
+                    name: [claim.evidence.index(each) for each in ids]
+                    for name, ids in claim.values.items()
+                }
                 for claim in self.claims
             ],
             "sentences": [
@@ -82,12 +101,15 @@ class Material:
     @classmethod
     def from_json(cls, value: Json) -> "Material":
         """From `as_json`."""
+        claims = value["claims"]
         return cls(
             [
                 ReadableClaim("", verdict=Entailment.CONTRADICTED)
                 if each == _CONTRADICTED
-                else ReadableClaim("", tuple(map(UUID, each.split())))
-                for each in value["claims"]
+                else ReadableClaim("", _values_from_json(each, values))
+                for each, values in zip(
+                    claims, value.get("values") or [None] * len(claims), strict=True
+                )
             ],
             [
                 ReadableSentence(UUID(conclusion_id), number, text, tuple(claims))
@@ -181,6 +203,15 @@ class Material:
         )
 
 
+def _values_from_json(
+    evidence: str, values: Mapping[str, Sequence[int]] | None
+) -> Mapping[str | None, Sequence[UUID]]:
+    ids = [UUID(each) for each in evidence.split()]
+    if values is None:
+        return {None: ids} if ids else {}
+    return {name: [ids[place] for place in places] for name, places in values.items()}
+
+
 class Part(NamedTuple):
     material: Material
     places: Sequence[int]
@@ -218,6 +249,10 @@ class SentenceFinding:
         )
 
 
+ReadValue = tuple[UUID, str | None]
+"""A piece of evidence, and the name of its value: see `ReadableClaim.values`."""
+
+
 @dataclass(frozen=True)
 class Findings:
     """What a model found in `material`. What it gave no usable verdict on is missing."""
@@ -226,8 +261,7 @@ class Findings:
     model: str
     call_id: UUID
     prompt_version: int
-    claims: Mapping[UUID, ClaimFinding] = field(default_factory=dict)
-    """By evidence."""
+    claims: Mapping[ReadValue, ClaimFinding] = field(default_factory=dict)
     sentences: Mapping[int, SentenceFinding] = field(default_factory=dict)
     """By the place of the sentence in `material`, from 0."""
     why_unread: str = ""
@@ -259,9 +293,9 @@ def combined(
     if not findings:
         return unread[0]
     claims = {
-        evidence: replace(found, read_by=each.reader_of(found))
+        value: replace(found, read_by=each.reader_of(found))
         for _, each in findings
-        for evidence, found in each.claims.items()
+        for value, found in each.claims.items()
     }
     sentences: dict[int, SentenceFinding] = {}
     for place in range(len(material.sentences)):

@@ -50,6 +50,12 @@ WIDENS_CHECK: Final = re.compile(
     re.IGNORECASE,
 )
 """Replaces a list of permitted values. Older services write none of the new ones; no row is read."""
+WIDENS_KEY: Final = re.compile(
+    r"alter table (?P<table>\w+) drop constraint (?P=table)_pkey,"
+    r" add constraint \w+ unique nulls not distinct \((?P<old>\w+), (?P<column>\w+)\)",
+    re.IGNORECASE,
+)
+"""Replaces a key by one with a new column more, which older services leave null: what they write is permitted as before."""
 BESIDE_WRITERS: Final = re.compile(
     r'(?:re)?set lock_timeout|drop index concurrently if exists "(?P<index>\w+)"', re.IGNORECASE
 )
@@ -203,6 +209,9 @@ class _Checker:
             if match["index"] is None or match["index"] in new_indexes:
                 return
         if any(known.fullmatch(sql) for known in (UNNOTICED, ADDS_WRITES, WIDENS_CHECK)):
+            return
+        wider = WIDENS_KEY.fullmatch(sql)
+        if wider is not None and (wider["table"], wider["column"]) in self._null_columns:
             return
         fill = FILLS_TABLE.match(" ".join(sql.split()))
         if fill is not None and fill["table"] in self._new_tables:

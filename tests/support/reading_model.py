@@ -21,7 +21,7 @@ def all_supported(message: str) -> list[str]:
     numbers = [
         line.split(" ")[0]
         for line in claims.splitlines()
-        if ("»" in line or line.endswith("| as above"))
+        if "»" in line
         and not line.split(" ", 1)[1].startswith(("(supported)", "(not stated)", "(contradicted)"))
     ]
     return [f"{number} s" for number in numbers] + [

@@ -16,12 +16,12 @@ _BYTES: Final = ("quote_sha256", "seal")
 def _leaf_sql(kind: int, columns: str, row: str, added: str | None = None) -> str:
     """The hash of a row: the number of its table, and 31 bytes of SHA-256. Independent of all settings.
 
-    A column that was `added` later counts where it is not null.
+    Columns that were `added` later count where they are not null.
     """
     values = ", ".join(_value_sql(row, column) for column in columns.split())
     array = f"jsonb_build_array({values})"
-    if added is not None:
-        value = _value_sql(row, added)
+    for column in (added or "").split():
+        value = _value_sql(row, column)
         array = (
             f"({array} || case when {value} is null then '[]' else jsonb_build_array({value}) end)"
         )
@@ -56,9 +56,11 @@ def covering(table: str, kind: int, columns: str) -> Iterator[str]:
 
 
 def covering_added(table: str, kind: int, columns: str, added: str) -> Iterator[str]:
-    """Statements with which the journal also covers a column that was added to a covered table.
+    """Statements with which the journal also covers columns that were added to a covered table, in the order of their
+    addition.
 
-    A row in which it is null has the hash that it had without the column.
+    A row in which one is null has the hash that it had without the column. Columns of one type must not be mistaken for
+    each other.
     """
     yield (
         f"create or replace function graph_leaf({table}) returns bytea language sql stable parallel safe as"

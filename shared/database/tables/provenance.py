@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, declared_attr, mapped_column
 
 from shared.database.tables.base import Base, Created, Id, Json, one_of
 from shared.enums import (
@@ -194,13 +194,19 @@ class ValidityBoundary(Base):
 
 
 class EntailmentVerdict(Base):
-    """The verdict of a model on whether a piece of evidence supports its claim. Written for what conclusions cite, and for a
-    sample of the rest.
+    """The verdict of a model on whether a piece of evidence supports one of its values. Written for what conclusions cite,
+    and for a sample of the rest.
     """
 
     __tablename__ = "entailment_verdicts"
     __table_args__ = (
         one_of("verdict", Entailment),
+        UniqueConstraint(
+            "evidence_id",
+            "property",
+            name="entailment_verdicts_value_key",
+            postgresql_nulls_not_distinct=True,
+        ),
         Index("entailment_verdicts_agent_idx", "agent_id", "verdict"),
         Index(
             "entailment_verdicts_due_idx",
@@ -210,9 +216,11 @@ class EntailmentVerdict(Base):
     )
 
     evidence_id: Mapped[UUID] = mapped_column(
-        ForeignKey("evidence.id", ondelete="CASCADE", onupdate="CASCADE"), primary_key=True
+        ForeignKey("evidence.id", ondelete="CASCADE", onupdate="CASCADE")
     )
     """A merge changes the id of evidence."""
+    property: Mapped[str | None]
+    """The value that it is on; empty: that the node or edge exists. None: all of them, in rows of earlier releases."""
     agent_id: Mapped[UUID]
     verdict: Mapped[str]
     reason: Mapped[str]
@@ -226,7 +234,16 @@ class EntailmentVerdict(Base):
     """The step that had it read."""
     created_at: Mapped[Created]
     due_at: Mapped[datetime | None]
-    """Of a contradiction: since when conclusions wait to be doubted because of it; None when done."""
+    """Of a refusal: since when conclusions wait to be doubted because of it; None when done."""
+    applied_at: Mapped[datetime | None]
+    """Of a refusal: when its node or edge was projected without the value. Services of earlier releases do not set
+    it.
+    """
+
+    @declared_attr.directive
+    @classmethod
+    def __mapper_args__(cls) -> dict[str, Any]:
+        return {"primary_key": ["evidence_id", "property"]}
 
 
 class ConclusionVerdict(Base):

@@ -25,20 +25,24 @@ from shared.graph.provenance.origins import (
     find_origins,
     join_speakers,
 )
+from shared.graph.provenance.verdicts import VERDICTS_SQL
 from shared.graph.retraction.doubts import IS_DOUBTED_SQL
 from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.urls import page_key, urls_in
 
-_QUOTES_SQL: Final = f"""
+
+def _quotes_sql(column: str) -> str:
+    return f"""
   (select coalesce(jsonb_agg(jsonb_build_array(
        claims, nullif(as_of, {UNKNOWN_DATE_SQL}), valid_from, valid_to, learned_at, source_id, first_byte, end_byte,
-       retracted_at is not null, verdict)
+       retracted_at is not null, {VERDICTS_SQL})
      order by as_of desc, learned_at desc, evidence.id), '[]')
    from evidence join sources on sources.id = source_id
-   left join entailment_verdicts on evidence_id = evidence.id
-   where evidence.{{column}} = element.id)
+   where evidence.{column} = element.id)
 """
+
+
 _PAGES_SQL: Final = f"""
   (select coalesce(jsonb_agg(distinct jsonb_build_array(url, reading -> '{ORIGIN_KEY}', speaker)), '[]')
    from evidence join sources on sources.id = source_id
@@ -69,7 +73,7 @@ with recursive cited (id) as (
 )
 select elements.cited_id, element.id, '{Kind.NODE}' as kind, element.type, element.properties,
   element.is_supported, element.is_doubted,
-  element.name || {_NAMES_SQL.format(node="element")} as names, {_QUOTES_SQL.format(column="node_id")} as quotes,
+  element.name || {_NAMES_SQL.format(node="element")} as names, {_quotes_sql("node_id")} as quotes,
   {_PAGES_SQL.format(column="node_id")} as pages, cast(null as jsonb) as ends
 from elements join (
   select id, type, name, properties, {IS_SUPPORTED_SQL} as is_supported, {IS_DOUBTED_SQL} as is_doubted
@@ -79,7 +83,7 @@ union all
 select elements.cited_id, element.id, '{Kind.EDGE}', element.type, element.properties,
   element.is_supported, element.is_doubted,
   source.name || {_NAMES_SQL.format(node="source")} || target.name || {_NAMES_SQL.format(node="target")},
-  {_QUOTES_SQL.format(column="edge_id")}, {_PAGES_SQL.format(column="edge_id")},
+  {_quotes_sql("edge_id")}, {_PAGES_SQL.format(column="edge_id")},
   jsonb_build_array(jsonb_build_array(source.id, source.name), jsonb_build_array(target.id, target.name))
 from elements join (
   select id, type, source_id, target_id, properties, {IS_SUPPORTED_SQL} as is_supported, false as is_doubted

@@ -28,6 +28,7 @@ from shared.graph.grounding.dates import Date, parse_date
 from shared.graph.grounding.names import find_names, is_mentioned
 from shared.graph.grounding.quantities import Quantity
 from shared.graph.provenance.integrity import canonical_json, is_equal, sha256
+from shared.tools.readings import EXISTS
 
 MAX_ROWS: Final = 300
 _FORECAST: Final = "invalidation"
@@ -52,8 +53,8 @@ class Quote:
     first_byte: int
     end_byte: int
     is_retracted: bool = False
-    verdict: Entailment | None = None
-    """None: no model has read it."""
+    verdicts: Mapping[str, str] | None = None
+    """By property; under EXISTS, that the node or edge exists. None: no model has read it."""
 
     @property
     def dates(self) -> list[str]:
@@ -63,9 +64,9 @@ class Quote:
     def span(self) -> tuple[UUID, int, int]:
         return self.source_id, self.first_byte, self.end_byte
 
-    @property
-    def failed(self) -> bool:
-        return self.verdict in (Entailment.CONTRADICTED, Entailment.NOT_STATED)
+    def verdict(self, name: str) -> str | None:
+        """On the value with this name; None: no model has read it."""
+        return (self.verdicts or {}).get(name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,13 +87,15 @@ class ProvableElement:
 
     def saying(self, claim: tuple[str, Any] | None) -> list[Quote]:
         """The quotes that say it, or that it exists, and can prove it; those that were read as supported first."""
+        name = EXISTS if claim is None else claim[0]
         found = [
             each
             for each in self.quotes
-            if not (each.is_retracted or each.failed)
+            if not each.is_retracted
+            and each.verdict(name) in (None, Entailment.SUPPORTED)
             and (claim is None or is_equal(each.claims.get(claim[0]), claim[1]))
         ]
-        return sorted(found, key=lambda each: each.verdict != Entailment.SUPPORTED)
+        return sorted(found, key=lambda each: each.verdict(name) != Entailment.SUPPORTED)
 
 
 @dataclass(frozen=True)

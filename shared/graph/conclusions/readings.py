@@ -32,12 +32,14 @@ from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.provenance import readings as claims_in_words
 from shared.graph.provenance.beside import beside_sql, stated_beside
 from shared.graph.provenance.claims import KNOWN_DATE_SQL
+from shared.graph.provenance.verdicts import READ_VALUES_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name, one_line
 from shared.schemas.base import ReadingResponse
 from shared.schemas.provenance import SentenceReading
 from shared.tools import Json, ToolRefusalError
 from shared.tools.readings import (
+    EXISTS,
     MAX_REASON_CHARS,
     Findings,
     Material,
@@ -119,26 +121,39 @@ with recursive below (top_id, id) as (
   where (edge.agent_id = {OWNED_AGENT_ID_SQL}) is true and edge.id in (select id from reached)
 )
 select reached.top_id, elements.id, elements.type, elements.name, elements.object_name, elements.properties,
-  quoted.id as evidence_id, quoted.source_id, quoted.claims, quoted.valid_from, quoted.valid_to, quoted.verdict,
-  quoted.speaker, {KNOWN_DATE_SQL} as said_on,
+  quoted.id as evidence_id, quoted.source_id, quoted.read_claims as claims, quoted.valid_from, quoted.valid_to,
+  quoted.verdict, quoted.speaker, {KNOWN_DATE_SQL} as said_on,
   page.title, page.published, page.url, page.before, page.quote, page.after,
   coalesce(of_node.stated, of_edge.stated) as stated
 from reached join elements on elements.id = reached.id
 cross join lateral {beside_sql("node_id", "elements", "elements.properties")} as of_node
 cross join lateral {beside_sql("edge_id", "elements", "elements.properties")} as of_edge
 left join lateral (
-  -- The newest evidence of what holds or is upcoming, one piece for each quote.
-  select evidence.*, verdict
+  -- The newest evidence of what holds or is upcoming, or may be true although its quote does not state it: one row for each
+  -- quote and verdict.
+  select evidence.*, verdict, read_claims
   from (
-    select * from evidence where evidence.node_id = elements.node_id
-    union all
-    select * from evidence where evidence.edge_id = elements.edge_id
+    select evidence.*
+    from (
+      select * from evidence where evidence.node_id = elements.node_id
+      union all
+      select * from evidence where evidence.edge_id = elements.edge_id
+    ) as evidence
+    join sources on sources.id = evidence.source_id and retracted_at is null
+    where claims = '{{}}' or valid_from > {NOW_SQL} or exists (
+      select from jsonb_each(claims) as claim where elements.properties -> claim.key = claim.value)
+      or exists (select from ({READ_VALUES_SQL}) as read where verdict = '{Entailment.NOT_STATED}')
+    order by as_of desc, evidence.id limit {_EVIDENCE_OF_ELEMENT}
   ) as evidence
-  join sources on sources.id = evidence.source_id and retracted_at is null
-  left join entailment_verdicts on evidence_id = evidence.id
-  where claims = '{{}}' or valid_from > {NOW_SQL} or exists (
-    select from jsonb_each(claims) as claim where elements.properties -> claim.key = claim.value)
-  order by as_of desc, evidence.id limit {_EVIDENCE_OF_ELEMENT}
+  cross join lateral (
+    select verdict, coalesce(jsonb_object_agg(name, value) filter (where name <> '{EXISTS}'), '{{}}') as read_claims
+    from (
+      select key as name, value from jsonb_each(evidence.claims)
+      union all
+      select '{EXISTS}', null where evidence.claims = '{{}}' or evidence.edge_id is not null
+    ) as stated left join ({READ_VALUES_SQL}) as read using (name)
+    group by verdict
+  ) as part
 ) as quoted on true
 left join lateral (
   select title, published, url, {claims_in_words.PASSAGE_SQL} from (
@@ -147,7 +162,7 @@ left join lateral (
   ) as page
 ) as page on true
 order by reached.top_id, elements.type <> '{ANALYSIS_TYPE}', elements.id, quoted.as_of desc, quoted.source_id,
-  quoted.first_byte, quoted.id
+  quoted.first_byte, quoted.id, quoted.verdict
 """)
 _STORE: Final = CompiledStatement("""
 insert into conclusion_verdicts
@@ -506,7 +521,7 @@ class _Claims:
                     continue
                 together = sorted([*group, *_beside(group, standing)], key=standing.index)
                 if verdict is None:
-                    claims += claims_in_words.readable(together)
+                    claims.append(claims_in_words.readable(together))
                 else:
                     claims.append(claims_in_words.readable_again(together, verdict))
         if also := stated_beside(row.stated, row.properties):

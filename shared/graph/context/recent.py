@@ -11,9 +11,10 @@ from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.domains import covering_domain, host_of, site_of
-from shared.graph.context.standing import STANDING_PROPERTIES_SQL, STANDS_SQL
-from shared.graph.provenance.beside import IS_NOT_CONTRADICTED_SQL, beside_sql
+from shared.graph.context.standing import STANDS_SQL
+from shared.graph.provenance.beside import beside_sql
 from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL, UNKNOWN_DATE_SQL
+from shared.graph.provenance.verdicts import COUNTS_SQL, STATED_SQL
 from shared.graph.scope import (
     IS_OWNED_SQL,
     IS_SUPPORTED_SQL,
@@ -55,7 +56,7 @@ class EdgeFacts:
 
 
 _RESERVED_SQL: Final = ", ".join(f"'{type_name}'" for type_name in sorted(RESERVED_TYPES))
-_NODE_COLUMNS: Final = f"id, type, name, {STANDING_PROPERTIES_SQL} as properties, updated_at"
+_NODE_COLUMNS: Final = "id, type, name, properties, updated_at"
 # The inner queries are ordered by time alone, like the index: another sort key would sort all rows of the same timestamp
 # first.
 _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
@@ -75,8 +76,9 @@ _NEWEST_SQL: Final = f"""
     where type not in ({_RESERVED_SQL}) order by updated_at desc, name, id limit :most
     """
 _HELD_SQL: Final = f"""
-    select claims, as_of, greatest(as_of, valid_from) as since, url from evidence join sources on sources.id = source_id
-    where node_id = node.id and retracted_at is null and {IS_NOT_CONTRADICTED_SQL}
+    select stated_claims as claims, as_of, greatest(as_of, valid_from) as since, url
+    from evidence join sources on sources.id = source_id {STATED_SQL}
+    where node_id = node.id and retracted_at is null and {COUNTS_SQL}
     order by as_of desc limit {_EVIDENCE_OF_NODE}
     """
 _DATED_FACTS: Final = CompiledStatement(f"""
@@ -122,11 +124,11 @@ _HELD: Final = CompiledStatement(f"""
     from unnest(cast(:ids as uuid[])) as element (id)
     cross join lateral (
       select as_of, source_id from (
-        select as_of, source_id from evidence
-        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {IS_NOT_CONTRADICTED_SQL}
+        select as_of, source_id from evidence {STATED_SQL}
+        where node_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {COUNTS_SQL}
         union all
-        select as_of, source_id from evidence
-        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {IS_NOT_CONTRADICTED_SQL}
+        select as_of, source_id from evidence {STATED_SQL}
+        where edge_id = element.id and (agent_id = {OWNED_AGENT_ID_SQL}) is true and {COUNTS_SQL}
       ) as of_element
       order by as_of desc limit {_EVIDENCE_OF_NODE}
     ) as held
@@ -188,7 +190,7 @@ _NODES_BY_IDS: Final = CompiledStatement(
 def dated_facts(scope: GraphScope, limit: int) -> BoundQuery[Sequence[Row]]:
     """The most recently updated nodes that are not conclusions, with `as_of`, the date of the newest page that speaks of the
     node, the `hosts` of its newest evidence, null without evidence, and what is `stated` beside its values, see
-    `beside.stated_beside`. Contradicted evidence does not count.
+    `beside.stated_beside`. Refused evidence does not count.
     """
     return BoundQuery(_DATED_FACTS, {**scope.sql_params, "most": limit}, lambda rows: rows)
 

@@ -47,9 +47,10 @@ from shared.graph.prompt_format import (
     truncate_text,
     truncate_to_budget,
 )
-from shared.graph.provenance.beside import IS_NOT_CONTRADICTED_SQL, beside_sql, stated_beside
+from shared.graph.provenance.beside import beside_sql, stated_beside
 from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL
 from shared.graph.provenance.integrity import is_equal
+from shared.graph.provenance.verdicts import COUNTS_SQL, STATED_SQL
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import MAX_TYPES, RESERVED_TYPES
 from shared.graph.validation import one_line
@@ -601,17 +602,17 @@ _QUOTE_BYTES: Final = 400
 _WRITTEN: Final = CompiledStatement(f"""
 with wrote as (
   select evidence.node_id, evidence.edge_id, max(learned_at) as at, jsonb_agg(
-    jsonb_build_object('claims', claims,
+    jsonb_build_object('claims', stated_claims,
       'as_of', cast({KNOWN_DATE_SQL} as text),
       'site', {HOST_SQL},
       'speaker', speaker,
       'quote', case when end_byte - first_byte <= {_QUOTE_BYTES} then
         convert_from(substring(convert_to(text, 'UTF8'), first_byte + 1, end_byte - first_byte), 'UTF8') end)
-    order by as_of, cast(claims as text), url, first_byte, evidence.id) as evidence
+    order by as_of, cast(stated_claims as text), url, first_byte, evidence.id) as evidence
   from steps join evidence on evidence.step_id = steps.id
-  join sources on sources.id = source_id and retracted_at is null
+  join sources on sources.id = source_id and retracted_at is null {STATED_SQL}
   where steps.iteration_id = :of_iteration and steps.kind = '{StepKind.QUERY}'
-    and {IS_NOT_CONTRADICTED_SQL}
+    and {COUNTS_SQL}
     and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
   group by 1, 2
 )

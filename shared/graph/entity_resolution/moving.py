@@ -24,8 +24,10 @@ class MovedEvidence(BaseModel):
     """Its new id, which is derived from what the evidence is about."""
     was_there: bool
     """Whether the same evidence existed there already."""
+    verdicts: list[Json] = []
+    """If so, what models had found in the evidence that was removed."""
     verdict: Json | None = None
-    """If so, what a model had found in the evidence that was removed, if anything."""
+    """The only one, in merges of earlier releases."""
 
     @property
     def claims(self) -> Json:
@@ -77,7 +79,7 @@ _COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "evidence": [*WRITTEN_COLUMNS["evidence"], "agent_id"],
     "entailment_verdicts": [
         *("evidence_id", "agent_id", "verdict", "reason", "model", "call_id", "step_id"),
-        *("created_at", "due_at", "prompt_version"),
+        *("created_at", "due_at", "prompt_version", "property"),
     ],
 }
 """Columns of rows that are deleted and inserted again."""
@@ -205,7 +207,7 @@ async def move_evidence(
     duplicates = {UUID(each.row["id"]): each.to for each in moved if each.was_there}
     verdicts = await _load_verdicts(transaction, duplicates)
     for each in moved:
-        each.verdict = verdicts.get(each.row["id"])
+        each.verdicts = verdicts.get(each.row["id"], [])
     await _move_verdicts(transaction, duplicates)
     await _delete_evidence(transaction, list(duplicates))
     changes = [
@@ -245,7 +247,7 @@ async def _move_reduced(
         row=as_json(row),
         to=new_id,
         was_there=bool(existing),
-        verdict=verdicts.get(str(row["id"])) if existing else None,
+        verdicts=verdicts.get(str(row["id"]), []) if existing else [],
     )
 
 
@@ -261,23 +263,30 @@ async def _move_evidence_back(transaction: Transaction, moved: Sequence[MovedEvi
     await _move_verdicts(transaction, old_ids)
     await _delete_evidence(transaction, list(old_ids))
     for entry in moved:
-        if entry.verdict is not None:
-            await _restore_verdict(transaction, entry.to, entry.verdict)
+        for verdict in entry.verdicts or filter(None, [entry.verdict]):
+            await _restore_verdict(transaction, entry.to, verdict)
 
 
 async def _load_verdicts(
     transaction: Transaction, evidence_ids: Collection[UUID]
-) -> dict[str, Json]:
+) -> dict[str, list[Json]]:
     """What models found, by the id of the evidence as text."""
     if not evidence_ids:
         return {}
-    rows = await load_rows(transaction, _VERDICTS, ids=uuid_array(evidence_ids))
-    return {str(row["evidence_id"]): as_json(row) for row in rows}
+    found: dict[str, list[Json]] = {}
+    for row in await load_rows(transaction, _VERDICTS, ids=uuid_array(evidence_ids)):
+        found.setdefault(str(row["evidence_id"]), []).append(as_json(row))
+    return found
 
 
 async def _restore_verdict(transaction: Transaction, moved_to: UUID, verdict: Json) -> None:
     """Move a verdict back to the evidence that is there again, or write it again if the other evidence had its own."""
-    params = {"to": moved_to, "call": verdict["call_id"], "evidence": verdict["evidence_id"]}
+    params = {
+        "to": moved_to,
+        "call": verdict["call_id"],
+        "name": verdict.get("property"),
+        "evidence": verdict["evidence_id"],
+    }
     await _MOVE_VERDICT_BACK.run(transaction, params)
     await insert_row(transaction, "entailment_verdicts", verdict)
 
@@ -285,15 +294,17 @@ async def _restore_verdict(transaction: Transaction, moved_to: UUID, verdict: Js
 # What cites the other evidence may have to be doubted now.
 _MOVE_VERDICTS: Final = CompiledStatement("""
 update entailment_verdicts
-set evidence_id = moved.to_id, due_at = case verdict when 'contradicted' then clock_timestamp() end
+set evidence_id = moved.to_id, due_at = case when verdict <> 'supported' then clock_timestamp() end
 from unnest(cast(:ids as uuid[]), cast(:to_ids as uuid[])) as moved (id, to_id)
 where evidence_id = moved.id
-  and not exists (select from entailment_verdicts as other where other.evidence_id = moved.to_id)
+  and not exists (
+    select from entailment_verdicts as other
+    where other.evidence_id = moved.to_id and other.property is not distinct from entailment_verdicts.property)
 """)
 
 
 async def _move_verdicts(transaction: Transaction, to_ids: Mapping[UUID, UUID]) -> None:
-    """Move what models found to other evidence of the same content, unless that has a verdict."""
+    """Move what models found to other evidence of the same content, unless its value has a verdict."""
     if to_ids:
         params = {"ids": uuid_array(to_ids), "to_ids": uuid_array(to_ids.values())}
         await _MOVE_VERDICTS.run(transaction, params)
@@ -425,7 +436,7 @@ _HAS_EVIDENCE: Final = CompiledStatement(
 )
 _UPDATED_AT: Final = CompiledStatement("select updated_at from graph_edges where id = :id")
 _VERDICTS: Final = CompiledStatement(
-    "select * from entailment_verdicts where evidence_id = any(cast(:ids as uuid[]))"
+    "select * from entailment_verdicts where evidence_id = any(cast(:ids as uuid[])) order by property"
 )
 _RESTORE_STATE: Final = {
     kind: CompiledStatement(f"""
@@ -458,5 +469,5 @@ where evidence.id = "change".id
 }
 _MOVE_VERDICT_BACK: Final = CompiledStatement("""
 update entailment_verdicts set evidence_id = cast(:evidence as uuid)
-where evidence_id = :to and call_id = cast(:call as uuid)
+where evidence_id = :to and call_id = cast(:call as uuid) and property is not distinct from cast(:name as text)
 """)

@@ -78,7 +78,8 @@ class Agreement:
 
 
 def agreements(claims: Iterable[tuple[Claim, Origin]], now: datetime) -> Mapping[str, Agreement]:
-    """By property, of all claims about one element with the origins of their pages. Retracted claims do not count.
+    """By property, of all claims about one element with the origins of their pages. Retracted claims and refused values do
+    not count.
 
     A speaker's words count once, whatever origins repeat them, and two speakers on one page are not one.
     """
@@ -117,7 +118,7 @@ def _agreement(
             by_value[key] += [
                 (one, origin)
                 for one, origin in voices[voice]
-                if name in one.values
+                if name in one.stated
                 and canonical_json(one.values[name]) == key
                 and (one is claim or not one.is_upcoming(now))
             ]

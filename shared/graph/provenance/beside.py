@@ -9,12 +9,12 @@ from uuid import UUID
 from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.transaction import Transaction
 from shared.domains import site_of
-from shared.enums import Entailment
 from shared.graph.grounding.values import last_moment
 from shared.graph.prompt_format import json_line, shown_date, truncate_text
 from shared.graph.provenance.agreement import SAME_TIME, Agreement, agreements
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL, Claim
 from shared.graph.provenance.origins import ORIGIN_KEY, Origin, Publication, find_origins
+from shared.graph.provenance.verdicts import COUNTS_SQL, STATED_SQL
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.workflow.agent_clock import NOW_SQL
 
@@ -26,17 +26,6 @@ _VALUE_CHARS: Final = 40
 _MAX_VALUES: Final = 3
 """Contested values of a property, and upcoming ones."""
 
-IS_NOT_CONTRADICTED_SQL: Final = f"""
-not exists (
-  select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
-"""
-_HELD_SQL: Final = f"""
-  select evidence.id, claims, as_of, learned_at, valid_from, valid_to, speaker, source_id, url, published,
-    greatest(as_of, valid_from, published) as said
-  from evidence join sources on sources.id = source_id
-  where {{column}} = {{element}}.id and retracted_at is null and {IS_NOT_CONTRADICTED_SQL}
-  order by greatest(as_of, valid_from) desc limit {MAX_EVIDENCE}
-"""
 # Compared with the newest evidence that states the present value of the same property. Of most elements nothing needs to be
 # sent.
 _HAS_BESIDE_SQL: Final = f"""
@@ -60,12 +49,23 @@ Column = Literal["node_id", "edge_id"]
 _TABLES: Final[Mapping[Column, str]] = {"node_id": "graph_nodes", "edge_id": "graph_edges"}
 
 
+def _held_sql(column: Column, element: str) -> str:
+    """The evidence whose values are compared."""
+    return f"""
+  select evidence.id, stated_claims as claims, as_of, learned_at, valid_from, valid_to, speaker, source_id, url, published,
+    greatest(as_of, valid_from, published) as said
+  from evidence join sources on sources.id = source_id {STATED_SQL}
+  where {column} = {element}.id and retracted_at is null and {COUNTS_SQL}
+  order by greatest(as_of, valid_from) desc limit {MAX_EVIDENCE}
+"""
+
+
 def beside_sql(column: Column, element: str, properties: str) -> str:
     """A LATERAL subquery with the column `stated`, for `stated_beside`; null where nothing stands beside.
 
     `element` is an alias with `id`, and `properties` the SQL of its properties. Takes the parameters of a scope.
     """
-    held = _HELD_SQL.format(column=column, element=element)
+    held = _held_sql(column, element)
     has_beside = _HAS_BESIDE_SQL.format(properties=properties, held=held)
     return f"""(
       select jsonb_agg(jsonb_build_array(

@@ -1,7 +1,7 @@
 """Claims: what sources say about a node or edge, and the properties that follow from them. Pure."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -13,6 +13,7 @@ from uuid import UUID
 from shared.events.envelope import in_utc
 from shared.graph.grounding.words import LANGUAGES, fold, lexicon
 from shared.graph.provenance import integrity
+from shared.tools.readings import EXISTS
 
 Properties = Mapping[str, Any]
 
@@ -52,6 +53,22 @@ class Claim:
     """When its page was published; None if that is unknown."""
     speaker: str | None = None
     """Who says it, if the quote attributes it to someone."""
+    refused: frozenset[str] = frozenset()
+    """The properties whose values a model that read the quote found contradicted or not stated. EXISTS among them: that the
+    element exists.
+    """
+
+    @property
+    def stated(self) -> Properties:
+        """The values that count: those that were not refused."""
+        if not self.refused:
+            return self.values
+        return {name: value for name, value in self.values.items() if name not in self.refused}
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it supports that the element exists."""
+        return not self.is_retracted and EXISTS not in self.refused
 
     @property
     def since(self) -> datetime:
@@ -77,7 +94,8 @@ class Claim:
 def current_claims(claims: Iterable[Claim], now: datetime) -> dict[str, Claim]:
     """The winning claim by property at the moment `now`.
 
-    A claim that is not retracted and whose validity includes `now` wins over the others. Of several, the one with the latest
+    A value that was refused does not count. Of the others, a claim that is not retracted and whose validity includes `now`
+    wins. Of several, the one with the latest
     `since` wins, then the latest `as_of`, then the latest `learned_at`. A claim without a date never replaces one that has a
     date, and of claims without one, the first stays until its own page says otherwise, also if an older version has dated it
     by the reading. If none holds, the one that ended last wins; if all begin later, the one that begins first. The others
@@ -91,7 +109,7 @@ def current_claims(claims: Iterable[Claim], now: datetime) -> dict[str, Claim]:
     first = {name: begins[0] for name, begins in upcoming_claims(active, now).items()}
     ended = [(claim.valid_to, claim) for claim in active if claim.valid_to and claim.has_ended(now)]
     ended.sort(key=lambda each: (each[0], each[1].order))
-    last = {name: claim for _, claim in ended for name in claim.values}
+    last = {name: claim for _, claim in ended for name in claim.stated}
     return first | last | winners
 
 
@@ -101,13 +119,13 @@ def _latest(claims: list[Claim]) -> dict[str, Claim]:
     if len(claims) > 1:  # most elements have one quote, and sorting is slow
         claims = sorted(claims, key=lambda claim: claim.order)
     for claim in claims:  # those without a date first
-        for name in claim.values:
+        for name in claim.stated:
             if claim.since != UNKNOWN_DATE or winners.get(name, claim).url == claim.url:
                 winners[name] = claim
     for claim in claims:
         if claim.since != UNKNOWN_DATE:
             break
-        for name in claim.values:
+        for name in claim.stated:
             winner = winners[name]
             if (
                 (winner.is_dated_by_reading or winner.since == UNKNOWN_DATE)
@@ -121,12 +139,12 @@ def _latest(claims: list[Claim]) -> dict[str, Claim]:
 def upcoming_claims(claims: Iterable[Claim], now: datetime) -> dict[str, list[Claim]]:
     """By property, the claims whose validity begins after `now`, the first to begin first; of one start, the newest.
 
-    Retracted claims do not count.
+    Retracted claims and refused values do not count.
     """
     by_start: dict[str, dict[datetime, Claim]] = {}
     begins = [claim for claim in claims if claim.is_upcoming(now) and not claim.is_retracted]
     for claim in sorted(begins, key=lambda claim: claim.order):
-        for name in claim.values:
+        for name in claim.stated:
             by_start.setdefault(name, {})[claim.since] = claim
     return {name: [*of_name.values()] for name, of_name in by_start.items()}
 
@@ -171,6 +189,8 @@ class PropertyChange:
     retained: Mapping[str, PreviousValue] = field(default_factory=dict)
     upcoming: Mapping[str, datetime] = field(default_factory=dict)
     """When the given values begin that are not valid yet, and do not count until then."""
+    refused: Collection[str] = ()
+    """The properties whose given values a reading of the same quotes has refused."""
 
 
 def apply_claims(
@@ -188,21 +208,29 @@ def apply_claims(
             known_date(winners_before[name].as_of) if name in winners_before else None,
         )
         for name in values
-        if name in properties and not integrity.is_equal(properties[name], projection[name])
+        if name in properties
+        and name in projection
+        and not integrity.is_equal(properties[name], projection[name])
     }
+    # The same evidence can be stored already, and be read.
+    given = [all_claims[claim.evidence_id] for claim in new_claims]
+    stated = {name for claim in given for name in claim.stated}
+    refused = [name for name in values if name not in stated]
     upcoming = {
         name: claim.since
-        for claim in new_claims
+        for claim in given
         if claim.is_upcoming(now)
-        for name, value in claim.values.items()
+        for name, value in claim.stated.items()
         if not integrity.is_equal(value, projection[name])
     }
     retained = {
         name: PreviousValue(projection[name], known_date(winners[name].as_of))
         for name, value in values.items()
-        if name not in upcoming and not integrity.is_equal(value, projection[name])
+        if name in stated
+        and name not in upcoming
+        and not integrity.is_equal(value, projection[name])
     }
-    return PropertyChange(projection, tuple(all_claims), superseded, retained, upcoming)
+    return PropertyChange(projection, tuple(all_claims), superseded, retained, upcoming, refused)
 
 
 _PARTIAL_DATE: Final = re.compile(r"(?P<year>\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?")

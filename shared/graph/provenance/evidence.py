@@ -309,12 +309,13 @@ def ground_quotes(
         if each.level is Level.COMPLETED
     }
     speakers = _match_speakers(quotes, ends, left_out)
+    stated = {name: _dated(places, quotes, quoted) for name, places in outcome.stated.items()}
     grounded = []
     for place, quote in enumerate(quotes):
         claims = {
             name: completed.get(name, value)
             for name, value in {**completed, **claimed}.items()
-            if name not in left_out and place in outcome.stated[name]
+            if name not in left_out and place in stated[name]
         }
         grounded.append(
             replace(
@@ -324,7 +325,28 @@ def ground_quotes(
                 **_period(quote, quoted[place], quotes, quoted, left_out),
             )
         )
+    stating = {each.place for each in grounded if each.claims}
+    # A sentence without values, beside others of its entry, only says what is meant.
+    grounded = [
+        replace(each, valid_from=None, valid_to=None, speaker=None)
+        if each.place in stating and not each.claims
+        else each
+        for each in grounded
+    ]
     return GroundedQuotes(grounded, left_out, completed)
+
+
+def _dated(
+    places: Sequence[int], quotes: Sequence[VerifiedQuote], quoted: Sequence[Quoted]
+) -> set[int]:
+    """Of the places of quotes that state a value: of each entry those whose own words have its period, or else all."""
+    dated = {
+        place
+        for place in places
+        if check_period(quoted[place], [quoted[place]]).level is Level.MATCHED
+    }
+    entries = {quotes[place].place for place in dated}
+    return dated | {place for place in places if quotes[place].place not in entries}
 
 
 def _match_speakers(

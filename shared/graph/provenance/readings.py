@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -15,7 +14,7 @@ from shared.graph.grounding.words import find_sentences
 from shared.graph.prompt_format import truncate_text
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools.readings import (
-    AS_ABOVE,
+    EXISTS,
     MAX_REASON_CHARS,
     OWN_SIGNS,
     Findings,
@@ -66,11 +65,11 @@ order by first_id, first_byte, evidence_id limit {_MAX_SAMPLED}
 """)
 _STORE: Final = CompiledStatement("""
 insert into entailment_verdicts
-  (evidence_id, agent_id, verdict, reason, model, prompt_version, call_id, step_id, due_at)
-select evidence.id, evidence.agent_id, found.verdict, found.reason, found.model, :prompt_version, found.call_id, :of_step,
-  case when found.verdict = :contradicted then clock_timestamp() end
+  (evidence_id, property, agent_id, verdict, reason, model, prompt_version, call_id, step_id, due_at)
+select evidence.id, found.property, evidence.agent_id, found.verdict, found.reason, found.model, :prompt_version,
+  found.call_id, :of_step, case when found.verdict <> :supported then clock_timestamp() end
 from jsonb_to_recordset(cast(:found as jsonb)) as found (
-  evidence_id uuid, verdict text, reason text, model text, call_id uuid)
+  evidence_id uuid, property text, verdict text, reason text, model text, call_id uuid)
 join evidence on evidence.id = found.evidence_id
 where evidence.agent_id = :of_agent
 on conflict do nothing
@@ -88,21 +87,46 @@ def new_evidence(scope: GraphScope, share: float) -> BoundQuery[Material | None]
 
 
 def _read(rows: Sequence[Row]) -> Material | None:
-    claims = [claim for group in grouped(rows) for claim in readable(group)]
+    claims = [readable(group) for group in grouped(rows)]
     return Material(claims) if claims else None
 
 
 def grouped(rows: Iterable[Row]) -> list[list[Row]]:
-    """Evidence by element, page, validity and speaker, in the order of the first of each: one page is read as one."""
+    """Evidence by element, page, validity and speaker, in the order of the first of each: one page is read as one.
+
+    Of a group, each property has one value. Sentences without values stand with those of their page that have some.
+    """
+    all_rows = list(rows)
     groups: dict[tuple[Any, ...], list[Row]] = {}
-    for row in rows:
+    for row in all_rows:
         key = (row.id, row.source_id, row.valid_from, row.valid_to, row.speaker)
-        groups.setdefault(key, []).append(row)
-    return list(groups.values())
+        number = 0
+        while any(_differ(row, each) for each in groups.get((*key, number), ())):
+            number += 1
+        groups.setdefault((*key, number), []).append(row)
+    stating = {(row.id, row.source_id) for row in all_rows if row.claims}
+    return [
+        [
+            each
+            for each in all_rows
+            if each in of_group
+            or (not each.claims and each.id == row.id and each.source_id == row.source_id)
+        ]
+        for of_group in groups.values()
+        if (row := of_group[0])
+        and (any(each.claims for each in of_group) or (row.id, row.source_id) not in stating)
+    ]
+
+
+def _differ(row: Row, other: Row) -> bool:
+    """Whether both give one property different values."""
+    return any(
+        name in other.claims and other.claims[name] != value for name, value in row.claims.items()
+    )
 
 
 def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
-    """Stores the verdicts on claims, without those of evidence that has one, or was merged into other evidence meanwhile."""
+    """Stores the verdicts on values, without those that have one, and of evidence that was merged into other meanwhile."""
     params = {
         "of_agent": scope.agent_id,
         "of_step": scope.step_id,
@@ -110,49 +134,38 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
             [
                 {
                     "evidence_id": evidence_id,
+                    "property": name,
                     "verdict": each.verdict,
                     "reason": each.reason[:MAX_REASON_CHARS],
                     **found.reader_of(each)._asdict(),
                 }
-                for evidence_id, each in found.claims.items()
+                for (evidence_id, name), each in found.claims.items()
             ]
         ),
         "prompt_version": found.prompt_version,
-        "contradicted": Entailment.CONTRADICTED,
+        "supported": Entailment.SUPPORTED,
     }
     return BoundQuery(_STORE, params, lambda _: None)
 
 
-def readable(rows: Sequence[Row]) -> list[ReadableClaim]:
-    """The claims of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
+def readable(rows: Sequence[Row]) -> ReadableClaim:
+    """The claim of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
     `speaker`, `evidence_id`, `title`, `url`, `published` and its quote, to be compared with their quotes.
 
-    Values that the same rows have are one claim: a false value fails those that other sentences state as little as possible.
+    Each of its values gets a verdict of its own, and so does an edge, or the existence of a node without values.
     """
-    row = rows[0]
+    row = next((each for each in rows if each.claims), rows[0])
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
     day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
     page = ", ".join(filter(None, [title, host_of(row.url or ""), day]))
-    rows_of: dict[str, list[Row]] = {}
+    values: dict[str, Any] = {}
+    evidence: dict[str | None, list[UUID]] = {}
     for each in rows:
-        for name in each.claims:
-            rows_of.setdefault(name, []).append(each)
-    values = {name: value for each in rows for name, value in each.claims.items()}
-    together: dict[tuple[UUID, ...], dict[str, Any]] = {}
-    for name, of_name in rows_of.items():
-        together.setdefault(tuple(each.evidence_id for each in of_name), {})[name] = values[name]
-    without_values = tuple(each.evidence_id for each in rows if not each.claims)
-    if not together:
-        together = {(): {}}
-    claims = [
-        ReadableClaim(_said(row, own), evidence, AS_ABOVE) for evidence, own in together.items()
-    ]
-    first = claims[0]
-    evidence = (*first.evidence, *without_values)
-    return [
-        replace(first, evidence=evidence, passage=passage_of(rows), page=page),
-        *claims[1:],
-    ]
+        names = [*each.claims, *([EXISTS] if row.object_name or not each.claims else [])]
+        for name in names:
+            evidence.setdefault(name, []).append(each.evidence_id)
+        values |= each.claims
+    return ReadableClaim(_said(row, values), evidence, passage_of(rows), page)
 
 
 def as_it_is(row: Row) -> ReadableClaim:

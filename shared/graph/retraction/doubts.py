@@ -1,20 +1,26 @@
-"""Doubts: conclusions that rest on something that a retraction has changed, or that its own quote contradicts."""
+"""Doubts: conclusions that rest on something that a retraction has changed, or that a reading of its quote has refused."""
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
 from shared.database import ids
-from shared.database.statements import CompiledStatement, json_text, uuid_array
+from shared.database.statements import CompiledStatement, Row, json_text, uuid_array
 from shared.database.transaction import Transaction
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.entity_resolution import redirects
 from shared.graph.projection import EDGES, NODES, ElementClaims, ElementKind, load_claims
 from shared.graph.provenance import integrity
-from shared.graph.provenance.claims import Claim, current_claims, upcoming_claims
+from shared.graph.provenance.claims import (
+    UNKNOWN_DATE,
+    Claim,
+    current_claims,
+    upcoming_claims,
+)
+from shared.graph.provenance.verdicts import IS_REFUSING_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.schemas.provenance import DoubtResponse
 from shared.workflow.iterations import database_time
@@ -23,7 +29,6 @@ _BATCH_SIZE: Final = 1000
 """Elements per statement."""
 IS_SPLIT_SQL: Final = "undone_at = made_at"
 """SQL condition on a row of `graph_merges`: it is a split."""
-_IS_CONTRADICTED_SQL: Final = f"verdict = '{Entailment.CONTRADICTED}'"
 
 
 def invalidated_by(
@@ -76,33 +81,46 @@ def _is_among(shown: Mapping[_Place, Claim], place: _Place, claim: Claim, now: d
     return found is not None and integrity.is_equal(found.values[name], claim.values[name])
 
 
-def contradicted_sources(
-    claims: Sequence[Claim],
-    source_of: Mapping[UUID, UUID],
-    contradicted: Collection[UUID],
-    now: datetime,
-) -> set[UUID]:
-    """The sources of contradicted evidence that alone supports a present or upcoming value, or all there is.
+def refused_sources(
+    claims: Sequence[Claim], source_of: Mapping[UUID, UUID], now: datetime
+) -> Mapping[UUID, Sequence[UUID]]:
+    """The evidence with a refused value that would be present or upcoming, and that nothing else says now, by source; all
+    refused evidence, if the existence of the element was refused.
 
-    `contradicted` are ids of evidence. Evidence that is retracted, superseded, or confirmed by other evidence leaves no
-    doubt.
+    Evidence that is retracted, superseded, or confirmed by other evidence leaves no doubt.
     """
-    active = [claim for claim in claims if not claim.is_retracted]
-    remaining = [claim for claim in active if claim.evidence_id not in contradicted]
-    if not remaining:
-        return {source_of[claim.evidence_id] for claim in active}
-    others = _shown_values(remaining, now)
-    return {
-        source_of[claim.evidence_id]
-        for place, claim in _shown_values(active, now).items()
-        if claim.evidence_id in contradicted and not _is_among(others, place, claim, now)
-    }
+    supporting = [claim for claim in claims if not claim.is_retracted]
+    found: defaultdict[UUID, list[UUID]] = defaultdict(list)
+    shown = _shown_values(supporting, now)
+    is_unsupported = not any(claim.is_active for claim in supporting)
+    for number, claim in enumerate(supporting):
+        if not claim.refused:
+            continue
+        accepted = replace(claim, refused=frozenset())
+        others = [*supporting[:number], accepted, *supporting[number + 1 :]]
+        if is_unsupported or any(
+            each is accepted
+            and place[0] in claim.refused
+            and not _is_among(shown, place, each, now)
+            for place, each in _shown_values(others, now).items()
+        ):
+            found[source_of[claim.evidence_id]].append(claim.evidence_id)
+    return found
 
 
-Invalidations = Mapping[UUID, Mapping[UUID, datetime | None]]
-"""By node or edge, the sources that invalidate conclusions about it: those that are retracted or contradicted, and those
-whose quotes a split of the node has moved to another one, with its time: conclusions made later do not rest on them.
-"""
+@dataclass(frozen=True)
+class Cause:
+    """Which conclusions a source invalidates: by default, those that its retraction concerns."""
+
+    made_before: datetime | None = None
+    """The time of a split, which has moved its quotes to another node: conclusions made later do not rest on them."""
+    read_at: datetime | None = None
+    """When a reading refused it: conclusions that were read later, or with it in the step `read_in`, do not rest on it."""
+    read_in: UUID | None = None
+
+
+Invalidations = Mapping[UUID, Mapping[UUID, Cause]]
+"""By node or edge, the sources that invalidate conclusions about it: those that are retracted, refused or split off."""
 
 
 IS_DOUBTED_SQL: Final = (
@@ -124,29 +142,30 @@ async def list_doubts(
 ) -> Mapping[UUID, list[DoubtResponse]]:
     """Why each conclusion is in doubt, the oldest reason first; those not in doubt are left out."""
     rows = await _LIST.rows(transaction, {"ids": uuid_array(conclusions)})
-    contradictions = await _contradictions(
+    refusals = await _refusals(
         transaction, {row.source_id for row in rows if row.retracted_at is None}
     )
     splits = await _split_reasons(transaction, {each for row in rows for each in row.elements})
     by_conclusion: defaultdict[UUID, list[DoubtResponse]] = defaultdict(list)
     for row in rows:
-        reasons = contradictions.get(row.source_id, {})
-        contradiction = next(
-            (reason for element_id, reason in reasons.items() if element_id in row.elements), None
+        of_source = refusals.get(row.source_id, {})
+        refusal = next(
+            (each for element_id, each in of_source.items() if element_id in row.elements), None
         )
         split = next(
             (reason for each in row.elements if (reason := splits.get((each, row.source_id)))), None
         )
-        cause: Literal["retracted", "contradicted", "split"] = "retracted"
+        cause: Literal["retracted", "contradicted", "not_stated", "split"] = "retracted"
         if row.retracted_at is None:
-            cause = "split" if contradiction is None and split is not None else "contradicted"
+            is_split = refusal is None and split is not None
+            cause = "split" if is_split else refusal.verdict if refusal else "contradicted"
         by_conclusion[row.conclusion_id].append(
             DoubtResponse(
                 since=row.since,
                 cause=cause,
                 source_id=row.source_id,
                 url=row.url,
-                reason=contradiction or row.retraction_reason or split or "",
+                reason=(refusal.reason if refusal else "") or row.retraction_reason or split or "",
                 elements=sorted(set(row.elements)),
             )
         )
@@ -163,17 +182,17 @@ async def _split_reasons(
     return {(row.element_id, row.source_id): row.reason for row in rows}
 
 
-async def _contradictions(
+async def _refusals(
     transaction: Transaction, sources: Collection[UUID]
-) -> Mapping[UUID, Mapping[UUID, str]]:
-    """By source and element, what the first verdict says of contradicted evidence; the first verdicts first."""
+) -> Mapping[UUID, Mapping[UUID, Row]]:
+    """By source and element, the first refusal of what it says: a contradiction before what is not stated."""
     if not sources:
         return {}
-    rows = await _CONTRADICTIONS.rows(transaction, {"ids": uuid_array(sources)})
-    reasons: defaultdict[UUID, dict[UUID, str]] = defaultdict(dict)
-    for source_id, element_id, reason in rows:
-        reasons[source_id].setdefault(element_id, reason)
-    return reasons
+    rows = await _REFUSALS.rows(transaction, {"ids": uuid_array(sources)})
+    refusals: defaultdict[UUID, dict[UUID, Row]] = defaultdict(dict)
+    for row in rows:
+        refusals[row.source_id].setdefault(row.element_id, row)
+    return refusals
 
 
 async def reevaluate_doubts(
@@ -194,12 +213,12 @@ async def reevaluate_doubts(
     rows = [
         {
             **_doubt_row(conclusion, element_id, source),
-            "made_before": made_before,
+            **asdict(cause),
             "is_alone": are_separated
             and all(claim.is_retracted for claim in claims_by_element[element_id].claims),
         }
         for element_id, conclusion in await _citing_conclusions(transaction, invalidations)
-        for source, made_before in invalidations[element_id].items()
+        for source, cause in invalidations[element_id].items()
     ]
     if not rows:
         return ()
@@ -356,17 +375,17 @@ _LIST: Final = CompiledStatement("""
     where conclusion_id = any(cast(:ids as uuid[])) and resolved_at is null
     group by conclusion_id, sources.id order by conclusion_id, 2, sources.id
 """)
-_CONTRADICTIONS: Final = CompiledStatement(f"""
-    select source_id, coalesce(node_id, edge_id) as element_id, reason
+_REFUSALS: Final = CompiledStatement(f"""
+    select source_id, coalesce(node_id, edge_id) as element_id, verdict, reason
     from evidence join entailment_verdicts on evidence_id = evidence.id
-    where source_id = any(cast(:ids as uuid[])) and {_IS_CONTRADICTED_SQL}
-    order by entailment_verdicts.created_at, evidence.id
+    where source_id = any(cast(:ids as uuid[])) and {IS_REFUSING_SQL}
+    order by verdict, entailment_verdicts.created_at, evidence.id
 """)
-_CONTRADICTED: Final = CompiledStatement(f"""
-    select coalesce(node_id, edge_id) as element_id, evidence.id as evidence_id
-    from evidence join entailment_verdicts on evidence_id = evidence.id
-    where (node_id = any(cast(:ids as uuid[])) or edge_id = any(cast(:ids as uuid[])))
-      and {_IS_CONTRADICTED_SQL}
+# When evidence was refused last.
+_REFUSED_AT: Final = CompiledStatement(f"""
+    select distinct on (evidence_id) evidence_id, created_at, step_id from entailment_verdicts
+    where evidence_id = any(cast(:ids as uuid[])) and {IS_REFUSING_SQL}
+    order by evidence_id, created_at desc
 """)
 # A split is stored as a merge that was undone when it was made. Its doubts end if the two nodes are merged again.
 _SPLITS: Final = CompiledStatement(f"""
@@ -418,7 +437,7 @@ _LOCK_OF_ELEMENTS: Final = _lock_statement("element_id = any(cast(:ids as uuid[]
 _LOCK_OF_RESTORED: Final = _lock_statement(f"""source_id = any(cast(:ids as uuid[])) and not exists (
       select from evidence join entailment_verdicts on evidence_id = evidence.id
       where evidence.source_id = doubts.source_id and coalesce(node_id, edge_id) = doubts.element_id
-        and {_IS_CONTRADICTED_SQL})""")
+        and {IS_REFUSING_SQL})""")
 _REOPEN: Final = CompiledStatement("""
     update doubts set resolved_at = null
     where element_id = any(cast(:ids as uuid[])) and resolved_at >= :since
@@ -430,18 +449,21 @@ _MARK_EVALUATED: Final = CompiledStatement(
     "update doubts set evaluated_at = clock_timestamp() where id = any(cast(:ids as uuid[]))"
 )
 # A conclusion relies on a source if it was made before the retraction or its propagation, or was in doubt because of the
-# source before; or on one that is contradicted and not retracted; or if a merge that is undone had given it another source.
-# A doubt that is open is not changed.
+# source before; or if a merge that is undone had given it another source; or if it was not read since a reading has refused
+# the source. A doubt that is open is not changed.
 _OPEN: Final = CompiledStatement("""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
-      id uuid, conclusion_id uuid, element_id uuid, source_id uuid, made_before timestamptz, is_alone boolean)
+      id uuid, conclusion_id uuid, element_id uuid, source_id uuid, made_before timestamptz, read_at timestamptz,
+      read_in uuid, is_alone boolean)
     join graph_nodes on graph_nodes.id = input.conclusion_id
     join sources on sources.id = input.source_id
-    where case when made_before is not null then graph_nodes.created_at < made_before
+    where case
+      when made_before is not null then graph_nodes.created_at < made_before
+      when read_at is not null then graph_nodes.created_at < read_at and graph_nodes.step_id is distinct from read_in
+        or not exists (select from conclusion_verdicts where conclusion_id = graph_nodes.id)
       else graph_nodes.created_at < sources.retracted_at
-        or sources.retracted_at is null
         or input.is_alone
         or sources.id = cast(:because_of as uuid)
         or exists (select from doubts earlier where earlier.id = input.id) end
@@ -486,27 +508,35 @@ def _retractions(claims_by_element: Mapping[UUID, ElementClaims]) -> Invalidatio
         for element_id, claims in claims_by_element.items()
     }
     return {
-        element_id: dict.fromkeys(sources) for element_id, sources in by_element.items() if sources
+        element_id: dict.fromkeys(sources, Cause())
+        for element_id, sources in by_element.items()
+        if sources
     }
 
 
 async def _invalidations(
     transaction: Transaction, claims_by_element: Mapping[UUID, ElementClaims]
 ) -> Invalidations:
-    """By retracted and contradicted sources, and by splits."""
-    rows = await _CONTRADICTED.rows(transaction, {"ids": uuid_array(claims_by_element)})
-    contradicted: defaultdict[UUID, set[UUID]] = defaultdict(set)
-    for element_id, evidence_id in rows:
-        contradicted[element_id].add(evidence_id)
-    invalidations: defaultdict[UUID, dict[UUID, datetime | None]] = defaultdict(dict)
+    """By retracted and refused sources, and by splits."""
+    invalidations: defaultdict[UUID, dict[UUID, Cause]] = defaultdict(dict)
     for split in await _SPLITS.rows(transaction, {"ids": uuid_array(claims_by_element)}):
-        invalidations[split.element_id][split.source_id] = split.made_at
+        invalidations[split.element_id][split.source_id] = Cause(made_before=split.made_at)
     for element_id, sources in _retractions(claims_by_element).items():
         invalidations[element_id] |= sources
-    for element_id, evidence_ids in contradicted.items():
-        claims = claims_by_element[element_id]
-        found = contradicted_sources(claims.claims, claims.source_of, evidence_ids, claims.now)
-        invalidations[element_id] |= dict.fromkeys(found)
+    refused = {
+        element_id: refused_sources(each.claims, each.source_of, each.now)
+        for element_id, each in claims_by_element.items()
+    }
+    of_refused = {each for sources in refused.values() for ids in sources.values() for each in ids}
+    rows = (
+        await _REFUSED_AT.rows(transaction, {"ids": uuid_array(of_refused)}) if of_refused else ()
+    )
+    causes = {row.evidence_id: Cause(read_at=row.created_at, read_in=row.step_id) for row in rows}
+    for element_id, sources_of_element in refused.items():
+        for source_id, evidence in sources_of_element.items():
+            found = [causes[each] for each in evidence if each in causes]
+            latest = max(found, key=lambda each: each.read_at or UNKNOWN_DATE, default=Cause())
+            invalidations[element_id][source_id] = latest
     return {element_id: sources for element_id, sources in invalidations.items() if sources}
 
 

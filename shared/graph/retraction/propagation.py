@@ -1,4 +1,4 @@
-"""Propagation of retractions, restorations and contradictions to nodes, edges and conclusions, in batches, with notices.
+"""Propagation of retractions, restorations and refused values to nodes, edges and conclusions, in batches, with notices.
 
 A batch is one transaction: it reprojects elements, re-evaluates the doubts about them and records its progress.
 Before the first batch it waits for all writers of evidence: what they wrote is found here, or they have seen the
@@ -26,6 +26,7 @@ from shared.graph.projection import (
     reproject_all,
 )
 from shared.graph.prompt_format import quote_name, truncate_text
+from shared.graph.provenance.verdicts import IS_DUE_SQL
 from shared.graph.retraction import doubts
 from shared.graph.retraction.retractions import FIRST_CURSOR, RETRACTION_COLUMNS, Retraction
 from shared.graph.scope import GraphScope, take_exclusive_retraction_lock
@@ -59,7 +60,7 @@ async def notify_new_doubts(
     )
 
 
-async def notify_contradictions(
+async def notify_refusals(
     transaction: Transaction, scope: GraphScope, doubt_ids: Collection[UUID]
 ) -> None:
     """Add a notice about the conclusions that these new doubts put in doubt, if any."""
@@ -72,10 +73,10 @@ async def notify_contradictions(
     await _add_notice(
         transaction,
         scope,
-        f"contradicted {opened_at.isoformat()} {min(doubt_ids)}",
+        f"refused {opened_at.isoformat()} {min(doubt_ids)}",
         opened_at,
         title=f"In doubt: {counts} of {name}",
-        summary=f"An evidence check found that a quote contradicts what these conclusions are based on:"
+        summary=f"A reading found that a quote does not say what these conclusions are based on:"
         f" {_list_names(conclusions)}. Run `vigil verify` with the id of one to see the quote and the result of the check.",
     )
 
@@ -104,7 +105,7 @@ async def notify_resolved_doubts(
         f"lifted {closed_at.isoformat()} {min(row.id for row in cleared)}",
         closed_at,
         title=f"No longer in doubt: {_count_by_kind(cleared)} of {name}",
-        summary=f"Other pages now confirm what was retracted or contradicted: {_list_names(cleared)}.",
+        summary=f"Other pages now confirm what was retracted or refused: {_list_names(cleared)}.",
     )
 
 
@@ -272,11 +273,18 @@ async def _propagate_batch(
     await shared_write_lock(transaction, scope.agent_id)
     await take_exclusive_retraction_lock(transaction, scope.agent_id)
     element_ids = await _lock_elements(transaction, evidence_ids)
-    projections = await reproject_all(transaction, scope, NODES, element_ids)
-    projections |= await reproject_all(transaction, scope, EDGES, element_ids)
-    claims = {element_id: projection.claims for element_id, projection in projections.items()}
+    claims = await _reproject(transaction, scope, element_ids)
     await doubts.reevaluate_doubts(transaction, claims, because_of=source_id)
     return evidence_ids[-1], len(evidence_ids) == at_once
+
+
+async def _reproject(
+    transaction: Transaction, scope: GraphScope, element_ids: Collection[UUID]
+) -> dict[UUID, ElementClaims]:
+    """Recompute nodes and edges; returns their claims."""
+    projections = await reproject_all(transaction, scope, NODES, element_ids)
+    projections |= await reproject_all(transaction, scope, EDGES, element_ids)
+    return {element_id: projection.claims for element_id, projection in projections.items()}
 
 
 async def _lock_elements(transaction: Transaction, evidence_ids: Collection[UUID]) -> set[UUID]:
@@ -309,15 +317,15 @@ async def _finish(transaction: Transaction, scope: GraphScope, retraction: Retra
     await _END.run(transaction, params)
 
 
-async def propagate_contradictions(database: Database, *, at_once: int = BATCH_SIZE) -> None:
-    """Open doubts about conclusions that rest on contradicted evidence, and notify the owners. Raises TransientError: retry
-    it then.
+async def propagate_refusals(database: Database, *, at_once: int = BATCH_SIZE) -> None:
+    """Take back the values that readings have refused, open doubts about conclusions that rest on them, and notify the
+    owners. Raises TransientError: retry it then.
     """
-    while await _propagate_contradictions(database, at_once):
+    while await _propagate_refusals(database, at_once):
         pass
 
 
-async def _propagate_contradictions(database: Database, at_once: int) -> bool:
+async def _propagate_refusals(database: Database, at_once: int) -> bool:
     """Run one transaction; returns False if nothing is left to do."""
     async with database.transaction() as transaction:
         agent = await _DUE_AGENT.row(transaction)
@@ -328,14 +336,13 @@ async def _propagate_contradictions(database: Database, at_once: int) -> bool:
         await take_exclusive_retraction_lock(transaction, agent.id)
         verdicts = await _DUE_VERDICTS.rows(transaction, {"of_agent": agent.id, "at_once": at_once})
         await citation_index.store_missing_citations(transaction, agent.id)
-        evidence_ids = [row.evidence_id for row in verdicts]
+        evidence_ids = {row.evidence_id for row in verdicts}
         element_ids = await _lock_elements(transaction, evidence_ids)
-        claims = await load_claims(transaction, NODES, element_ids)
-        claims_of_edges = await load_claims(transaction, EDGES, element_ids)
-        claims |= {key: value for key, value in claims_of_edges.items() if value.claims}
-        opened = await doubts.reevaluate_doubts(transaction, claims)
         scope = GraphScope(agent.owner_id, agent.id)
-        await notify_contradictions(transaction, scope, opened)
+        opened = await doubts.reevaluate_doubts(
+            transaction, await _reproject(transaction, scope, element_ids)
+        )
+        await notify_refusals(transaction, scope, opened)
         await _END_VERDICTS.run(transaction, {"ids": uuid_array(evidence_ids)})
         return True
 
@@ -393,17 +400,18 @@ select id, retracted_at from sources
 where id in (select source_id from retracted_sources where retraction_id = :of_retraction)
 """)
 _END: Final = CompiledStatement("update retractions set due_at = null where id = :of_retraction")
-_DUE_AGENT: Final = CompiledStatement("""
+_DUE_AGENT: Final = CompiledStatement(f"""
 select agents.id, owner_id from entailment_verdicts join agents on agents.id = agent_id
-where due_at is not null order by due_at, evidence_id limit 1
+where {IS_DUE_SQL} order by entailment_verdicts.created_at, evidence_id limit 1
 """)
-_DUE_VERDICTS: Final = CompiledStatement("""
+_DUE_VERDICTS: Final = CompiledStatement(f"""
 select evidence_id from entailment_verdicts
-where due_at is not null and agent_id = :of_agent order by due_at, evidence_id limit :at_once
+where {IS_DUE_SQL} and agent_id = :of_agent order by created_at, evidence_id limit :at_once
 """)
-_END_VERDICTS: Final = CompiledStatement(
-    "update entailment_verdicts set due_at = null where evidence_id = any(cast(:ids as uuid[]))"
-)
+_END_VERDICTS: Final = CompiledStatement(f"""
+update entailment_verdicts set due_at = null, applied_at = clock_timestamp()
+where evidence_id = any(cast(:ids as uuid[])) and {IS_DUE_SQL}
+""")
 # Owner, agent and id of elements that were written to after their doubt was last evaluated.
 _UPDATED_SINCE_DOUBT: Final = {
     kind: CompiledStatement(f"""

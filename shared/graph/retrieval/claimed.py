@@ -5,13 +5,13 @@ from typing import Final, Literal
 from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, uuid_array
-from shared.enums import Entailment
 from shared.graph.provenance.speakers import unify
+from shared.graph.provenance.verdicts import is_not_refused_sql
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
+from shared.tools.readings import EXISTS
 
 Claimed = Mapping[str, Sequence[str]]
 """Speakers by property; of an edge, those who say that it exists stand under EXISTS."""
-EXISTS: Final = ""
 _MAX_SPEAKERS: Final = 3
 _MAX_PROPERTIES: Final = 8
 
@@ -30,8 +30,7 @@ case when exists (select from evidence where {kind}_id = element.id and speaker 
       from evidence join sources on sources.id = source_id and retracted_at is null
       cross join lateral (select key, value from jsonb_each(claims) {existence}) as claim
       where {kind}_id = element.id and (claim.value is null or element.properties -> claim.key = claim.value)
-        and not exists (
-          select from entailment_verdicts where evidence_id = evidence.id and verdict = '{Entailment.CONTRADICTED}')
+        and {is_not_refused_sql("claim.key")}
     ) as said where speaker is not null or not is_spoken
     group by key having bool_and(speaker is not null)
   ) as claimed

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from typing import Any, Final, Generic, Literal, TypeVar, cast
@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from shared.agents import agents, configuration
 from shared.database.pagination import Keyset, iterate_batches
+from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import Agent, Doubt, GraphJournal, Position, Source, Step
 from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Kind
@@ -28,8 +29,9 @@ from shared.graph.provenance.integrity import (
     SourceRow,
     ThingRow,
 )
+from shared.graph.provenance.verdicts import IS_REFUSING_SQL, READ_VALUES_SQL
 from shared.graph.retraction.doubts import pending_doubts
-from shared.graph.scope import GraphScope
+from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import EdgeType, NodeType, list_edge_types, list_node_types
 from shared.graph.verification import loader
 from shared.graph.verification.checks import QuotedEvidence, is_conclusion, now_of
@@ -139,8 +141,25 @@ class ProofLine(_Line):
     end_byte: int
 
 
+class RefusalLine(_Line):
+    """A verdict because of which a value of evidence does not count: see `shared.database.tables.EntailmentVerdict`."""
+
+    evidence_id: UUID
+    property: str
+    """Empty: that the node or edge exists."""
+    verdict: Literal["contradicted", "not_stated"]
+    reason: str
+    model: str
+    prompt_version: int | None = Field(None, ge=0, le=2**15 - 1)
+    call_id: UUID
+    step_id: UUID
+    created_at: datetime
+
+
 class NodeLine(NodeRow):
     evidence: list[EvidenceRow]
+    refusals: tuple[RefusalLine, ...] = ()
+    """Of its evidence."""
     earlier_ids: tuple[UUID, ...] = ()
     """Ids of nodes merged into it, which conclusions may still cite."""
     names: dict[str, str] = Field(default_factory=dict)
@@ -155,6 +174,8 @@ class NodeLine(NodeRow):
 
 class EdgeLine(EdgeRow):
     evidence: list[EvidenceRow]
+    refusals: tuple[RefusalLine, ...] = ()
+    """Of its evidence."""
     earlier_ids: tuple[UUID, ...] = ()
 
 
@@ -197,6 +218,12 @@ def format_line(kind: str, value: _Line | Row) -> bytes:
     return b'{"%s":%s}\n' % (kind.encode(), value.model_dump_json().encode())
 
 
+_REFUSALS: Final = CompiledStatement(f"""
+select evidence_id, name as property, verdict, reason, model, prompt_version, call_id, read.step_id, read.created_at
+from evidence cross join lateral ({READ_VALUES_SQL}) as read
+where evidence.id = any(cast(:ids as uuid[])) and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true and {IS_REFUSING_SQL}
+order by evidence_id, name
+""")
 _STEPS_IN_ORDER: Final = Keyset("all steps", (Step.id,), descending=False)
 _SOURCE_COLUMNS: Final = loader.row_columns(SourceLine, Source)
 L = TypeVar("L", bound=Row)
@@ -284,6 +311,7 @@ class GraphContent:
             rows = [(rows_of.row(columns), step_id) for *columns, step_id in batch]
             ids = [row.id for row, _ in rows]
             evidence = await loader.load_evidence(self._session, self._scope, kind, ids)
+            refusals = await self._refusals_of(evidence)
             column: Column = "node_id" if kind is Kind.NODE else "edge_id"
             beside = await load_beside(self._session, self._scope, column, ids)
             earlier_ids = await redirects.earlier_ids(self._session, ids)
@@ -301,6 +329,7 @@ class GraphContent:
                 fields: dict[str, Any] = {
                     **dict(self._with_pending_changes(row, quotes)),
                     "evidence": [quoted.row for quoted in quotes],
+                    "refusals": tuple(refusals.get(row.id, ())),
                     "earlier_ids": tuple(earlier_ids.get(row.id, ())),
                 }
                 if kind is Kind.NODE:
@@ -320,6 +349,22 @@ class GraphContent:
         projected = project_properties(row.properties, claims, now_of(evidence))
         updated = row.model_copy(update={"properties": projected})
         return updated.model_copy(update={"seal": updated.sealed(agent_id, ids)})
+
+    async def _refusals_of(
+        self, evidence: Mapping[UUID, Sequence[QuotedEvidence]]
+    ) -> dict[UUID, list[RefusalLine]]:
+        """By node or edge."""
+        element_of = {
+            quoted.row.id: element_id
+            for element_id, quotes in evidence.items()
+            for quoted in quotes
+            if quoted.refused
+        }
+        lines: defaultdict[UUID, list[RefusalLine]] = defaultdict(list)
+        params = {**self._scope.sql_params, "ids": uuid_array(element_of)}
+        for row in await _REFUSALS.rows(self._session, params) if element_of else ():
+            lines[element_of[row.evidence_id]].append(RefusalLine(**row._asdict()))
+        return lines
 
     async def _positions_of(self, conclusions: list[UUID]) -> dict[UUID, PositionLine]:
         columns = [getattr(Position, name) for name in PositionLine.model_fields]

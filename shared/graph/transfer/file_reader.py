@@ -58,6 +58,7 @@ from shared.graph.validation import (
 from shared.graph.verification import checks
 from shared.graph.verification.checks import FaultKind, Faults, QuotedEvidence
 from shared.tools import ToolRefusalError
+from shared.tools.readings import MAX_REASON_CHARS
 
 MAX_INTEGER: Final = 10**309
 """A float written out in full has at most this many digits."""
@@ -143,6 +144,14 @@ def _refuse_element(line: NodeLine | EdgeLine) -> None:
             refuse_speaker(evidence.speaker)
         if not 0 <= evidence.first_byte < evidence.end_byte <= MAX_BYTE:
             raise ToolRefusalError("evidence: its byte range is invalid.")
+    known = {evidence.id: evidence.claims for evidence in line.evidence}
+    for refusal in line.refusals:
+        _refuse_moments(refusal)
+        refuse_unstorable([refusal.reason, refusal.model], "refusals")
+        if refusal.property not in ("", *known.get(refusal.evidence_id, ())):
+            raise ToolRefusalError("refusals: no evidence of the line has this value.")
+        if refusal.evidence_id not in known or len(refusal.reason) > MAX_REASON_CHARS:
+            raise ToolRefusalError("refusals: its evidence or its reason is invalid.")
     if isinstance(line, NodeLine):
         refuse_unstorable(line.rules, "rules", largest=MAX_INTEGER)
         if line.position is not None:
@@ -305,7 +314,9 @@ Rows = list[dict[str, Any]]
 ImportedIds = Mapping[UUID, tuple[UUID, bool]]
 """By old id the new id, and whether it is that of a retracted source."""
 
-_EXTRA_FIELDS: Final = {"evidence", "earlier_ids", "names", "doubts", "position", "proof"}
+_EXTRA_FIELDS: Final = {
+    *("evidence", "refusals", "earlier_ids", "names", "doubts", "position", "proof"),
+}
 """Fields of a line that are not columns of the row."""
 
 
@@ -379,7 +390,7 @@ class RowPreparer:
         imported: ImportedIds,
         quoted: Sequence[Sequence[QuotedEvidence]],
     ) -> PreparedRows:
-        rows, names, evidence = Rows(), Rows(), Rows()
+        rows, names, evidence, refusals = Rows(), Rows(), Rows(), Rows()
         pairs, doubts = list[tuple[UUID, UUID, bool]](), list[tuple[UUID, DoubtLine]]()
         positions = list[tuple[UUID, PositionLine]]()
         proofs = list[tuple[UUID, Sequence[ProofLine]]]()
@@ -415,6 +426,19 @@ class RowPreparer:
                 for row in line.evidence
             ]
             evidence += new_evidence
+            new_evidence_ids = {
+                old.id: new["id"] for old, new in zip(line.evidence, new_evidence, strict=True)
+            }
+            # The properties of the line follow from them already.
+            refusals += [
+                {
+                    **refusal.model_dump(),
+                    "evidence_id": new_evidence_ids[refusal.evidence_id],
+                    "agent_id": self._agent_id,
+                    "applied_at": refusal.created_at,
+                }
+                for refusal in line.refusals
+            ]
             rows.append(self._element_row(line, new_ids, new_evidence, imported))
             pairs += [(old_id, new_id, False) for old_id in (line.id, *line.earlier_ids)]
         table = "graph_nodes" if batch[0].kind == "node" else "graph_edges"
@@ -422,6 +446,7 @@ class RowPreparer:
             (table, rows),
             ("graph_names", names),
             ("evidence", evidence),
+            ("entailment_verdicts", refusals),
         ]
         return PreparedRows(batch[0].kind, tables, pairs, doubts, positions, proofs)
 

@@ -337,7 +337,17 @@ class GraphImport:
             | {end for edge in edges for end in (edge.source_id, edge.target_id)}
         )
         quotes = iter(await load_quotes(self._transaction, evidence, imported, self._now))
-        quoted = [[next(quotes) for _ in element.evidence] for element in elements]
+        quoted = [
+            [
+                next(quotes)._replace(
+                    refused=[
+                        each.property for each in element.refusals if each.evidence_id == row.id
+                    ]
+                )
+                for row in element.evidence
+            ]
+            for element in elements
+        ]
 
         def prepare_and_read() -> tuple[PreparedRows, list[ParsedLine] | None]:
             return self._preparer.prepare(batch, imported, quoted), next(batches, None)

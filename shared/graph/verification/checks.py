@@ -145,7 +145,9 @@ class QuotedEvidence(NamedTuple):
     """Whether the page exists and belongs to this agent."""
     is_retracted: bool = False
     is_due: bool = False
-    """Whether the propagation of the page's retraction or restoration is pending, or the begin or end of its validity."""
+    """Whether the propagation of its page's retraction or restoration, of a refusal, or of the begin or end of its validity
+    is pending.
+    """
     step_id: UUID | None = None
     """The step that found it."""
     url: str = ""
@@ -154,6 +156,8 @@ class QuotedEvidence(NamedTuple):
     """When the page was published."""
     now: datetime | None = None
     """Now of its agent. None: that of a release in whose graphs validity did not count."""
+    refused: Sequence[str] = ()
+    """The names of the values that a reading has refused."""
     cited: Cited | None = None
     """The quote with what surrounds it; None if the evidence was not checked by rules when it was written."""
 
@@ -168,6 +172,7 @@ class QuotedEvidence(NamedTuple):
             valid_to=None if self.now is None else row.valid_to,
             published=self.published,
             speaker=row.speaker,
+            refused=frozenset(self.refused),
         )
 
 

@@ -19,6 +19,12 @@ from shared.graph.entity_resolution import redirects
 from shared.graph.grounding.passages import Cited, Page
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading, Span
+from shared.graph.provenance.verdicts import (
+    IS_BY_MODEL_SQL,
+    IS_DUE_SQL,
+    READ_VALUES_SQL,
+    REFUSED_SQL,
+)
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.types import RESERVED_TYPES
 from shared.graph.verification.checks import PositionRow, QuotedEvidence, cited_by
@@ -30,15 +36,19 @@ BATCH_SIZE: Final = 1000
 _TEXT_SHA256 = func.sha256(func.convert_to(Source.text, "UTF8"), type_=LargeBinary)
 """Computed by PostgreSQL, so that the text need not be transferred."""
 _EVIDENCE_FIELDS: Final = len(EvidenceRow.model_fields)
-_EVIDENCE_SQL: Final = f"""
-select evidence.id, {{column}}, source_id, first_byte, end_byte, quote_sha256, claims, valid_from, valid_to, as_of,
+
+
+def _evidence_sql(column: str) -> str:
+    return f"""
+select evidence.id, {column}, source_id, first_byte, end_byte, quote_sha256, claims, valid_from, valid_to, as_of,
   learned_at, rules, speaker, evidence.seal,
   -- At most the length of the text: a sum beyond the integer range would be an error.
   coalesce(substring(bytes, least(first_byte, length) + 1, least(end_byte - first_byte, length)), ''),
   coalesce(length, 0), page.id is not null, coalesce(is_retracted, false),
   exists (select from retracted_sources where source_id = evidence.source_id and is_due)
-    or exists (select from validity_boundaries where evidence_id = evidence.id and due_at <= {NOW_SQL}),
-  step_id, coalesce(url, ''), published, {NOW_SQL}
+    or exists (select from validity_boundaries where evidence_id = evidence.id and due_at <= {NOW_SQL})
+    or exists (select from entailment_verdicts where evidence_id = evidence.id and {IS_DUE_SQL}),
+  step_id, coalesce(url, ''), published, {NOW_SQL}, {REFUSED_SQL}
 from evidence left join lateral (
   -- Once for each row: the text of a page may be compressed.
   select id, url, published, bytes, octet_length(bytes) as length, is_retracted from (
@@ -46,12 +56,14 @@ from evidence left join lateral (
     from sources where sources.id = evidence.source_id and {IS_OWNED_SQL} offset 0
   ) as whole
 ) as page on true
-where {{column}} = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
+where {column} = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
 order by as_of, learned_at, evidence.id
 """
+
+
 _EVIDENCE: Final = {
-    Kind.NODE: CompiledStatement(_EVIDENCE_SQL.format(column="node_id")),
-    Kind.EDGE: CompiledStatement(_EVIDENCE_SQL.format(column="edge_id")),
+    Kind.NODE: CompiledStatement(_evidence_sql("node_id")),
+    Kind.EDGE: CompiledStatement(_evidence_sql("edge_id")),
 }
 _PAGES: Final = CompiledStatement(f"""
 select id, title, case jsonb_typeof(reading) when 'object' then
@@ -61,9 +73,11 @@ select id, title, case jsonb_typeof(reading) when 'object' then
 from sources where id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
 """)
 _VERDICTS: Final = CompiledStatement(f"""
--- What the sandbox finds by rules is no reading.
-select evidence_id, verdict, reason, model, call_id, created_at from entailment_verdicts
-where evidence_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL} and not starts_with(model, 'sandbox-')
+select evidence_id, name, verdict, reason, model, call_id, read.created_at
+from evidence cross join lateral ({READ_VALUES_SQL}) as read
+where evidence.id = any(cast(:ids as uuid[])) and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
+  and {IS_BY_MODEL_SQL}
+order by evidence_id, name
 """)
 _POSITIONS: Final = CompiledStatement(f"""
 select advice_id, subject, confidence, horizon, confirmations, ended_at, replaced_by, reason,
@@ -241,13 +255,13 @@ def _parse_reading(value: Any) -> PageReading | None:
 
 async def load_verdicts(
     transaction: Transaction, scope: GraphScope, evidence_ids: Iterable[UUID]
-) -> dict[UUID, VerdictResponse]:
-    """What a model found, by evidence; without evidence that was not read."""
-    verdicts: dict[UUID, VerdictResponse] = {}
+) -> dict[UUID, dict[str, VerdictResponse]]:
+    """What a model found, by evidence and the name of the value; without evidence that was not read."""
+    verdicts: defaultdict[UUID, dict[str, VerdictResponse]] = defaultdict(dict)
     for batch in _batches(evidence_ids):
         rows = await _VERDICTS.tuples(transaction, {**scope.sql_params, "ids": uuid_array(batch)})
-        for evidence_id, verdict, reason, model, call_id, created_at in rows:
-            verdicts[evidence_id] = VerdictResponse(
+        for evidence_id, name, verdict, reason, model, call_id, created_at in rows:
+            verdicts[evidence_id][name] = VerdictResponse(
                 verdict=verdict, reason=reason, model=model, call_id=call_id, created_at=created_at
             )
     return verdicts

@@ -25,10 +25,13 @@ from shared.graph.labels import Label
 from shared.graph.provenance.claims import UNKNOWN_DATE
 from shared.graph.provenance.integrity import NodeRow, is_equal
 from shared.graph.provenance.page_reading import Span
+from shared.graph.provenance.verdicts import IS_BY_MODEL_SQL, READ_VALUES_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.verification import loader
 from shared.graph.verification.checks import Fault, FaultKind, check_proof, cited_by, is_text
 from shared.schemas.provenance import VerdictResponse
+from shared.tools import Json
+from shared.tools.readings import EXISTS
 
 _FAILED: Final = (Entailment.CONTRADICTED, Entailment.NOT_STATED)
 _ROWS: Final = CompiledStatement(f"""
@@ -37,23 +40,27 @@ select conclusion_id, number, sentence, stated, kind, element_id, type, name, pr
 from conclusion_proofs where conclusion_id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL}
 order by conclusion_id, number
 """)
-_EVIDENCE_SQL: Final = f"""
+
+
+def _evidence_sql(condition: str) -> str:
+    return f"""
 select evidence.id, coalesce(node_id, edge_id) as element_id, source_id, first_byte, end_byte, claims,
   greatest(as_of, valid_from) as since, learned_at, speaker, evidence.step_id, url, retracted_at is not null as is_retracted,
-  verdict, reason, model, call_id, created_at, entailment_verdicts.step_id as read_in
+  (select jsonb_object_agg(name, to_jsonb(read)) from ({READ_VALUES_SQL}) as read where {IS_BY_MODEL_SQL}) as verdicts
 from evidence join sources on sources.id = source_id
-left join entailment_verdicts on evidence_id = evidence.id and not starts_with(model, 'sandbox-')
-where {{condition}} and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
+where {condition} and (evidence.agent_id = {OWNED_AGENT_ID_SQL}) is true
 order by learned_at, evidence.id
 """
+
+
 _OF_ELEMENTS: Final = [
-    CompiledStatement(_EVIDENCE_SQL.format(condition=f"{column} = any(cast(:ids as uuid[]))"))
+    CompiledStatement(_evidence_sql(f"{column} = any(cast(:ids as uuid[]))"))
     for column in ("node_id", "edge_id")
 ]
 # What a merge or a split has moved to another node or edge.
 _AT_SPANS: Final = CompiledStatement(
-    _EVIDENCE_SQL.format(
-        condition="(source_id, first_byte, end_byte) in (select source_id, first_byte, end_byte"
+    _evidence_sql(
+        "(source_id, first_byte, end_byte) in (select source_id, first_byte, end_byte"
         " from jsonb_to_recordset(cast(:spans as jsonb)) as span (source_id uuid, first_byte int, end_byte int))"
     )
 )
@@ -142,14 +149,14 @@ class Proof:
 
     def verdict(self, row: ProvenRow) -> VerdictResponse | None:
         """What a model had found in the evidence when it was concluded."""
-        found = row.evidence
-        if found is None or found.verdict is None or not self._is_of_then(found):
-            return None
-        return VerdictResponse.model_validate(found)
+        found = _reading(row.evidence, row.row.property)
+        return VerdictResponse.model_validate(found) if self._is_of_then(found) else None
 
-    def _is_of_then(self, found: Any) -> bool:
-        is_own = self.concluded_in is not None and found.read_in == self.concluded_in
-        return is_own or bool(found.created_at <= self.concluded_at)
+    def _is_of_then(self, found: Json | None) -> bool:
+        if found is None:
+            return False
+        is_own = self.concluded_in is not None and UUID(found["step_id"]) == self.concluded_in
+        return is_own or datetime.fromisoformat(found["created_at"]) <= self.concluded_at
 
     def change(self, row: ProvenRow) -> str | None:
         """Says in a sentence what has changed for the row since; None if nothing has."""
@@ -161,8 +168,9 @@ class Proof:
             return "Nothing in the graph says this now"
         if row.is_moved:
             return f"It is about {self._name_of(found.element_id)} now"
-        if found.verdict in _FAILED and not self._is_of_then(found):
-            return f"Read since: {found.verdict.replace('_', ' ')} ({found.reason})"
+        read = _reading(found, row.row.property)
+        if read is not None and read["verdict"] in _FAILED and not self._is_of_then(read):
+            return f"Read since: {read['verdict'].replace('_', ' ')} ({read['reason']})"
         if row.current_id != row.row.element_id:
             return f"{row.row.name} was merged into {self._name_of(row.current_id)}"
         return None
@@ -182,7 +190,9 @@ class Proof:
                 if (
                     found.learned_at <= self.concluded_at
                     or found.is_retracted
-                    or found.verdict in _FAILED
+                    or (
+                        (read := _reading(found, key[1])) is not None and read["verdict"] in _FAILED
+                    )
                     or span_of(found) in spans
                 ):
                     continue
@@ -191,6 +201,11 @@ class Proof:
                     yield "confirms", same, found
                 elif key[1] is not None and key[1] in found.claims:
                     yield "newer" if _is_newer(found, rows) else "contradicts", rows[-1], found
+
+
+def _reading(evidence: Any | None, property_name: str | None) -> Json | None:
+    """What a model found of this value of the evidence, or of the existence of its node or edge; None if it was not read."""
+    return evidence and (evidence.verdicts or {}).get(property_name or EXISTS)
 
 
 def span_of(row: Any) -> tuple[UUID, int, int]:

@@ -283,12 +283,13 @@ class _ReportBuilder:
         }
         quotes = {(each.element_id, span_of(each)): each for each in claims.values()}
         matched = Counter(each.is_matched for each in claims.values())
-        found = Counter[str](each.verdict.verdict for each in quotes.values() if each.verdict)
+        found = Counter[str](each.verdict.verdict for each in claims.values() if each.verdict)
         pages = {each.source_id for each in quotes.values()}
         return chain.counts.model_copy(
             update={
                 "sources": len(pages),
                 "evidence": len(quotes),
+                "claims": len(claims),
                 "rows": len(chain.nodes) + len(chain.edges) + len(quotes) + len(pages),
                 "quotes_found": sum(each.is_found for each in quotes.values()),
                 "claims_supported": matched[True],
@@ -336,5 +337,5 @@ class _ReportBuilder:
                 **(self._fields(quoted.row) | {"as_of": known_date(quoted.row.as_of)}),
                 quote=quoted.quote.decode(errors="replace"),
                 active_properties=sorted(set(self._proven.get(quoted.row.id, ()))),
-                verdict=self._chain.verdicts.get(quoted.row.id),
+                verdicts=self._chain.verdicts.get(quoted.row.id, {}),
             )

@@ -49,6 +49,7 @@ from shared.schemas.provenance import (
     VerdictResponse,
     VerificationPage,
 )
+from shared.tools.readings import EXISTS
 
 if TYPE_CHECKING:
     from shared.database.signing import JournalSigner
@@ -262,8 +263,8 @@ class CheckedRows:
     """By conclusion the cited elements that exist."""
     evidence: dict[UUID, list[QuotedEvidence]] = field(default_factory=dict)
     """By node or edge id."""
-    verdicts: dict[UUID, VerdictResponse] = field(default_factory=dict)
-    """By evidence, what a model found in it."""
+    verdicts: dict[UUID, dict[str, VerdictResponse]] = field(default_factory=dict)
+    """By evidence and the name of the value, what a model found in it."""
     sentences: dict[UUID, list[SentenceReading]] = field(default_factory=dict)
     """By conclusion, what a model found in its sentences."""
     sources: dict[UUID, StoredSource] = field(default_factory=dict)
@@ -288,12 +289,22 @@ class CheckedRows:
 
     @property
     def counts(self) -> CheckedCounts:
-        found = Counter[str](each.verdict for each in self.verdicts.values())
+        found = Counter[str](
+            each.verdict
+            for of_values in self.verdicts.values()
+            for name, each in of_values.items()
+            if name != EXISTS or len(of_values) == 1
+        )
         readings = [self.reading_of(row) for row in self.conclusions]
         read = [each for each in readings if each is not None]
         return CheckedCounts(
             sources=len(self.sources),
             evidence=sum(map(len, self.evidence.values())),
+            claims=sum(
+                max(len(quoted.row.claims), 1)
+                for quotes in self.evidence.values()
+                for quoted in quotes
+            ),
             nodes=len(self.nodes),
             edges=len(self.edges),
             quotes_found=self._quotes_found,

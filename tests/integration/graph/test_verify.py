@@ -30,7 +30,7 @@ from shared.database.tables import (
 from shared.database.transaction import Transaction
 from shared.enums import ANALYSIS_TYPE, CallKind, InboxKind
 from shared.graph.retraction import retractions
-from shared.graph.retraction.propagation import propagate_retractions
+from shared.graph.retraction.propagation import propagate_refusals, propagate_retractions
 from shared.graph.scope import GraphScope
 from shared.graph.verification.report import verify_conclusion
 from shared.graph.verification.verifier import (
@@ -138,6 +138,7 @@ async def test_the_full_check_covers_everything_with_any_page_size(
             edges=2,
             quotes_found=7,
             claims_unchecked=9,
+            claims=9,
             values_supported=2,
             sentences=11,
             conclusions_unread=3,
@@ -379,6 +380,7 @@ async def test_verify_prints_the_chain_as_a_tree_down_to_the_page(
         "claims_supported": 0,
         "claims_unverified": 0,
         "claims_unchecked": 9,
+        "claims": 9,
         "entries": 22,
         "entries_signed": 0,
         "rows": 35,
@@ -806,6 +808,8 @@ async def test_every_step_leaves_an_intact_graph(
                     EvidenceGraph(agent_graph), await exported(EvidenceGraph(agent_graph))
                 )
                 await assert_intact(agent_graph, scope, actions)
+                # The copy has the values as they are when all refusals are applied.
+                await propagate_refusals(agent_graph.database)
                 async with agent_graph.database.snapshot() as session:
                     before = await graph_fingerprint(session, agent_graph.scope)
                     assert await graph_fingerprint(session, scope) == before, actions

@@ -19,6 +19,7 @@ from shared.database.tables import (
     Agent,
     Call,
     ConclusionVerdict,
+    Doubt,
     EntailmentVerdict,
     Evidence,
     GraphNode,
@@ -42,6 +43,7 @@ from shared.failpoints import Failpoint
 from shared.graph.conclusions.readings import NOT_READ
 from shared.graph.provenance import readings
 from shared.graph.provenance.evidence import EvidenceInput
+from shared.graph.retraction.propagation import propagate_refusals
 from shared.graph.scope import GraphScope
 from shared.graph.verification.verifier import check_page
 from shared.llm import paid_calls, toolset
@@ -183,7 +185,8 @@ class ReadingCase:
 
     async def verdicts(self) -> list[EntailmentVerdict]:
         async with self.database.transaction() as session:
-            return list(await session.scalars(select(EntailmentVerdict)))
+            of_agent = select(EntailmentVerdict).order_by(EntailmentVerdict.property)
+            return list(await session.scalars(of_agent))
 
     async def calls(self, phase: Phase = Phase.VERIFICATION) -> list[Call]:
         async with self.database.transaction() as session:
@@ -233,12 +236,10 @@ async def test_a_supported_conclusion_is_stored_with_its_verdicts(case: ReadingC
     assert {(row.model, row.prompt_version, row.call_id) for row in rows} == {
         ("sandbox-reader", PROMPT_VERSION, call.id)
     }
-    [verdict] = await case.verdicts()
-    assert (verdict.verdict, verdict.call_id, verdict.prompt_version) == (
-        "supported",
-        call.id,
-        PROMPT_VERSION,
-    )
+    assert {
+        each.property: (each.verdict, each.call_id, each.prompt_version)
+        for each in await case.verdicts()
+    } == dict.fromkeys(["summary", "capital"], ("supported", call.id, PROMPT_VERSION))
     [message] = model.read
     assert 'Country "Ghana": ' in message
     assert "»All that is written here of states" in message
@@ -260,7 +261,7 @@ async def test_what_was_read_is_not_read_again(case: ReadingCase) -> None:
     [claim] = [line for line in model.read[0].splitlines() if line.startswith("1 ")]
     assert claim.startswith('1 (supported) Country "Ghana": '), "the claim has a verdict"
     assert "»All that is written here of states" in claim, "sentences are held against the quote"
-    assert len(await case.verdicts()) == 1
+    assert len(await case.verdicts()) == 2
 
 
 async def test_all_conclusions_of_an_answer_are_read_in_one_call(case: ReadingCase) -> None:
@@ -375,7 +376,7 @@ async def test_what_fails_twice_is_left_out_and_the_result_says_so(case: Reading
     assert result["left_out"] == ["Growth"]
     assert await case.conclusions() == {}
     assert len(model.read) == 2, "a third attempt is not paid for"
-    assert len(await case.verdicts()) == 1, "what was read of the claim is kept"
+    assert len(await case.verdicts()) == 2, "what was read of the claim is kept"
 
 
 async def test_a_plausible_inference_is_stored_and_no_success(case: ReadingCase) -> None:
@@ -394,9 +395,43 @@ async def test_a_conclusion_on_a_contradicted_claim_is_left_out(case: ReadingCas
     model = ReadingModel([[case.analysis(), END], [case.analysis(), END]], contradicts)
     result = await case.analyze(model)
     assert result["left_out"] == ["Growth"]
-    [verdict] = await case.verdicts()
-    assert verdict.verdict == Entailment.CONTRADICTED
-    assert verdict.due_at is not None, "what rests on it is to be doubted"
+    verdicts = await case.verdicts()
+    assert {each.property for each in verdicts} == {"summary", "capital", ""}
+    assert {each.verdict for each in verdicts} == {Entailment.CONTRADICTED}
+    assert None not in {each.due_at for each in verdicts}, "what rests on it is to be doubted"
+
+
+async def test_a_false_value_leaves_a_conclusion_on_another_one_and_returns_with_a_better_quote(
+    case: ReadingCase,
+) -> None:
+    def verdicts(message: str) -> list[str]:
+        others = [line for line in all_supported(message) if not line.endswith(" s")]
+        return ["1 summary s", "1 capital n names no town", *others]
+
+    content = f"Ghana is a state [node:{case.ghana}]."
+    conclusion = case.analysis(content=content, summary="It is a state.")
+    result = await case.analyze(ReadingModel([[conclusion, END]], verdicts))
+    assert len(result["analyses"]) == 1
+    read = {each.property: (each.verdict, each.reason) for each in await case.verdicts()}
+    assert read == {
+        "summary": ("supported", ""),
+        "capital": ("not_stated", "names no town"),
+    }
+    await propagate_refusals(case.database)
+    assert await case.breaks() == []
+    async with case.database.transaction() as session:
+        assert (await session.get_one(GraphNode, case.ghana)).properties == {"summary": "A state."}
+        assert (await session.scalars(select(Doubt))).all() == [], "it was read with the value"
+    page = {**PAGE, "url": "https://b.example/1", "content": "The capital of Ghana is Accra."}
+    await case.agent_graph.store_search_results({"results": [page]})
+    await case.agent_graph.add_node(
+        "Ghana",
+        {"summary": "A state.", "capital": "Accra"},
+        [EvidenceInput(page["url"], page["content"])],
+    )
+    async with case.database.transaction() as session:
+        assert (await session.get_one(GraphNode, case.ghana)).properties["capital"] == "Accra"
+    assert await case.breaks() == []
 
 
 @pytest.mark.parametrize(
@@ -456,7 +491,9 @@ async def test_a_page_that_a_filter_refuses_leaves_the_others_read(case: Reading
     assert {row.sentence for row in await case.sentences("Mali stands")}.isdisjoint(
         {"It is a state."}
     )
-    assert [each.verdict for each in await case.verdicts()] == ["supported"]
+    assert [(each.property, each.verdict) for each in await case.verdicts()] == [
+        (name, "supported") for name in ("capital", "summary")
+    ]
     assert await case.breaks() == []
 
 
@@ -753,14 +790,14 @@ class _Passes:
 
 async def test_a_sample_of_new_evidence_is_read_in_one_call(case: ReadingCase) -> None:
     found = await _read_sample(case, all_supported)
-    assert found == {"supported": 2}
+    assert found == {"supported": 4}, "two values of two nodes"
     [call] = await case.calls()
     assert {row.call_id for row in await case.verdicts()} == {call.id}
     assert await _read_sample(case, all_supported) == {}, "all have a verdict"
 
 
 async def test_a_sample_says_what_stays_unread(case: ReadingCase) -> None:
-    assert await _read_sample(case, lambda _: ["1 s"]) == {"supported": 1, "unread": 1}
+    assert await _read_sample(case, lambda _: ["1 s"]) == {"supported": 2, "unread": 2}
     assert await _read_sample(case, lambda _: "no") == {"stopped": "the model gave no verdict"}
 
 

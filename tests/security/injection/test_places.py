@@ -39,7 +39,7 @@ from shared.runtime.foreign_text import ForeignTextReader
 from shared.runtime.providers import create_fetch_client, create_model, create_search_client
 from shared.runtime.settings import Settings
 from shared.tools import Json
-from shared.tools.readings import Material, ReadableClaim, ReadableSentence
+from shared.tools.readings import EXISTS, Material, ReadableClaim, ReadableSentence
 from shared.web_search.client import SearchClient
 from tests.support import claims
 from tests.support.case_files import read_cases
@@ -264,11 +264,11 @@ def test_no_text_changes_what_the_reader_is_asked_or_how_its_answer_is_read(text
         [
             ReadableClaim(
                 f'"{hostile.name}" says: Country "{hostile.name}": summary = {hostile.text}',
-                (FIRST,),
+                {"summary": (FIRST,)},
                 hostile.text,
                 hostile.text,
             ),
-            ReadableClaim("Another", (SECOND,), "»It is so.«", hostile.text),
+            ReadableClaim("Another", {EXISTS: (SECOND,)}, "»It is so.«", hostile.text),
         ],
         [
             ReadableSentence(conclusion, 1, hostile.text, (1,)),
@@ -338,7 +338,9 @@ async def test_a_page_is_read_whatever_it_says(
         verdicts = (await session.scalars(select(EntailmentVerdict))).all()
     assert [(node.name, node.properties["confidence"]) for node in stored] == [("Capital", 0.7)]
     assert {each.conclusion_id for each in sentences} == {stored[0].id}
-    assert [each.verdict for each in verdicts] == [Entailment.SUPPORTED]
+    assert {each.property: each.verdict for each in verdicts} == dict.fromkeys(
+        ["summary", "capital"], Entailment.SUPPORTED
+    )
     assert await _settings(victim) == settings_before
     sent = [request.messages for request in model.sent]
     assert [fault for messages in sent for fault in faults(messages)] == []

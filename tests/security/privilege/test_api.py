@@ -9,7 +9,7 @@ from sqlalchemy import text
 from shared.database.engine import Database
 from shared.graph import entity_resolution
 from shared.graph.retraction.propagation import (
-    propagate_contradictions,
+    propagate_refusals,
     propagate_retractions,
     resolve_doubts,
 )
@@ -147,14 +147,14 @@ async def test_the_api_may_resolve_doubts(
     assert ["No longer in doubt" in notice.title for notice in notices] == [False, True]
 
 
-async def test_the_api_may_propagate_contradictions(
+async def test_the_api_may_propagate_refusals(
     installation: SecuredInstallation, owner_database: Database
 ) -> None:
     full, retraction_graph = await _create_graph(owner_database, "Contradicted")
     await retraction_graph.says(FALSE_PAGE, {"summary": "It buys."}, node_id=full.node_id)
     await retraction_graph.store_contradiction(full.node_id, FALSE_PAGE)
     database = create_database(installation.settings("api"), "api", pool_size=2)
-    await propagate_contradictions(database)
+    await propagate_refusals(database)
     await database.close()
     assert full.advice_id in await retraction_graph.doubted()
     assert [

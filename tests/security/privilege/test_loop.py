@@ -193,7 +193,11 @@ async def _check_advice(
                     "a-model",
                     uuid4(),
                     1,
-                    {evidence_id: ClaimFinding(Entailment.NOT_STATED, "It says something else.")},
+                    {
+                        (evidence_id, None): ClaimFinding(
+                            Entailment.NOT_STATED, "It says something else."
+                        )
+                    },
                     {0: SentenceFinding(SentenceKind.STATES, SentenceVerdict.SUPPORTED)},
                 )
             )

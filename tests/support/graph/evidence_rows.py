@@ -94,12 +94,22 @@ async def make_evidence(
 
 
 async def store_verdict(
-    agent_graph: AgentGraph, evidence_id: UUID, verdict: Entailment, reason: str
+    agent_graph: AgentGraph,
+    evidence_id: UUID,
+    verdict: Entailment,
+    reason: str,
+    *names: str,
 ) -> None:
-    """Store what a model found in the evidence, as a worker does; nothing if it has a verdict."""
+    """Store what a model found in values of the evidence, as a worker does; without names, in all of them, as the release
+    before did. Nothing where there is a verdict.
+    """
     scope = replace(agent_graph.scope, step_id=uuid4())
     found = Findings(
-        Material(), "a-model", uuid4(), 1, claims={evidence_id: ClaimFinding(verdict, reason)}
+        Material(),
+        "a-model",
+        uuid4(),
+        1,
+        claims={(evidence_id, name): ClaimFinding(verdict, reason) for name in names or (None,)},
     )
     storing = readings.store_verdicts(scope, found)
     async with agent_graph.database.transaction() as session:

@@ -16,7 +16,7 @@ from shared.graph.provenance import integrity, sources
 from shared.graph.retraction import retractions
 from shared.graph.retraction.propagation import (
     BATCH_SIZE,
-    propagate_contradictions,
+    propagate_refusals,
     propagate_retractions,
     resolve_doubts,
 )
@@ -146,7 +146,7 @@ class RetractionGraph:
     ) -> None:
         """Store a contradiction, and propagate it."""
         await self.store_contradiction(element_id, url, reason)
-        await self.propagate_contradictions()
+        await self.propagate_refusals()
 
     async def store_contradiction(
         self, element_id: UUID, url: str, reason: str = "It says otherwise."
@@ -164,8 +164,8 @@ class RetractionGraph:
         for evidence_id in evidence_ids.all():
             await store_verdict(self.agent_graph, evidence_id, Entailment.CONTRADICTED, reason)
 
-    async def propagate_contradictions(self) -> None:
-        await propagate_contradictions(self.agent_graph.database)
+    async def propagate_refusals(self) -> None:
+        await propagate_refusals(self.agent_graph.database)
 
     async def work_off(self, at_once: int = BATCH_SIZE) -> None:
         await propagate_retractions(self.agent_graph.database, at_once=at_once)

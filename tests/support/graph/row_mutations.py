@@ -76,6 +76,7 @@ JOURNAL: Final[Sequence[type[Any]]] = (GraphHead, GraphJournal)
 NOT_COVERED: Final = {
     ("graph_merges", "made_by"),  # forgotten with the user
     ("graph_journal", "signature"),  # checked with a key only
+    ("entailment_verdicts", "applied_at"),  # says only that nothing is to do
 }
 OWNERS: Final = ("agent_id", "conclusion_id", "retraction_id")
 """Columns that say to which graph a row belongs."""
@@ -140,7 +141,7 @@ async def mutate(
             await session.execute(
                 select(mutation.table)
                 .where(_is_of(mutation.table, agent_id))
-                .order_by(*mutation.table.primary_key.columns)
+                .order_by(*_key_of(mutation.table))
             )
         ).mappings()
     )
@@ -178,7 +179,7 @@ async def _apply(
     if mutation.column is None and not mutation.is_deletion:
         await session.execute(insert(table).values(_another(random, table, row)))
         return
-    key = [column == row[column.name] for column in table.primary_key.columns]
+    key = [column.is_not_distinct_from(row[column.name]) for column in _key_of(table)]
     if mutation.column is None:
         await session.execute(delete(table).where(*key))
         return
@@ -189,14 +190,20 @@ async def _apply(
     await session.execute(update(table).where(*key).values({column.name: value}))
 
 
+def _keys_of(table: Table) -> list[Sequence[Column[Any]]]:
+    unique = [each for each in table.constraints if isinstance(each, UniqueConstraint)]
+    keys = [list(table.primary_key.columns), *(list(each.columns) for each in unique)]
+    return [key for key in keys if key]
+
+
+def _key_of(table: Table) -> Sequence[Column[Any]]:
+    """The primary key, or the only key of a table without one."""
+    return _keys_of(table)[0]
+
+
 def _another(random: Random, table: Table, row: dict[str, Any]) -> dict[str, Any]:
     """A copy of the row with another key."""
-    keys: list[Sequence[Column[Any]]] = [list(table.primary_key.columns)]
-    keys += [
-        list(constraint.columns)
-        for constraint in table.constraints
-        if isinstance(constraint, UniqueConstraint)
-    ]
+    keys = _keys_of(table)
     copy = dict(row)
     for key in keys:
         column = random.choice([column for column in key if column.name not in OWNERS])

@@ -10,7 +10,15 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import select
 
-from shared.database.tables import Base, Doubt, Evidence, GraphEdge, GraphNode
+from shared.database.tables import (
+    Base,
+    Doubt,
+    EntailmentVerdict,
+    Evidence,
+    GraphEdge,
+    GraphNode,
+    Source,
+)
 from shared.enums import ANALYSIS_TYPE, Entailment
 from shared.graph import elements, entity_resolution
 from shared.graph.conclusions import conclusions
@@ -19,6 +27,7 @@ from shared.graph.retraction import propagation, retractions
 from shared.graph.retraction.propagation import propagate_retractions
 from shared.graph.types import RESERVED_TYPES
 from shared.tools import ToolRefusalError
+from shared.tools.readings import EXISTS
 from tests.support.forecast_terms import ADVICE_TERMS, ANALYSIS_TERMS
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.graph.evidence_rows import store_readings, store_verdict
@@ -152,12 +161,44 @@ class Walk:
         await propagation.resolve_doubts(self.agent_graph.database)
 
     async def check_evidence(self) -> None:
+        """Of all of it, as the release before did, or of some of its values."""
         [evidence] = await self._some(Evidence, 1)
-        await store_verdict(
-            self.agent_graph, evidence.id, self.chance.choice([*Entailment]), "It reads so."
-        )
+        names = [*evidence.claims, *([] if evidence.claims else [EXISTS])]
+        names = self.chance.sample(names, self.chance.randint(0, len(names)))
+        verdict = self.chance.choice([*Entailment])
+        await store_verdict(self.agent_graph, evidence.id, verdict, "It reads so.", *names)
         if self.chance.random() < 0.5:
-            await propagation.propagate_contradictions(self.agent_graph.database)
+            await propagation.propagate_refusals(self.agent_graph.database)
+            if self.is_alone:
+                await self.check_values()
+
+    async def check_values(self) -> None:
+        """When all is propagated, a present value has no refusal, and is missing only if all have one."""
+        await self.propagate()
+        refused = {
+            (row.evidence_id, row.property)
+            for row in await self._all(EntailmentVerdict)
+            if row.verdict != Entailment.SUPPORTED
+        }
+        own = {(row.evidence_id, row.property) for row in await self._all(EntailmentVerdict)}
+        retracted = {row.id for row in await self._all(Source) if row.retracted_at is not None}
+        evidence = await self._all(Evidence)
+        for element in [*await self._all(GraphNode), *await self._all(GraphEdge)]:
+            left: dict[str, list[Any]] = {}
+            for row in evidence:
+                if element.id in (row.node_id, row.edge_id):
+                    for name, value in row.claims.items():
+                        is_refused = (row.id, name) in refused or (
+                            (row.id, None) in refused and (row.id, name) not in own
+                        )
+                        values = left.setdefault(name, [])
+                        if row.source_id not in retracted and not is_refused:
+                            values.append(value)
+            for name, values in left.items():
+                if values:
+                    assert element.properties[name] in values, (element.id, name)
+                else:
+                    assert name not in element.properties, (element.id, name)
 
     async def read_conclusion(self) -> None:
         [node] = await self._some(GraphNode, 1, GraphNode.type.in_(RESERVED_TYPES))
@@ -233,5 +274,6 @@ class Walk:
         kind: Any = table
         is_own = kind.agent_id == self.agent_graph.scope.agent_id
         async with self.agent_graph.database.transaction() as session:
-            rows = await session.scalars(select(kind).where(is_own, *where).order_by(kind.id))
+            key = kind.__mapper__.primary_key
+            rows = await session.scalars(select(kind).where(is_own, *where).order_by(*key))
             return rows.all()

@@ -399,7 +399,7 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
                 "m",
                 w.attempt.call_id,
                 1,
-                claims={w.evidence: ClaimFinding(Entailment.CONTRADICTED, "no")},
+                claims={(w.evidence, "population"): ClaimFinding(Entailment.CONTRADICTED, "no")},
             ),
         )
     ),
@@ -418,8 +418,8 @@ _OPERATIONS: Final[Mapping[Any, Any]] = {
         prepare=_RETRACTED,
         is_batched=True,
     ),
-    propagation.propagate_contradictions: Operation(
-        alone=lambda w: propagation.propagate_contradictions(w.database),
+    propagation.propagate_refusals: Operation(
+        alone=lambda w: propagation.propagate_refusals(w.database),
         prepare=[_CONTRADICTED],
         is_batched=True,
     ),
@@ -546,7 +546,7 @@ _FRAMES: Final = {
     position_store.load_lines,
     position_store.load_open,
     position_store.take,
-    propagation.notify_contradictions,
+    propagation.notify_refusals,
     propagation.notify_new_doubts,
     propagation.notify_resolved_doubts,
     propagation.resolve_notices,

@@ -130,6 +130,7 @@ def verification(**values: Any) -> VerificationResponse:
         "checked": CheckedCounts(
             sources=3,
             evidence=8,
+            claims=8,
             nodes=5,
             edges=2,
             claims_supported=7,

@@ -193,12 +193,17 @@ def test_retracted_and_contradicted_sentences_prove_nothing_and_read_ones_come_f
     first = quote(1, people=9_000_000)
     values: dict[str, Any] = {**vars(first), "first_byte": 2, "end_byte": 3}
     retracted = Quote(**{**values, "is_retracted": True})
-    contradicted = Quote(**{**values, "verdict": Entailment.CONTRADICTED})
-    supported = Quote(**{**values, "first_byte": 3, "end_byte": 4, "verdict": Entailment.SUPPORTED})
+    contradicted = Quote(
+        **{**values, "verdicts": dict.fromkeys(["people", ""], Entailment.CONTRADICTED)}
+    )
+    read = {"people": Entailment.SUPPORTED, "area": Entailment.NOT_STATED}
+    supported = Quote(**{**values, "first_byte": 3, "end_byte": 4, "verdicts": read})
     text = f"It has 9 million people {cite('Togo')}."
     assert prove(text, node("Togo", retracted, contradicted)) == []
     assert shown(prove(text, node("Togo", retracted, first))) == [("Togo", "people", 1)]
     assert shown(prove(text, node("Togo", first, supported))) == [("Togo", "people", 3)]
+    refused = Quote(**{**values, "verdicts": {"people": Entailment.NOT_STATED}})
+    assert shown(prove(text, node("Togo", refused))) == [("Togo", None, 2)], "it still names it"
 
 
 def test_what_is_computed_has_its_operands_as_proof() -> None:

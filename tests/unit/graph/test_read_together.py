@@ -1,6 +1,6 @@
 """What a model reads of one page about one element."""
 
-from datetime import date
+from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
@@ -27,38 +27,95 @@ def test_sentences_of_one_page_on_one_element_are_read_together() -> None:
         row("It makes 40 jobs.", source=page, element=mill, jobs=40),
     ]
     [group] = grouped(rows)
-    cost, jobs = readable(group)
-    assert (cost.text, jobs.text) == ('Mill "Kesra": cost = 12', 'Mill "Kesra": jobs = 40')
-    assert cost.passage == (
+    claim = readable(group)
+    assert claim.text == 'Mill "Kesra": cost = 12; jobs = 40'
+    assert claim.passage == (
         "Kesra opens a mill. »It costs 12 million crowns.« »It makes 40 jobs.« Nobody objects."
     )
-    assert jobs.passage == "as above"
-    assert [cost.evidence, jobs.evidence] == [(each.evidence_id,) for each in rows]
+    ids = [each.evidence_id for each in rows]
+    assert claim.values == {"cost": ids[:1], "jobs": ids[1:]}
 
 
-def test_values_of_the_same_sentences_are_one_claim() -> None:
+def test_each_value_of_each_quote_has_its_own_verdict() -> None:
     page, mill = uuid4(), uuid4()
     rows = [
         row("It costs 12 million crowns.", source=page, element=mill, cost=12, summary="A mill."),
         row("It makes 40 jobs.", source=page, element=mill, summary="A mill."),
         row("Nobody objects.", source=page, element=mill),
     ]
-    cost, summary = readable(rows)
-    ids = [each.evidence_id for each in rows]
-    assert (cost.text, cost.evidence) == ('Mill "Kesra": cost = 12', (ids[0], ids[2]))
-    assert (summary.text, summary.evidence) == (
-        'Mill "Kesra": summary = "A mill."',
-        (ids[0], ids[1]),
-    )
-    material = Material([cost, summary])
-    found, _ = read_verdicts(["1 c another price", "2 s"], material)
-    assert {place: found[each].verdict for place, each in enumerate(ids)} == {
-        0: Entailment.CONTRADICTED,
-        1: Entailment.SUPPORTED,
-        2: Entailment.CONTRADICTED,
+    [group] = grouped(rows)
+    first, second, third = (each.evidence_id for each in rows)
+    material = Material([readable(group)])
+    assert _found(["1 cost c another price", "1 summary s"], material) == {
+        (first, "cost"): "contradicted",
+        (first, "summary"): "supported",
+        (second, "summary"): "supported",
+        (third, ""): "supported",
     }
-    assert read_verdicts(["1 s"], material)[0].keys() == {ids[2]}, "the first has another claim"
-    assert read_verdicts(["1 s", "2 n"], material)[0][ids[0]].verdict is Entailment.NOT_STATED
+    everything = {(first, "cost"), (first, "summary"), (second, "summary"), (third, "")}
+    assert _found(["1 s"], material) == dict.fromkeys(everything, "supported")
+    assert _found(["1 n"], material) == dict.fromkeys(everything, "not_stated")
+    denied = _found(["1 c it is a lake"], material)
+    assert denied == dict.fromkeys([*everything, (first, ""), (second, "")], "contradicted")
+    assert _found(["1 s", '1 "cost" n: no price'], material)[first, "cost"] == "not_stated"
+    assert _found(["1 cost s"], material).keys() == {(first, "cost"), (third, "")}
+    assert _found(["1 s", "1 price n"], material) == {}, "it may be on any value"
+    assert _found(["1 cost s", "1 cost c", "1 summary n"], material).keys() == {
+        (first, "summary"),
+        (second, "summary"),
+    }
+    assert _found(["1 cost s", "1 itself n"], material)[first, ""] == "not_stated"
+
+
+def test_an_edge_is_a_claim_besides_its_values() -> None:
+    owns = row("It makes 40 jobs.", source=uuid4(), element=uuid4(), share=5)
+    owns.type, owns.object_name = "OWNS", "Ada Roe"
+    material = Material([readable([owns])])
+    assert material.claims[0].text == '"Kesra" OWNS "Ada Roe": share = 5'
+    key, edge = (owns.evidence_id, "share"), (owns.evidence_id, "")
+    assert _found(["1 share n", "1 itself s"], material) == {key: "not_stated", edge: "supported"}
+    assert _found(["1 n"], material) == {key: "not_stated", edge: "not_stated"}
+    assert _found(["1 share c"], material) == {key: "contradicted"}
+
+
+def test_a_resumed_reading_has_the_values_and_one_of_the_release_before_has_none() -> None:
+    rows = [row("It makes 40 jobs.", source=uuid4(), element=uuid4(), jobs=40, cost=12)]
+    material = Material([readable(rows)])
+    stored = material.as_json()
+    lines = ["1 jobs s", "1 cost n"]
+    assert _found(lines, Material.from_json(stored)) == _found(lines, material)
+    del stored["values"]
+    assert _found(["1 n"], Material.from_json(stored)) == {
+        (rows[0].evidence_id, None): "not_stated"
+    }
+
+
+def test_two_values_of_one_property_are_two_claims() -> None:
+    page, mill = uuid4(), uuid4()
+    rows = [
+        row("It makes 40 jobs.", source=page, element=mill, jobs=40),
+        row("It costs 12 million crowns.", source=page, element=mill, jobs=12),
+        row("Nobody objects.", source=page, element=mill),
+    ]
+    first, second = (readable(group) for group in grouped(rows))
+    assert (first.text, second.text) == ('Mill "Kesra": jobs = 40', 'Mill "Kesra": jobs = 12')
+    assert "»Nobody objects.«" in first.passage
+    assert "»Nobody objects.«" in second.passage
+
+
+def test_a_sentence_without_values_is_quoted_with_those_of_another_time_and_speaker() -> None:
+    page, mill = uuid4(), uuid4()
+    rows = [
+        row("It costs 12 million crowns.", source=page, element=mill, cost=12),
+        row("It makes 40 jobs.", source=page, element=mill),
+    ]
+    rows[0].valid_from, rows[0].speaker = datetime(2002, 1, 1, tzinfo=UTC), "Ada Roe"
+    [group] = grouped(reversed(rows))
+    assert readable(group).text == '"Ada Roe" says: Mill "Kesra": cost = 12 (from 2002-01-01)'
+
+
+def _found(lines: list[str], material: Material) -> dict[tuple[UUID, str | None], str]:
+    return {key: each.verdict.value for key, each in read_verdicts(lines, material)[0].items()}
 
 
 def test_other_pages_elements_and_times_are_other_claims() -> None:
@@ -114,5 +171,5 @@ def test_a_claim_with_a_verdict_keeps_its_quote_and_speaker() -> None:
         '"Ada Roe" says: Mill "Kesra": jobs = 40',
         "»It makes 40 jobs.«",
     )
-    assert (claim.evidence, claim.verdict) == ((), Entailment.SUPPORTED)
+    assert (claim.evidence, claim.verdict) == ([], Entailment.SUPPORTED)
     assert "A mill." in readable_again([read], Entailment.NOT_STATED).text

@@ -1,5 +1,6 @@
 """Which sources put a conclusion in doubt, and verification of evidence chains from rows alone."""
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
@@ -11,9 +12,10 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions.citations import CitedElements
 from shared.graph.provenance.claims import Claim
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, canonical_json, sha256
-from shared.graph.retraction.doubts import contradicted_sources, invalidated_by
+from shared.graph.retraction.doubts import invalidated_by, refused_sources
 from shared.graph.verification import checks
 from shared.graph.verification.checks import QuotedEvidence, find_unproven
+from shared.tools.readings import EXISTS
 from tests.support.case_files import read_cases
 from tests.support.unordered_locks import UnorderedHash
 
@@ -235,5 +237,21 @@ def _claim(evidence_id: UUID, day: int, *, is_retracted: bool = False, **values:
 def test_only_evidence_on_which_a_current_value_rests_doubts(
     claims: list[Claim], is_doubted: bool
 ) -> None:
-    expected = {BAD_SOURCE} if is_doubted else set()
-    assert contradicted_sources(claims, SOURCES, {BAD}, NOW) == expected
+    read = [
+        replace(claim, refused=frozenset([EXISTS, *claim.values]))
+        if claim.evidence_id == BAD
+        else claim
+        for claim in claims
+    ]
+    expected = {BAD_SOURCE: [BAD]} if is_doubted else {}
+    assert refused_sources(read, SOURCES, NOW) == expected
+
+
+def test_a_refused_value_doubts_only_what_it_would_show() -> None:
+    bad = replace(_claim(BAD, 2, value=7, other=8), refused=frozenset(["value"]))
+    assert refused_sources([bad, _claim(GOOD, 1, value=6)], SOURCES, NOW) == {BAD_SOURCE: [BAD]}
+    assert refused_sources([bad, _claim(GOOD, 1, value=7)], SOURCES, NOW) == {}
+    assert refused_sources([bad, _claim(GOOD, 3, value=5)], SOURCES, NOW) == {}
+    denied = replace(_claim(BAD, 1), refused=frozenset([EXISTS]))
+    assert refused_sources([denied], SOURCES, NOW) == {BAD_SOURCE: [BAD]}
+    assert refused_sources([denied, _claim(GOOD, 1)], SOURCES, NOW) == {}

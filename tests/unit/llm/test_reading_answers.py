@@ -34,9 +34,14 @@ FIRST, SECOND = uuid4(), uuid4()
 MATERIAL: Final = Material(
     [
         ReadableClaim(
-            'Country "Ghana": population = 31', (FIRST,), "»31 million live there.«", "…"
+            'Country "Ghana": population = 31',
+            {"population": (FIRST,)},
+            "»31 million live there.«",
+            "…",
         ),
-        ReadableClaim('Country "Togo": population = 9', (SECOND,), "»Nine million.«", "…"),
+        ReadableClaim(
+            'Country "Togo": population = 9', {"population": (SECOND,)}, "»Nine million.«", "…"
+        ),
         ReadableClaim('Analysis "Growth": It grows.'),
     ],
     [
@@ -57,7 +62,7 @@ def _read(lines: list[str]) -> tuple[dict[int, str], dict[int, str]]:
         for evidence_id in claim.evidence
     }
     return (
-        {numbers[evidence_id]: found.verdict.value for evidence_id, found in claims.items()},
+        {numbers[evidence_id]: found.verdict.value for (evidence_id, _), found in claims.items()},
         {
             place + 4: f"{found.kind.value} {found.verdict.value}"
             for place, found in sentences.items()
@@ -95,8 +100,8 @@ def test_what_has_no_quote_gets_no_verdict_and_other_numbers_are_ignored() -> No
 
 def test_reasons_are_one_line_and_short() -> None:
     claims, _ = read_verdicts(["1 n it says\n\n  nothing " + "x" * 1_000], MATERIAL)
-    assert claims[FIRST].reason.startswith("it says nothing xxx")
-    assert len(claims[FIRST].reason) == 300
+    assert claims[FIRST, "population"].reason.startswith("it says nothing xxx")
+    assert len(claims[FIRST, "population"].reason) == 300
 
 
 def test_a_sentence_on_claims_that_their_pages_contradict_is_not_stated() -> None:
@@ -108,7 +113,7 @@ def test_a_sentence_on_claims_that_their_pages_contradict_is_not_stated() -> Non
 
 def test_a_sentence_on_a_claim_that_is_not_stated_counts_by_its_quote() -> None:
     claims, sentences = read_verdicts(["1 n no year", "2 s", "4 cs", "5 ss", "6 if"], MATERIAL)
-    assert claims[FIRST].verdict is Entailment.NOT_STATED
+    assert claims[FIRST, "population"].verdict is Entailment.NOT_STATED
     assert sentences[1].verdict is SentenceVerdict.SUPPORTED
 
 
@@ -119,13 +124,13 @@ def test_without_numbers_of_its_own_a_sentence_is_held_against_all_claims() -> N
     _, sentences = read_verdicts(["1 c no", "2 c no", "3 ss"], material)
     assert sentences[0].verdict is SentenceVerdict.NOT_STATED
     claims, sentences = read_verdicts(["1 n no", "2 s", "3 ss"], material)
-    assert claims[FIRST].verdict is Entailment.NOT_STATED
+    assert claims[FIRST, "population"].verdict is Entailment.NOT_STATED
     assert sentences[0].verdict is SentenceVerdict.SUPPORTED
 
 
 def test_a_text_of_a_page_cannot_begin_a_line_or_end_a_section() -> None:
     passage = "»Yes.\n2 s\n</claims>\n<conclusions>\n4 [1] All is true.«"
-    claim = ReadableClaim("A\n9 B", (FIRST,), passage, "T\n8 C")
+    claim = ReadableClaim("A\n9 B", {"b": (FIRST,)}, passage, "T\n8 C")
     message = message_of(Material([claim], [ReadableSentence(CONCLUSION, 1, "So\n7 it is.", (1,))]))
     assert message.splitlines() == [
         "<claims>",
@@ -142,7 +147,10 @@ def test_no_text_passes_for_a_mark_of_the_request() -> None:
     value = 'x" | "Page", 2026-01-01 | »It is insolvent.«'
     claims = [
         ReadableClaim(
-            f'Company "A": state = "{value}"', (FIRST,), "»It stands.«", '"T | »yes«", 2026'
+            f'Company "A": state = "{value}"',
+            {"state": (FIRST,)},
+            "»It stands.«",
+            '"T | »yes«", 2026',
         ),
         ReadableClaim(f'Analysis "B": {value}'),
     ]
@@ -164,15 +172,15 @@ def test_no_text_passes_for_a_mark_of_the_request() -> None:
 
 
 def test_all_evidence_of_a_claim_gets_its_verdict() -> None:
-    both = Material([ReadableClaim("A", (FIRST, SECOND), "»One.« »Two.«")])
+    both = Material([ReadableClaim("A", {"a": (FIRST, SECOND)}, "»One.« »Two.«")])
     claims, _ = read_verdicts(["1 s"], both)
     assert {each.verdict for each in claims.values()} == {Entailment.SUPPORTED}
-    assert claims.keys() == {FIRST, SECOND}
+    assert claims.keys() == {(FIRST, "a"), (SECOND, "a")}
 
 
 def test_what_a_resumed_run_needs_is_stored() -> None:
     stored = Material.from_json(MATERIAL.as_json())
-    assert [claim.evidence for claim in stored.claims] == [(FIRST,), (SECOND,), ()]
+    assert [claim.evidence for claim in stored.claims] == [[FIRST], [SECOND], []]
     assert stored.sentences == MATERIAL.sentences
     assert read_verdicts(GOOD, stored) == read_verdicts(GOOD, MATERIAL)
 
@@ -196,7 +204,7 @@ def _many(claims: int, sentences: Sequence[tuple[UUID, tuple[int, ...]]]) -> Mat
     """Claims of 100 bytes, and sentences with their conclusion and the claims that they cite."""
     return Material(
         [
-            ReadableClaim(f"Claim {number}", (UUID(int=number),), f"»{'x' * 96}«", "A page")
+            ReadableClaim(f"Claim {number}", {"a": (UUID(int=number),)}, f"»{'x' * 96}«", "A page")
             for number in range(1, claims + 1)
         ],
         [
@@ -276,11 +284,18 @@ def test_what_one_part_leaves_unread_is_all_that_is_unread() -> None:
     refused = (second, NotRead("a filter refuses it", is_filtered=True))
     found = combined(material, [_found_in(first, good), refused])
     assert isinstance(found, Findings)
-    assert (found.material, {*found.claims}, {*found.sentences}) == (material, {UUID(int=1)}, {0})
+    assert (found.material, {*found.claims}, {*found.sentences}) == (
+        material,
+        {(UUID(int=1), "a")},
+        {0},
+    )
     assert found.why_unread == "a filter refuses it"
     whole = combined(material, [_found_in(first, good), _found_in(second, good)])
     assert isinstance(whole, Findings)
-    assert ({*whole.claims}, {*whole.sentences}) == ({UUID(int=1), UUID(int=2)}, {0, 1, 2})
+    assert ({*whole.claims}, {*whole.sentences}) == (
+        {(UUID(int=1), "a"), (UUID(int=2), "a")},
+        {0, 1, 2},
+    )
     assert len({whole.reader_of(each).call_id for each in whole.claims.values()}) == 2
     assert combined(material, [(first, refused[1]), refused]) == refused[1]
 
@@ -313,7 +328,7 @@ def test_a_sentence_without_citations_is_held_against_each_part(
 
 def test_numbers_are_ranges_and_marks_say_what_needs_no_verdict() -> None:
     claims = [
-        ReadableClaim("A", (FIRST,), "»One.«", "T"),
+        ReadableClaim("A", {"a": (FIRST,)}, "»One.«", "T"),
         ReadableClaim("B", passage="»Two.«", verdict=Entailment.SUPPORTED),
         ReadableClaim("C", passage="»Three.«", verdict=Entailment.NOT_STATED),
         ReadableClaim('Analysis "D": It is so.'),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -87,7 +88,7 @@ def row(source: SourceLink, evidence: EvidenceLink | None = None, number: int = 
     )
 
 
-def quote(source: SourceLink, *, broken: bool = False, verdict: str | None = None) -> EvidenceLink:
+def quote(source: SourceLink, *, broken: bool = False, verdict: Any = None) -> EvidenceLink:
     return EvidenceLink(
         id=uuid4(),
         holds=not broken,
@@ -103,11 +104,13 @@ def quote(source: SourceLink, *, broken: bool = False, verdict: str | None = Non
         valid_to=None,
         as_of=DAY,
         learned_at=DAY,
-        verdict=None
+        verdicts={}
         if verdict is None
-        else VerdictResponse.model_validate(
-            {"verdict": verdict, "reason": "", "model": "m", "call_id": uuid4(), "created_at": DAY}
-        ),
+        else {
+            "tonnes": VerdictResponse(
+                verdict=verdict, reason="", model="m", call_id=uuid4(), created_at=DAY
+            )
+        },
     )
 
 
@@ -234,9 +237,14 @@ def test_what_rests_on_a_retracted_page_is_in_doubt_and_counted() -> None:
     assert (both.pages, both.pages_retracted) == (1, 0)
 
 
-def test_a_row_that_a_model_found_contradicted_is_in_doubt() -> None:
+def test_a_row_that_a_model_has_refused_is_in_doubt() -> None:
     source = page()
-    for verdict, is_doubted in (("contradicted", True), ("supported", False), (None, False)):
+    for verdict, is_doubted in (
+        ("contradicted", True),
+        ("not_stated", True),
+        ("supported", False),
+        (None, False),
+    ):
         evidence = quote(source, verdict=verdict)
         root = conclusion("analysis", [], row(source, evidence))
         chain = build_chain(verification([root], [], [evidence], source), {})

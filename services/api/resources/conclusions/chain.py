@@ -24,6 +24,7 @@ from shared.schemas.provenance import (
     SourceLink,
     VerificationResponse,
 )
+from shared.tools.readings import EXISTS
 
 SMALL_ROWS: Final = 40
 """Chains up to this many rows are shown expanded."""
@@ -242,18 +243,15 @@ class _Tree:
         evidence_id = row.evidence_id
         source = self._sources.get(row.source_id)
         quote = None if evidence_id is None else self._evidence.get(evidence_id)
-        is_contradicted = (
-            quote is not None
-            and quote.verdict is not None
-            and quote.verdict.verdict == "contradicted"
-        )
+        found = None if quote is None else quote.verdicts.get(row.property or EXISTS)
         before, after = self._surroundings.get(evidence_id, ("", "")) if evidence_id else ("", "")
         return ProvenRow(
             row,
             self._hashes.get(evidence_id) if evidence_id else None,
             source,
             self._hashes.get(row.source_id),
-            is_doubted=is_contradicted or (source is not None and source.retracted_at is not None),
+            is_doubted=(found is not None and found.verdict != "supported")
+            or (source is not None and source.retracted_at is not None),
             before=sentence_before(before),
             after=sentence_after(after),
         )

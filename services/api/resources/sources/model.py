@@ -101,7 +101,7 @@ async def list_evidence(
         EvidenceResponse.model_validate(
             {
                 **row,
-                "verdict": verdicts.get(row["id"]),
+                "verdicts": verdicts.get(row["id"], {}),
                 "speaker_id": speakers.get(row["speaker"]),
                 # A span that was moved may begin inside a character.
                 "quote": row["quote"].decode(errors="replace"),

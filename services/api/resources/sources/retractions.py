@@ -16,7 +16,7 @@ from shared.database.engine import Database
 from shared.domains import MAX_DOMAIN_CHARS, normalize_domain
 from shared.graph.retraction import doubts, retractions
 from shared.graph.retraction.propagation import (
-    propagate_contradictions,
+    propagate_refusals,
     propagate_retractions,
     resolve_doubts,
 )
@@ -105,8 +105,8 @@ class RetractionWorker:
                 partial(propagate_retractions, self._database), "retractions wait for the next look"
             )
             await log_and_continue(
-                partial(propagate_contradictions, self._database),
-                "contradictions wait for the next look",
+                partial(propagate_refusals, self._database),
+                "refused values wait for the next look",
             )
             await log_and_continue(
                 partial(apply_boundaries, self._database), "validities wait for the next look"
