@@ -1,6 +1,6 @@
 """The content of a delivery: an inbox item with all that its receiver should know, or a test."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Final, Literal
@@ -12,9 +12,8 @@ from sqlalchemy import select
 from shared.database.statements import CompiledStatement
 from shared.database.tables import Agent, Destination, GraphNode, InboxItem
 from shared.database.transaction import Transaction
-from shared.graph import labels
 from shared.graph.conclusions import position_store, readings, rules
-from shared.graph.conclusions.citations import Citation, parse_citations, replace_citations
+from shared.graph.conclusions.citations import without_citations
 from shared.graph.scope import GraphScope
 from shared.notifications import destinations
 from shared.notifications.deliveries import DeliveryLease
@@ -23,7 +22,6 @@ from shared.wording import NOT_READ, found_in_words
 from shared.workflow.agent_clock import AgentClock
 from shared.workflow.iterations import database_time
 
-_UNKNOWN: Final = "no longer in the graph"
 MessageType = Literal["advice.created", "notice.created", "destination.test"]
 
 
@@ -90,9 +88,8 @@ async def pack(
             return None
         item, agent_name, archive_date, advice = row
         position = await _load_position(transaction, item, archive_date)
-        names = await _names_of_cited(transaction, item, advice)
         checked = None if advice is None else await _describe_checks(transaction, item, advice)
-        message = build_message(item, agent_name, advice, names, public_url, position, checked)
+        message = build_message(item, agent_name, advice, public_url, position, checked)
         iteration_id = None if advice is None else advice.iteration_id
     secrets = await destinations.secrets(transaction, destination.id)
     return Parcel(lease.delivery_id, destination.address, message, secrets, iteration_id)
@@ -155,35 +152,18 @@ async def _describe_checks(
     )
 
 
-async def _names_of_cited(
-    transaction: Transaction, item: InboxItem, advice: GraphNode | None
-) -> Mapping[UUID, labels.Label]:
-    """Labels of what the texts of the item cite, by id."""
-    texts = [item.title, item.summary, *({} if advice is None else advice.properties).values()]
-    cited = parse_citations(*(text for text in texts if isinstance(text, str))).ids()
-    if not cited:
-        return {}
-    return await labels.load_labels(transaction, GraphScope(item.owner_id, item.agent_id), cited)
-
-
 def build_message(
     item: InboxItem,
     agent_name: str,
     advice: GraphNode | None,
-    names: Mapping[UUID, labels.Label],
     public_url: str | None,
     position: PositionResponse | None = None,
     checked: str | None = None,
 ) -> Message:
-    """The message for an inbox item; without `advice` it is a notice. `names` replace the ids in its texts."""
-
-    def name_of(citation: Citation) -> str:
-        label = names.get(citation.id)
-        return f"[{label.name if label else _UNKNOWN}]"
-
+    """The message for an inbox item; without `advice` it is a notice. Its texts have no citations: `link` leads to them."""
     link = f"{public_url.rstrip('/')}/inbox?item={item.id}" if public_url else None
     properties = {
-        key: replace_citations(value, name_of) if isinstance(value, str) else value
+        key: without_citations(value) if isinstance(value, str) else value
         for key, value in ({} if advice is None else advice.properties).items()
     }
     terms = {"confidence": properties.get("confidence"), "horizon": properties.get("horizon")}
@@ -194,8 +174,8 @@ def build_message(
         inbox_item_id=item.id,
         agent_id=item.agent_id,
         agent_name=agent_name,
-        title=replace_citations(item.title, name_of),
-        summary=replace_citations(item.summary, name_of),
+        title=without_citations(item.title),
+        summary=without_citations(item.summary),
         action=properties.get("action"),
         confidence=terms["confidence"],
         horizon=terms["horizon"],

@@ -202,8 +202,8 @@ def new_columns(
     return node.columns(PropertyChange(properties))
 
 
-_UPDATE_LINK: Final = CompiledStatement(
-    "update graph_edges set properties = cast(:properties as jsonb), seal = :seal, unsupported_since = null,"
+_RELINK: Final = CompiledStatement(
+    "update graph_edges set seal = :seal, unsupported_since = null,"
     f" updated_at = clock_timestamp() where {IS_OWNED_SQL} and id = :id"
 )
 # A node that is found was not merged into another one. The edge is read in the order of the unique index: a search for equal
@@ -278,11 +278,10 @@ async def link_analysis(
     type_name: str,
     source_id: UUID,
     target_id: UUID,
-    properties: Json,
 ) -> tuple[UUID, bool]:
-    """Create or update an edge that starts or ends at an AgentAnalysis; returns its id and whether it is new.
+    """Create an edge that starts or ends at an AgentAnalysis, if there is none; returns its id and whether it is new.
 
-    Such an edge has no evidence. The properties of an existing edge are merged with the given ones.
+    Such an edge has no evidence, so it has no properties: nothing would support them.
     """
     rules = await types.get_edge_rules(transaction, scope, type_name)
     ends = await _resolve_ends(transaction, scope, rules, source_id, target_id)
@@ -291,20 +290,17 @@ async def link_analysis(
             f"Neither end is an {ANALYSIS_TYPE}: only edges of analyses can be added here; facts are connected where "
             "pages are read. Add the analysis first and use its id."
         )
-    refuse_unstorable(properties, "properties")
     edge = _element(scope, type_name, ends)
     locked = await edge.lock_row(transaction) if ends.are_joined else None
-    if locked is not None:
-        edge = locked.as_sealed(PropertyChange(locked.properties))
-        properties = locked.properties | properties
-    validators.check(rules.schema, properties, type_name)
-    change = PropertyChange(properties)
     if locked is None:
-        await edge.insert(transaction, change, ())
-    else:
-        columns = edge.columns(change)
-        await _UPDATE_LINK.run(transaction, {**columns, "properties": json_text(properties)})
-    return edge.id, locked is None
+        validators.check(rules.schema, {}, type_name)
+        await edge.insert(transaction, PropertyChange({}), ())
+        return edge.id, True
+    # What rested on a retracted page is linked again.
+    change = PropertyChange(locked.properties)
+    sealed = locked.as_sealed(change)
+    await _RELINK.run(transaction, sealed.columns(change))
+    return sealed.id, False
 
 
 async def _resolve_fact_ends(

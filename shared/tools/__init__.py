@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, model_validator
 from pydantic.alias_generators import to_camel
 
 from shared.billing.embedding_cache import EmbeddingRequest
@@ -17,6 +17,7 @@ from shared.billing.resumable_call import ResumableCall
 from shared.database.statements import Batch
 from shared.database.transaction import Transaction
 from shared.errors import VigilError
+from shared.hidden_text import values_without_hidden
 from shared.tools.schemas import compact_parameters, portable_schema
 
 Json = dict[str, Any]
@@ -55,6 +56,12 @@ class Arguments(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="forbid", frozen=True
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_hidden_characters(cls, value: Any) -> Any:
+        """A model and a person must read the same text."""
+        return values_without_hidden(value)
 
 
 A = TypeVar("A", bound=Arguments)

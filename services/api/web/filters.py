@@ -1,7 +1,6 @@
 """Template filters: numbers with units, dates, texts."""
 
 import json
-import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from typing import Any, Final
@@ -11,23 +10,13 @@ from markupsafe import Markup
 
 from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.hidden_text import without_hidden
 from shared.schemas.base import CallTotals, ProviderOutage
 from shared.schemas.iterations import CallUsage, WrittenElement
 from shared.wording import NONE, bytes_of, clip, compact, duration, plural, usd
 
 _ISO_DAY_CHARS: Final = 10
 _LINKED: Final = frozenset({"http", "https"})
-
-
-_DIRECTIONS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-
-
-def without_directions(text: str) -> str:
-    """Removes the characters that set the direction of the text after them.
-
-    With them, a name can read backwards in one place and forwards in another. Hebrew and Arabic do not need them.
-    """
-    return _DIRECTIONS.sub("", text)
 
 
 class Verbatim(str):
@@ -38,7 +27,7 @@ class Verbatim(str):
 
 def as_shown(value: Any) -> Any:
     """Applied to the value of each expression in a template. Markup is made of such values, or of sanitized text."""
-    return value if type(value) is not str or value.isascii() else without_directions(value)
+    return value if type(value) is not str or value.isascii() else without_hidden(value)
 
 
 def time_element(moment: datetime | None) -> Markup | str:

@@ -13,12 +13,18 @@ import nh3
 from markdown_it import MarkdownIt
 from markupsafe import Markup, escape
 
-from services.api.web.filters import without_directions
 from shared.database.transaction import Transaction
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph import labels
-from shared.graph.conclusions.citations import Citation, Kind, parse_citations, replace_citations
+from shared.graph.conclusions.citations import (
+    Citation,
+    Kind,
+    parse_citations,
+    replace_citations,
+    without_citations,
+)
 from shared.graph.scope import GraphScope
+from shared.hidden_text import without_hidden
 from shared.schemas.base import CitationResponse
 
 _TAGS: Final = set(
@@ -32,16 +38,22 @@ _PARSER: Final = (
     .enable(["table", "strikethrough"])
     .disable(["link", "autolink", "reference"])
 )
+# Of a conclusion, a person reads what its reader has read: line by line, and no sign that hides a word or has it stand
+# elsewhere.
+_CONCLUSION_PARSER: Final = MarkdownIt("zero", {"html": False, "breaks": True}).enable(
+    ["heading", "list", "blockquote", "hr", "emphasis", "newline"]
+)
 
 
-def render_markdown(text: str) -> Markup:
+def render_markdown(text: str, parser: MarkdownIt = _PARSER) -> Markup:
     """Renders Markdown without links, with headings below those of the page."""
-    tokens = _PARSER.parse(without_directions(text))
+    tokens = parser.parse(without_hidden(text))
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + 2)}"
-    html: str = _PARSER.renderer.render(tokens, _PARSER.options, {})
-    return Markup(nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, link_rel=None))
+    html: str = parser.renderer.render(tokens, parser.options, {})
+    clean = nh3.clean(html, tags=_TAGS, attributes=_ATTRIBUTES, link_rel=None)
+    return Markup(without_hidden(clean))  # Entities can stand for characters.
 
 
 _CONCLUSIONS: Final = frozenset({ANALYSIS_TYPE, ADVICE_TYPE})
@@ -60,38 +72,52 @@ def element_address(
 def render_cited_markdown(
     text: str, citations: Iterable[CitationResponse], agent_id: UUID
 ) -> Markup:
-    """Renders Markdown of a model, with links to what it cites."""
+    """Renders Markdown of a model, with numbered links to what it cites."""
     links = _links(citations, agent_id)
     return Markup(replace_citations(str(render_markdown(text)), links.get))
 
 
-def render_cited_line(text: str, citations: Iterable[CitationResponse], agent_id: UUID) -> Markup:
-    """Like `cited`, for plain text."""
+def render_conclusion(text: str, citations: Iterable[CitationResponse], agent_id: UUID) -> Markup:
+    """Renders the text of a conclusion, with numbered links to what it cites.
+
+    Names would be words that no reader has compared with their sources.
+    """
     links = _links(citations, agent_id)
-    return Markup(replace_citations(str(escape(without_directions(text))), links.get))
+    return Markup(replace_citations(str(render_markdown(text, _CONCLUSION_PARSER)), links.get))
+
+
+def render_cited_line(text: str, citations: Iterable[CitationResponse], agent_id: UUID) -> Markup:
+    """Escapes plain text, with numbered links to what it cites."""
+    links = _links(citations, agent_id)
+    return Markup(replace_citations(str(escape(without_hidden(text))), links.get))
 
 
 def _links(citations: Iterable[CitationResponse], agent_id: UUID) -> dict[Citation, str]:
-    return {_key(citation): str(_link(citation, agent_id)) for citation in citations}
+    return {
+        Citation(Kind(each.kind), each.id): str(_link(number, each, agent_id))
+        for number, each in enumerate(citations, 1)
+    }
 
 
-def _key(view: CitationResponse) -> Citation:
-    return Citation(Kind(view.kind), view.id)
-
-
-def _link(view: CitationResponse, agent_id: UUID) -> Markup:
+def _link(number: int, view: CitationResponse, agent_id: UUID) -> Markup:
     if view.name is None:
         return Markup('<span class="cite" data-missing title="{}">{} {}</span>').format(
             f"The model cites {view.id}, which does not exist", view.kind, _UNKNOWN
         )
-    return Markup('<a class="cite" href="{}" title="{}">{}</a>').format(
+    return Markup('<a class="cite" href="{}" title="{} {}">[{}]</a>').format(
         element_address(agent_id, view.kind, view.id, view.type),
         view.type,
-        without_directions(view.name),
+        without_hidden(view.name),
+        number,
     )
 
 
-FILTERS: Final = {"cited": render_cited_markdown, "cited_line": render_cited_line}
+FILTERS: Final = {
+    "cited": render_cited_markdown,
+    "cited_line": render_cited_line,
+    "conclusion": render_conclusion,
+    "uncited": without_citations,
+}
 
 
 CONTEXT_LINES: Final = 2

@@ -22,6 +22,7 @@ from shared.graph.conclusions import position_store, positions
 from shared.graph.conclusions.citations import CITATION_SQL
 from shared.graph.conclusions.sentences import (
     ACTION,
+    REVIEW,
     Sentence,
     plain_line,
     sentences_of,
@@ -206,12 +207,17 @@ def draft_of(scope: GraphScope, type_name: str, name: str, **texts: str | None) 
 
 
 def draft_of_review(
-    advice_id: UUID, title: str, because: str, advice_cites: Sequence[UUID]
+    advice_id: UUID, title: str, because: str, advice_cites: Sequence[UUID], decision: str
 ) -> Draft:
-    """The reason of a review of advice, held against what it cites and the advice; without citations, what that cites."""
+    """The reason of a review of advice, held against what it cites and the advice; without citations, what that cites.
+
+    `decision` says what the review does to the advice: a reason can be true and be none for it.
+    """
+    reasons = split_sentences(because)
+    cited = dict.fromkeys(each for reason in reasons for each in reason.cited or advice_cites)
     sentences = tuple(
         replace(each, cited=(*(each.cited or advice_cites), advice_id))
-        for each in split_sentences(because)
+        for each in [*reasons, Sentence(decision, tuple(cited), REVIEW)]
     )
     return Draft(uuid5(advice_id, "review"), title, sentences, is_conclusion=False)
 

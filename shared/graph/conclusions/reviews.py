@@ -23,6 +23,7 @@ from shared.graph.conclusions.positions import Position, standing
 from shared.graph.conclusions.proofs import unproven_figures
 from shared.graph.conclusions.readings import Draft, draft_of_review
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
+from shared.graph.validation import one_line
 from shared.tools import ToolRefusalError
 
 
@@ -71,7 +72,8 @@ async def review_advice(
     position = _find(positions, advice_id, lookups.clock.today)
     _refuse_reason(because, review, lookups)
     _refuse_unknown_addresses(because, [*below, *cited], lookups)
-    if not is_read(draft_of_review(advice_id, position.title, because, below)):
+    decision = _decision_in_words(position, review, confidence, horizon)
+    if not is_read(draft_of_review(advice_id, position.title, because, below, decision)):
         _refuse_unproven_figures(because, [*below, *cited], lookups)
     if review is Review.WITHDRAWS:
         await _withdraw(transaction, scope, position, positions, because)
@@ -89,6 +91,15 @@ async def review_advice(
         else parse_horizon(horizon, lookups.clock.today),
         reason=because,
     )
+
+
+def _decision_in_words(
+    position: Position, review: Review, confidence: float | None, horizon: str | None
+) -> str:
+    """For example: It confirms SELL “Ore falls”, until 2027-01-31, with confidence 0.9."""
+    until = f", until {one_line(horizon)}" if horizon else ""
+    sure = "" if confidence is None else f", with confidence {confidence:g}"
+    return f"It {review} {position.action} “{position.title}”{until}{sure}."
 
 
 def _find(positions: Sequence[Position], advice_id: UUID, today: date) -> Position:

@@ -14,8 +14,9 @@ TITLE: Final = "title"
 WRONG_IF: Final = "wrong if"
 CHANGE: Final = "change"
 ACTION: Final = "action"
+REVIEW: Final = "review"
 """Roles of sentences: what would prove a conclusion wrong is not said to be so; what changed since the advice that this one
-replaces; and the word for what advice recommends.
+replaces; the word for what advice recommends; and what a review does to standing advice.
 """
 _ROLES: Final = {
     "summary": "",
@@ -33,7 +34,7 @@ class Sentence:
     """Without citations."""
     cited: tuple[UUID, ...]
     role: str = ""
-    """TITLE or one of `_ROLES`."""
+    """TITLE, REVIEW or one of `_ROLES`."""
 
 
 def split_sentences(text: str) -> list[Sentence]:
@@ -69,12 +70,18 @@ def plain_line(text: str) -> str:
 
 
 def sentences_of(name: str, properties: Mapping[str, Any]) -> list[Sentence]:
-    """The sentences of a conclusion, each once, in the order in which readings number them."""
-    found: dict[str, Sentence] = {name: Sentence(name, (), TITLE)}
+    """The sentences of a conclusion, each once in a role, in the order in which readings number them.
+
+    Those that repeat a text in another role are the last: what says something must not pass as what would prove it wrong.
+    """
+    found: dict[tuple[str, str], Sentence] = {(name, TITLE): Sentence(name, (), TITLE)}
+    repeated: dict[tuple[str, str], Sentence] = {}
     for key, role in _ROLES.items():
         text = properties.get(key)
         for each in split_sentences(text) if isinstance(text, str) else ():
-            known = found.setdefault(each.text, replace(each, role=role))
+            is_repeated = any(said == each.text and other != role for said, other in found)
+            sentences = repeated if is_repeated else found
+            known = sentences.setdefault((each.text, role), replace(each, role=role))
             cited = tuple(dict.fromkeys((*known.cited, *each.cited)))
-            found[each.text] = replace(known, cited=cited)
-    return [*found.values()]
+            sentences[each.text, role] = replace(known, cited=cited)
+    return [*found.values(), *repeated.values()]

@@ -368,9 +368,8 @@ class AddGraphEdge(_EdgeArguments):
 
 class LinkAnalysis(_EdgeArguments):
     type: str = Field(description='Existing edge type, mostly "about".')
-    properties: dict[str, Any] = Field(
-        default_factory=dict, description="Facts about the relation itself."
-    )
+    properties: SkipJsonSchema[dict[str, Any]] = Field(default_factory=dict)
+    """Left out: no page would support them."""
 
 
 def create_node_type(scope: GraphScope, validators: Validators) -> StateTool[CreateNodeType]:
@@ -521,9 +520,13 @@ def link_analysis(scope: GraphScope, validators: Validators) -> StateTool[LinkAn
             type_name=arguments.type,
             source_id=source_id,
             target_id=target_id,
-            properties=arguments.properties,
         )
-        return with_interpretations({"edgeId": str(edge_id), "created": created}, interpretations)
+        answer: Json = {"edgeId": str(edge_id), "created": created}
+        if arguments.properties:
+            answer["leftOut"] = dict.fromkeys(
+                arguments.properties, "an edge of an analysis has none"
+            )
+        return with_interpretations(answer, interpretations)
 
     return StateTool(
         "addGraphEdge",

@@ -410,7 +410,7 @@ async def test_a_mail_says_first_that_advice_no_longer_stands(agent_graph: Agent
         async with agent_graph.database.transaction() as session:
             item = await session.get_one(InboxItem, ids.inbox_item_id(buy))
             node = await session.get_one(GraphNode, buy)
-        message = build_message(item, "Watch", node, {}, None, await state(agent_graph, node.name))
+        message = build_message(item, "Watch", node, None, await state(agent_graph, node.name))
         assert isinstance(message.data, ItemData)
         return message.data
 

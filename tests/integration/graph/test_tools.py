@@ -7,7 +7,7 @@ import pytest
 from pydantic import ValidationError
 from sqlalchemy import func, select, update
 
-from shared.database.tables import GraphNodeType
+from shared.database.tables import GraphEdge, GraphNodeType
 from shared.graph import system_types, tools, types
 from shared.tools import StateTool, ToolRefusalError, declaration
 from tests.support.case_files import read_cases
@@ -234,6 +234,19 @@ async def test_from_node_to_analysis_to_advice(agent_graph: AgentGraph) -> None:
         targetId=str(ghana),
     )
     assert edge["created"]
+    again = await call(
+        agent_graph,
+        find_tool(analyzer, "addGraphEdge"),
+        type="about",
+        sourceId=analysis["nodeId"],
+        targetId=str(ghana),
+        properties={"note": "It defaults"},
+    )
+    assert (again["edgeId"], again["created"]) == (edge["edgeId"], False)
+    assert again["leftOut"] == {"note": "an edge of an analysis has none"}
+    async with agent_graph.database.transaction() as transaction:
+        about = select(GraphEdge.properties).where(GraphEdge.type == "about")
+        assert (await transaction.execute(about)).scalars().all() == [{}]
     second = await agent_graph.analysis(f"It is so [node:{ghana}].", "And so it is")
     advice = await call(
         agent_graph,

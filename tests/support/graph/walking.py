@@ -230,7 +230,6 @@ class Walk:
                 type_name="about",
                 source_id=one.id,
                 target_id=other.id,
-                properties={},
             )
 
     async def _conclude(self, add: Any, citations: list[str], **fields: Any) -> None:

@@ -228,7 +228,6 @@ async def _link_analysis(world: GraphWorld, transaction: Transaction) -> None:
         type_name=system_types.ABOUT_TYPE,
         source_id=world.analyses[0],
         target_id=world.ghana,
-        properties={},
     )
 
 

@@ -6,7 +6,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from shared.enums import ADVICE_TYPE, SentenceKind, SentenceVerdict
-from shared.graph.conclusions.readings import ConclusionReadings, Draft, draft_of, outcome
+from shared.graph.conclusions.readings import (
+    ConclusionReadings,
+    Draft,
+    draft_of,
+    draft_of_review,
+    outcome,
+)
 from shared.graph.conclusions.sentences import split_sentences
 from shared.graph.scope import GraphScope
 from shared.tools import ToolRefusalError
@@ -67,6 +73,38 @@ def test_each_text_and_the_action_are_read() -> None:
         ("Sales fall by 10 %.", "wrong if"),
         ("Sales grew.", "change"),
         ("HOLD", "action"),
+    ]
+
+
+def test_a_text_is_read_in_each_of_its_roles() -> None:
+    draft = draft_of(
+        SCOPE,
+        ADVICE_TYPE,
+        "Ore falls.",
+        summary="Ore falls.",
+        content=f"HOLD\nOre falls [node:{ONE}].",
+        invalidation="The mine opens.",
+        change="The mine opens.",
+        action="HOLD",
+    )
+    assert [(each.text, each.role) for each in draft.sentences] == [
+        ("Ore falls.", "title"),
+        ("HOLD", ""),
+        ("The mine opens.", "wrong if"),
+        ("Ore falls.", ""),
+        ("The mine opens.", "change"),
+        ("HOLD", "action"),
+    ]
+
+
+def test_what_a_review_does_is_read_with_its_reasons() -> None:
+    draft = draft_of_review(
+        TWO, "Sell ore", "It falls. So it is.", [ONE], "It confirms SELL “Sell ore”."
+    )
+    assert [(each.text, each.role, each.cited) for each in draft.sentences] == [
+        ("It falls.", "", (ONE, TWO)),
+        ("So it is.", "", (ONE, TWO)),
+        ("It confirms SELL “Sell ore”.", "review", (ONE, TWO)),
     ]
 
 

@@ -173,7 +173,7 @@ def test_a_notice_has_only_the_known_fields() -> None:
         summary="It rests until tomorrow.",
         created_at=datetime(2026, 1, 31, tzinfo=UTC),
     )
-    message = build_message(item, "Lithium", None, {}, None)
+    message = build_message(item, "Lithium", None, None)
     assert message.type == "notice.created"
     fields = message.data.model_dump(exclude_none=True)
     assert set(fields) == {"inbox_item_id", "agent_id", "agent_name", "title", "summary"}

@@ -8,7 +8,8 @@ from jinja2 import Environment
 
 from services.api.web import filters
 from services.api.web.forms import FormState
-from services.api.web.text import render_cited_line, render_cited_markdown
+from services.api.web.text import render_cited_line, render_cited_markdown, render_conclusion
+from shared.hidden_text import without_hidden
 from shared.schemas.base import CitationResponse
 from shared.schemas.iterations import WrittenElement
 from shared.wording import NONE
@@ -62,15 +63,17 @@ REVERSED = "Halden \u202eAG\u2066!\u2069"
     [
         ("plain", "plain"),
         (REVERSED, "Halden AG!"),
-        ("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", ""),
+        ("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f\u061c", ""),
+        ("Ore\u200b is\U000e0041 not\ufe01 sold", "Ore is not sold"),
         ("שלום é", "שלום é"),
+        ("می\u200cشود 👨\u200d👩", "می\u200cشود 👨\u200d👩"),
     ],
 )
-def test_a_text_reads_in_one_direction(text: str, shown: str) -> None:
-    assert filters.without_directions(text) == shown
+def test_hidden_characters_are_removed(text: str, shown: str) -> None:
+    assert without_hidden(text) == shown
 
 
-def test_pages_show_texts_without_directions_but_forms_send_them_back() -> None:
+def test_pages_show_no_hidden_characters_but_forms_send_them_back() -> None:
     environment = Environment(autoescape=True, finalize=filters.as_shown)
     environment.filters["verbatim"] = filters.Verbatim
     template = environment.from_string(
@@ -85,11 +88,11 @@ def test_pages_show_texts_without_directions_but_forms_send_them_back() -> None:
 def test_rendered_markdown_and_citations_read_in_one_direction() -> None:
     agent_id = UUID(int=1)
     cited = CitationResponse(kind="node", id=UUID(int=2), type="Maker", name=REVERSED)
-    content = f"{REVERSED} [node:{cited.id}]"
-    for render in (render_cited_markdown, render_cited_line):
+    content = f"{REVERSED} &#x202e;&rlm;[node:{cited.id}]"
+    for render in (render_cited_markdown, render_cited_line, render_conclusion):
         html = render(content, [cited], agent_id)
-        assert html.count("Halden AG!") == 2
-        assert filters.without_directions(html) == html
+        assert html.count("Halden AG!") == 2  # The text, and the name that the number shows.
+        assert without_hidden(html) == html
 
 
 @pytest.mark.parametrize(

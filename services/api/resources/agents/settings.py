@@ -20,7 +20,6 @@ from services.api.resources.costs.charts import Tiles, build_tiles, unit_of
 from services.api.resources.costs.ledger import CostScope
 from services.api.resources.graph import model as graph
 from services.api.resources.graph.elements import PropertyRow, property_rows
-from services.api.web.filters import without_directions
 from services.api.web.form_errors import FORM, label
 from services.api.web.forms import (
     INTERVALS,
@@ -40,6 +39,7 @@ from shared.billing import budgets as billing_budgets
 from shared.durations import format_duration
 from shared.enums import PROMPTED_PHASES, Phase
 from shared.errors import PermanentError
+from shared.hidden_text import without_hidden
 from shared.runtime.settings import Settings
 from shared.schemas.agents import PromptedPhase, PromptResponse
 from shared.schemas.base import LARGEST_PAGE, AgentDetails, PageRequest
@@ -130,7 +130,7 @@ async def delete_agent(
     if form.model is None:
         return await _settings_page(access, page, deleting=form)
     # The page shows the name without directions.
-    names = (access.agent.name, without_directions(access.agent.name))
+    names = (access.agent.name, without_hidden(access.agent.name))
     if form.model.typed_name.strip() not in names:
         sentence = f"This is not the agent's name. To delete the agent, type {access.agent.name}."
         deleting = form.with_error("typed_name", sentence)

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from services.api.resources.graph.duplicates import ComparedEdge, ComparedNode
-from services.api.web.filters import without_directions
+from shared.hidden_text import without_hidden
 from shared.schemas.base import EdgeResponse, Json
 from shared.schemas.graph import DuplicatePair, GraphLayout
 from shared.schemas.provenance import ClaimResponse, EvidenceResponse
@@ -31,7 +31,7 @@ def encode_drawing(picture: GraphLayout, paths: Sequence[Sequence[UUID]] = ()) -
     document = {
         "ids": "".join(node.id.hex for node in picture.nodes),
         "kinds": [types.setdefault(node.type, len(types)) for node in picture.nodes],
-        "names": [without_directions(node.name) for node in picture.nodes],
+        "names": [without_hidden(node.name) for node in picture.nodes],
         "since": 0 if since is None else int(since.timestamp() * 1000),
         "created": created,
         "touched": [_seconds(node.created_at, node.updated_at) for node in picture.nodes],
