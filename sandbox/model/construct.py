@@ -83,6 +83,8 @@ class Plan:
 
 def construct(request: ChatRequest) -> Answer:
     """Types, nodes and edges in one answer; then what was refused, with the answers to questions on duplicates."""
+    if refused := request.section("refused"):
+        return _correct(request, refused)
     plan = make_plan(request)
     if not plan.nodes:
         nothing = "The document has no labelled figures, and no lists to write."
@@ -121,6 +123,23 @@ def construct(request: ChatRequest) -> Answer:
         written = "The labelled figures and lists of the document are written."
         return Answer("\n".join([written, *request.refusals]))
     return Answer(calls=(*open_calls, *request.finish_call))
+
+
+REFUSED = re.compile(r"^addGraphNode (?P<arguments>\{.*\})\n→ (?P<error>.*)$", re.MULTILINE)
+
+
+def _correct(request: ChatRequest, refused: str) -> Answer:
+    """Answers the questions on duplicates, and leaves out what else was refused."""
+    calls = []
+    for match in REFUSED.finditer(refused):
+        question = Exchange(
+            "addGraphNode", json.loads(match["arguments"]), {"error": match["error"]}
+        )
+        if "distinctFrom" in question.error:
+            calls.append(
+                ToolCall.of("addGraphNode", **{**question.arguments, **_decision(question)})
+            )
+    return Answer(calls=(*calls, *request.finish_call))
 
 
 def make_plan(request: ChatRequest) -> Plan:

@@ -82,7 +82,7 @@ class Advise:
         readings, reader = ConclusionReadings(scope), Reader(self.model, run)
         tools = advice_generation(scope, agent.actions, self.embedding_search, short_ids, readings)
         preview = ConclusionReader(reader, readings) if reader.is_on else None
-        loop = ToolLoop(run, tools, short_ids=short_ids, preview=preview)
+        loop = ToolLoop(run, tools, short_ids=short_ids, preview=preview, correction=lambda _: "")
         reason = await loop.run()
         advice = [
             {"id": result["nodeId"], "action": result["action"]}

@@ -82,7 +82,7 @@ class Analyze:
             scope, self.validators, self.embedding_search, short_ids, readings
         )
         preview = ConclusionReader(reader, readings) if reader.is_on else None
-        loop = ToolLoop(run, tools, short_ids=short_ids, preview=preview)
+        loop = ToolLoop(run, tools, short_ids=short_ids, preview=preview, correction=lambda _: "")
         answer = await loop.run()
         analyses = [result["nodeId"] for result in loop.results_of("addAgentAnalysisNode")]
         requests = loop.results_of("requestInvestigation")

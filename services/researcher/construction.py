@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -9,17 +10,20 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.researcher.acquisition import Acquired, QueryContext, Sentence
+from services.researcher.acquisition import Acquired, QueryContext, Sentence, headings
 from services.researcher.prompts import CONSTRUCTION_RULES, construction_message, facts_message
 from shared.billing.embedding_cache import Vector
 from shared.database.transaction import Transaction
 from shared.enums import Phase
+from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.retrieval import EmbeddingSearch
 from shared.graph.retrieval.embedding_backlog import EmbeddingBatch, plan_step_batches, plan_sweep
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
 from shared.graph.tools import GraphTools
+from shared.graph.tools.write_tools import AddGraphEdge, AddGraphNode
 from shared.llm.embeddings import EmbeddingOutcome, Embeddings
+from shared.llm.messages import wrap_section
 from shared.llm.phase_run import PhaseRun
 from shared.llm.provider import Model
 from shared.llm.structured_output import (
@@ -28,10 +32,11 @@ from shared.llm.structured_output import (
     response_format,
 )
 from shared.llm.tool_loop import ToolLoop
-from shared.llm.toolset import Calls
-from shared.tools import Json
+from shared.llm.toolset import Calls, ToolUse
+from shared.tools import Json, ToolRefusalError
 
 MAX_FACTS: Final = 5
+_SENTENCES_BESIDE: Final = 2
 NAME: Final = "facts"
 """The name of the structured answer."""
 
@@ -164,6 +169,7 @@ async def construct(
         must_act=True,
         fallback=SentenceFacts.of(query_context, acquired),
         short_ids=short_ids,
+        correction=partial(cited_passages, acquired.pages),
     )
     await loop.run()
     written = WrittenElements(
@@ -174,6 +180,34 @@ async def construct(
         is_rescued=loop.has_fallen_back and bool(loop.results_of("addGraphNode")),
     )
     return run, loop.embeddings, written
+
+
+def cited_passages(pages: Sequence[NumberedPage], uses: Sequence[ToolUse]) -> str:
+    """The sentences that refused calls cite, with those beside them, in the form of a document; empty without any."""
+    numbers: dict[int, set[int]] = {}
+    for use in uses:
+        if not isinstance(use.arguments, AddGraphNode | AddGraphEdge):
+            continue
+        with suppress(ToolRefusalError):
+            for entry in use.arguments.all_evidence:
+                if entry.page is not None and 1 <= entry.page <= len(pages):
+                    for number in entry.sentences or ():
+                        beside = range(number - _SENTENCES_BESIDE, number + _SENTENCES_BESIDE + 1)
+                        numbers.setdefault(entry.page, set()).update(beside)
+    headed = headings(pages)
+    blocks = [
+        "\n".join([headed[page - 1], "", *lines])
+        for page in sorted(numbers)
+        if (lines := _numbered_lines(pages[page - 1], page, sorted(numbers[page])))
+    ]
+    return wrap_section("document", "\n\n".join(blocks)) if blocks else ""
+
+
+def _numbered_lines(page: NumberedPage, number: int, sentences: Sequence[int]) -> list[str]:
+    found = ((each, page.find(each)) for each in sentences)
+    return [
+        f"[{number}.{each}] {sentence.text}" for each, sentence in found if sentence is not None
+    ]
 
 
 def _distinct_ids(results: Sequence[Json], key: str) -> list[UUID]:

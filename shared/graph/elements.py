@@ -35,7 +35,7 @@ from shared.graph.validation import (
     normalize_name,
     refuse_unstorable,
 )
-from shared.tools import Json, ToolRefusalError
+from shared.tools import Json, LeftOutError, ToolRefusalError
 
 _NOT_QUOTED: Final = "it is not in the cited sentences"
 _EXISTING: Final = CompiledStatement(
@@ -310,7 +310,7 @@ async def _resolve_fact_ends(
     rules = await types.get_edge_rules(transaction, scope, type_name)
     ends = await _resolve_ends(transaction, scope, rules, source_id, target_id)
     if conclusions := RESERVED_TYPES & set(ends.types):
-        raise ToolRefusalError(
+        raise LeftOutError(
             f"An end is an {' or an '.join(sorted(conclusions))}: pages do not support edges of conclusions; "
             "connect facts."
         )
@@ -331,7 +331,10 @@ class _Ends:
 async def _resolve_ends(
     transaction: Transaction, scope: GraphScope, rules: EdgeRules, source_id: UUID, target_id: UUID
 ) -> _Ends:
-    """Look up both ends, following merges. Raises ToolRefusalError if they cannot be ends of such an edge."""
+    """Look up both ends, following merges. Ends that only fit the other way round are exchanged.
+
+    Raises ToolRefusalError if they cannot be ends of such an edge.
+    """
     nodes = await _look_up_ends(transaction, scope, rules, source_id, target_id)
     if len(nodes) < 2:
         source_id, target_id = await redirects.resolve_redirects(
@@ -339,15 +342,17 @@ async def _resolve_ends(
         )
         nodes = await _look_up_ends(transaction, scope, rules, source_id, target_id)
     if source_id == target_id:
-        raise ToolRefusalError(
+        raise LeftOutError(
             f"sourceId and targetId are both {source_id}; an edge joins two different nodes."
         )
     for argument, node_id in (("sourceId", source_id), ("targetId", target_id)):
         if node_id not in nodes:
-            raise ToolRefusalError(
+            raise LeftOutError(
                 f"{argument}: no such node: {node_id}; use an id that queryGraph or addGraphNode returned."
             )
     source, target = nodes[source_id], nodes[target_id]
+    if not _fit(rules, source.type, target.type) and _fit(rules, target.type, source.type):
+        return await _resolve_ends(transaction, scope, rules, target_id, source_id)
     _refuse_wrong_type(rules, "start from", rules.source_types, source.type)
     _refuse_wrong_type(rules, "lead to", rules.target_types, target.type)
     return _Ends(
@@ -410,13 +415,19 @@ async def _look_up_ends(
     return ends
 
 
+def _fit(rules: EdgeRules, source_type: str, target_type: str) -> bool:
+    return (not rules.source_types or source_type in rules.source_types) and (
+        not rules.target_types or target_type in rules.target_types
+    )
+
+
 def _refuse_wrong_type(
     rules: EdgeRules, verb: str, allowed_types: Sequence[str], actual: str
 ) -> None:
     if allowed_types and actual not in allowed_types:
-        raise ToolRefusalError(
+        raise LeftOutError(
             f"{rules.type_name} edges {verb} {' or '.join(allowed_types)} nodes, not {actual}; "
-            "reverse the edge, or use another edge type."
+            "use another edge type."
         )
 
 

@@ -316,7 +316,15 @@ SECTIONS: Final = frozenset(
         ),
         *("graph_context", "news", "looked_up", "repeats", "memories", "owner_feedback"),
         *("insight", "relevant_nodes", "written", "answered", "analyses", "standing_advice"),
-        *("claims", "conclusions", "message", "current_state", "recent_advice", "recent_turns"),
+        *(
+            "refused",
+            "claims",
+            "conclusions",
+            "message",
+            "current_state",
+            "recent_advice",
+            "recent_turns",
+        ),
         *("conversation_summary", "summary_so_far", "older_turns"),
         *("agent_name", "corpus", "existing_types", *Phase),
     }

@@ -130,9 +130,18 @@ class PhaseRun(RunJournal):
             self.paid_calls.open_call(request.call)
         return request
 
-    def fresh_request(self, message: str, response_format: dict[str, Any]) -> ChatRequest:
+    def fresh_request(
+        self,
+        message: str,
+        response_format: dict[str, Any] | None = None,
+        tools: Sequence[dict[str, Any]] = (),
+    ) -> ChatRequest:
         """A request of this run with the same system prompt, another message and no conversation."""
-        return self._request({"role": "user", "content": message}, response_format=response_format)
+        return self._request(
+            {"role": "user", "content": message},
+            response_format=response_format,
+            tools=tuple(tools),
+        )
 
     def _request(self, *messages: dict[str, Any], **fields: Any) -> ChatRequest:
         """Requests of a phase of an agent share their beginning."""

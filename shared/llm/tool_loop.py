@@ -1,5 +1,6 @@
 """The tool loop: the model calls the tools of its phase until it answers without a tool call."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -7,6 +8,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from shared.llm.answers import LIMIT_REASON
+from shared.llm.corrections import CallMaterial, Correction
 from shared.llm.embeddings import Embeddings
 from shared.llm.ledgered_model import Reading, StreamListener
 from shared.llm.messages import ChatAnswer, ChatRequest, assistant_message
@@ -127,11 +129,13 @@ class ToolLoop:
         fallback: Fallback | None = None,
         short_ids: ShortIds | None = None,
         preview: CallPreview | None = None,
+        correction: CallMaterial | None = None,
     ) -> None:
         """With `must_act` the first answer must call a tool, if the server supports that.
 
         Results of state tools are shown with `short_ids`. A loop that code ends requests a last answer, without tools.
-        With a `fallback` it ends without text instead, and its calls are the loop's last ones.
+        With a `fallback` it ends without text instead, and its calls are the loop's last ones. With a `correction`, the
+        model corrects what was refused beside a call that ends the phase in one request without the conversation.
         """
         self._run = run
         self._listener = listener
@@ -150,8 +154,9 @@ class ToolLoop:
         """The calls of the round."""
         self._is_finished = False
         """Whether a tool that ends the phase was called."""
-        self._unrepaired = 0
-        """Calls that were refused in earlier rounds, and that no later call has replaced."""
+        self._material = correction
+        self._correction: Correction | None = None
+        """What the model was requested to correct."""
         self._has_fallen_back = False
         self.has_followed_up = False
         """Whether the review has rejected a final answer."""
@@ -280,6 +285,10 @@ class ToolLoop:
         `rounds_left`: rounds after this one; None for calls of a review.
         """
         run, results = self._run, self._results
+        if self._correction is not None and uses:
+            repeated = self._correction.repeated(uses)
+            _, own = self._reader.own(repeated, f"{uses[0].key}/waiting", request.messages)
+            uses = [*uses, *own]
         self._uses = uses = await self._guarded_again(uses)
         self._is_finished = self._is_finished or any(map(_ends_work, uses))
         for use in uses:
@@ -316,13 +325,12 @@ class ToolLoop:
             request.following(answer.message, *map(self._tools.reply, self._uses))
         )
         self._limits.count(self._uses)
-        refused = sum(map(self._results.is_refused, self._uses))
-        is_ended = self._is_ended()
-        self._unrepaired = max(refused, self._unrepaired - self._accepted)
         if rounds_left is None:
             return replied
-        if is_ended:
+        if self._is_ended():
             return None
+        if self._is_waiting_for_corrections and self._material is not None and rounds_left:
+            return self._correction_request()
         message = self._limits.end_message(rounds_left, needs_fallback=self._needs_fallback)
         if message is None:
             return replied
@@ -330,22 +338,44 @@ class ToolLoop:
         return end if self._fallback is None else None
 
     def _is_ended(self) -> bool:
-        """Whether the calls of the round end the phase.
+        """Whether the calls of the round end the phase: the model has ended it, and there is nothing to correct or to show.
 
-        A refused call does not: the model may correct it. After that, as many calls must follow as were refused, or one that
-        ends the phase again. Nor does a call that only reads, also beside one that ends the phase: it is made for its
-        result, which the model has not seen. If it repeats one of the round before, it brings nothing new.
+        A call that only reads is made for its result, also beside one that ends the phase. If it repeats one of the round
+        before, it brings nothing new.
         """
-        if not self._is_finished or any(map(self._results.is_refused, self._uses)):
+        if self._correction is not None:
+            return True
+        if not self._is_finished or self._is_waiting_for_corrections:
             return False
-        if any(_only_reads(use) and not self._tools.is_repeated(use) for use in self._uses):
-            return False
-        return self._accepted >= self._unrepaired or any(map(_ends_work, self._uses))
+        return not self._has_read
 
     @property
-    def _accepted(self) -> int:
-        """The calls of the round that can make up for refused ones."""
-        return sum(not (self._results.is_refused(use) or _only_reads(use)) for use in self._uses)
+    def _has_read(self) -> bool:
+        return any(_only_reads(use) and not self._tools.is_repeated(use) for use in self._uses)
+
+    @property
+    def _is_waiting_for_corrections(self) -> bool:
+        """Whether the phase has ended but for refused calls, which the model may correct."""
+        return self._is_finished and not self._has_read and self._find_correction() is not None
+
+    def _find_correction(self) -> Correction | None:
+        # Where nothing was written, also what would be left out is corrected.
+        return Correction.of(self._uses, self._results.by_key, includes_final=self._needs_fallback)
+
+    def _correction_request(self) -> ChatRequest:
+        """The request to correct the refused calls of the round, with the tools that these need."""
+        self._correction = correction = self._find_correction()
+        assert correction is not None
+        assert self._material is not None
+        replies = [json.loads(self._tools.reply(use)["content"]) for use in correction.refused]
+        message = correction.message(replies, self._material(correction.refused))
+        tools = [
+            declaration(tool)
+            for tool in self._declared.values()
+            if tool.name in correction.tools or _ends(tool)
+        ]
+        request = self._run.fresh_request(message, tools=tools)
+        return self._run.model.refused_pages.without(request)
 
 
 def _only_reads(use: ToolUse) -> bool:
@@ -353,4 +383,8 @@ def _only_reads(use: ToolUse) -> bool:
 
 
 def _ends_work(use: ToolUse) -> bool:
-    return isinstance(use.tool, StateTool) and use.tool.ends_work
+    return use.tool is not None and _ends(use.tool)
+
+
+def _ends(tool: Tool) -> bool:
+    return isinstance(tool, StateTool) and tool.ends_work

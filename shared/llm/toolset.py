@@ -511,7 +511,7 @@ def prepare_state_calls(
             try:
                 results.append(await tool.run(transaction, call.arguments))
             except ToolRefusalError as refusal:
-                results.append({"error": str(refusal), **refusal.details})
+                results.append(refusal.result)
         return results
 
     return run

@@ -5,7 +5,8 @@ stops it, a budget or a server, the work that it reads for goes on: what was not
 """
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -38,6 +39,8 @@ from shared.tools.readings import (
     Part,
     ReadableClaim,
     ReadableSentence,
+    ReadSentences,
+    SentenceFinding,
     combined,
 )
 from shared.workflow.agent_row import AgentRow
@@ -163,23 +166,36 @@ class _Request(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """The requests of one reading: one, or several if it is too large for one."""
+    """The requests of one reading: one, or several if it is too large for one; none if all of it was read before."""
 
     material: Material
     requests: Sequence[_Request]
     is_recorded: bool = False
     """Then it has no texts of claims."""
+    known: Mapping[int, SentenceFinding] = {}
+    """Findings of earlier readings on its sentences, by their places."""
 
     @classmethod
-    def of(cls, material: Material, parts: Sequence[Part]) -> "_Plan":
-        return cls(material, [_Request(message_of(part.material), part) for part in parts])
+    def of(
+        cls,
+        material: Material,
+        parts: Sequence[Part],
+        known: Mapping[int, SentenceFinding] | None = None,
+    ) -> "_Plan":
+        requests = [_Request(message_of(part.material), part) for part in parts]
+        return cls(material, requests, known=known or {})
 
     def as_json(self) -> Json:
         requests = [
             {"message": message, "places": [*part.places], **part.material.as_json()}
             for message, part in self.requests
         ]
-        return {**self.material.as_json(), "requests": requests}
+        known = {str(place): found.as_json() for place, found in self.known.items()}
+        return {
+            **self.material.as_json(),
+            "requests": requests,
+            **({"known": known} if known else {}),
+        }
 
     @classmethod
     def from_json(cls, value: Json) -> "_Plan":
@@ -188,7 +204,11 @@ class _Plan(NamedTuple):
             _Request(each["message"], Part(Material.from_json(each), each["places"]))
             for each in value["requests"]
         ]
-        return cls(Material.from_json(value), requests, is_recorded=True)
+        known = {
+            int(place): SentenceFinding.from_json(each)
+            for place, each in value.get("known", {}).items()
+        }
+        return cls(Material.from_json(value), requests, is_recorded=True, known=known)
 
 
 class Reader:
@@ -202,6 +222,7 @@ class Reader:
         self.unit = main_run.unit
         self._main_run = main_run
         self._run: PhaseRun | None = None
+        self._read = ReadSentences()
         agent = self.lease.agent
         self._cap_usd = agent.verification_usd_per_day
         self._models = reader_model(agent, model)
@@ -231,8 +252,12 @@ class Reader:
             material = await load()
             if material is None:
                 return None
-            plan = _Plan.of(material, material.parts())
-        return await self._carry_out(key, plan, divides=True)
+            known = self._read.of(material)
+            plan = _Plan.of(material, material.parts(known), known)
+        found = await self._carry_out(key, plan, divides=True)
+        if isinstance(found, Findings):
+            self._read.add(found)
+        return found
 
     async def _carry_out(self, key: str, plan: _Plan, *, divides: bool) -> Findings | NotRead:
         """Sends the requests of a plan, and one that a filter refuses once more in parts if it `divides` them."""
@@ -242,10 +267,19 @@ class Reader:
             if divides and isinstance(found, NotRead) and found.is_filtered:
                 found = await self._divide(f"{key}/{number}", plan, request) or found
             read.append((request.part, found))
-        if len(read) == 1:
+        if len(read) == 1 and not plan.known:
             [(_, found)] = read
             return found
-        return combined(plan.material, read)
+        if not read:
+            [first, *_] = plan.known.values()
+            assert first.read_by is not None
+            return Findings(
+                plan.material, *first.read_by, PROMPT_VERSION, sentences=dict(plan.known)
+            )
+        found = combined(plan.material, read)
+        if isinstance(found, NotRead):
+            return found
+        return replace(found, sentences={**found.sentences, **plan.known})
 
     async def _divide(self, key: str, plan: _Plan, request: _Request) -> Findings | NotRead | None:
         """Sends a request in parts; None if it cannot be divided, or was recorded by an interrupted run before it was."""

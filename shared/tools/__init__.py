@@ -23,6 +23,12 @@ from shared.tools.schemas import compact_parameters, portable_schema
 Json = dict[str, Any]
 INTERPRETATIONS_KEY: Final = "understood"
 """Key in a tool's result: how it interpreted ambiguous arguments, one sentence each."""
+FINAL_KEY: Final = "final"
+"""Key in the result of a refused call that is left out: the model is not asked to correct it."""
+AWAITS_KEY: Final = "awaits"
+"""Key in the result of a refused call: the name of a node whose call was refused too. Once that is corrected, code repeats
+this one.
+"""
 RECALLED_KEY: Final = "recalled"
 """Key in a recorded answer that was recalled, and holds no longer than the one that was paid for."""
 EARLIER_DATE_KEY: Final = "published_date_from"
@@ -76,12 +82,27 @@ When the batch has been made, its result is awaited with the transaction in whic
 class ToolRefusalError(VigilError):
     """The tool refuses the call. The model receives the message, which says what is wrong and how to correct it."""
 
+    is_final = False
+    """Whether the call is left out, without a request to correct it."""
+
     def __init__(
         self, message: str, *, is_unbilled: bool = False, details: Json | None = None
     ) -> None:
         """`details` are recorded with the message, and shown to the model."""
         super().__init__(message, is_unbilled=is_unbilled)
         self.details = details or {}
+
+    @property
+    def result(self) -> Json:
+        """The result of the refused call."""
+        final = {FINAL_KEY: True} if self.is_final else {}
+        return {"error": str(self), **self.details, **final}
+
+
+class LeftOutError(ToolRefusalError):
+    """The tool refuses a call that is left out: nothing that is required is missing without it."""
+
+    is_final = True
 
 
 @dataclass(frozen=True)

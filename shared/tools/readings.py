@@ -1,10 +1,10 @@
 """What a model reads before a conclusion is stored, and what it finds. Pure data, between the graph and the model."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from shared.enums import Entailment, SentenceKind, SentenceVerdict
@@ -49,6 +49,10 @@ class ReadableClaim:
         """Those of its values; EXISTS only if it has no others."""
         return [name for name in self.values if name != EXISTS] or [*self.values]
 
+    @property
+    def is_unread(self) -> bool:
+        return bool(self.evidence) and self.verdict is None
+
 
 @dataclass(frozen=True)
 class ReadableSentence:
@@ -62,6 +66,8 @@ class ReadableSentence:
     """Empty: it is held against all claims of its conclusion."""
     role: str = ""
     """Its place in the conclusion, such as the title; empty if it is a sentence of the text."""
+    basis: str = ""
+    """A digest of what its claims show; empty if it is not known."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +80,8 @@ class Material:
     """The time of the agent, if the sentences depend on it."""
     standing: Sequence[str] = ()
     """Advice that stands beside that of the sentences."""
+    shown: Set[str] = frozenset()
+    """What the claims show, for the comparison with an earlier reading."""
 
     def as_json(self) -> Json:
         """Everything that the verdicts need, for a run that is resumed; the request has the texts of claims."""
@@ -131,12 +139,30 @@ class Material:
         """The claims that a sentence is held against."""
         return sentence.claims or self._of_conclusions[sentence.conclusion_id]
 
-    def parts(self) -> list["Part"]:
+    def parts(self, read: Container[int] = ()) -> list["Part"]:
         """Divides the material into requests of bounded size, each sentence together with all claims that it cites.
 
-        A sentence without citations is in each part of its conclusion. Claims that no sentence cites follow.
+        A sentence without citations is in each part of its conclusion. Claims that no sentence cites follow. Without the
+        sentences at the places that were `read`, and what only they cite.
         """
-        return self._parts(MAX_LINES, MAX_PASSAGES_BYTES)
+        if not read:
+            return self._parts(MAX_LINES, MAX_PASSAGES_BYTES)
+        places = [place for place in range(len(self.sentences)) if place not in read]
+        sentences = [
+            replace(each, claims=tuple(self.numbers_of(each)))
+            for each in (self.sentences[place] for place in places)
+        ]
+        unread = (number for number, each in enumerate(self.claims, 1) if each.is_unread)
+        numbers = sorted({number for each in sentences for number in each.claims}.union(unread))
+        rest = replace(
+            self,
+            claims=[self.claims[number - 1] for number in numbers],
+            sentences=[_renumbered(each, numbers) for each in sentences],
+        )
+        return [
+            Part(part.material, [places[place] for place in part.places])
+            for part in (rest.parts() if places or numbers else ())
+        ]
 
     def halves(self) -> list["Part"]:
         """Parts of half the size; a single one if it cannot be divided."""
@@ -187,17 +213,14 @@ class Material:
         ]
         places = sorted([*cited, *of_everything])
         numbers = sorted(claims)
-        renumbered = {number: place for place, number in enumerate(numbers, 1)}
         sentences = [self.sentences[place] for place in places]
         return Part(
             Material(
                 [self.claims[number - 1] for number in numbers],
-                [
-                    replace(each, claims=tuple(renumbered[number] for number in each.claims))
-                    for each in sentences
-                ],
+                [_renumbered(each, numbers) for each in sentences],
                 self.now,
                 self.standing,
+                self.shown,
             ),
             places,
         )
@@ -210,6 +233,12 @@ def _values_from_json(
     if values is None:
         return {None: ids} if ids else {}
     return {name: [ids[place] for place in places] for name, places in values.items()}
+
+
+def _renumbered(sentence: ReadableSentence, numbers: Sequence[int]) -> ReadableSentence:
+    """The sentence among claims of which these are left, by their former numbers."""
+    claims = tuple(numbers.index(each) + 1 for each in sentence.claims if each in numbers)
+    return replace(sentence, claims=claims)
 
 
 class Part(NamedTuple):
@@ -238,6 +267,22 @@ class SentenceFinding:
     reason: str = ""
     read_by: ReadBy | None = None
     """None: as all findings."""
+
+    def as_json(self) -> Json:
+        by = self.read_by
+        read_by = None if by is None else [by.model, str(by.call_id)]
+        return {"kind": self.kind, "verdict": self.verdict, "reason": self.reason, "by": read_by}
+
+    @classmethod
+    def from_json(cls, value: Json) -> "SentenceFinding":
+        """From `as_json`."""
+        by = value["by"]
+        return cls(
+            SentenceKind(value["kind"]),
+            SentenceVerdict(value["verdict"]),
+            value["reason"],
+            None if by is None else ReadBy(by[0], UUID(by[1])),
+        )
 
     @property
     def is_failing(self) -> bool:
@@ -307,6 +352,36 @@ def combined(
     return replace(
         first, material=material, claims=claims, sentences=sentences, why_unread=why_unread
     )
+
+
+class ReadSentences:
+    """The sentences that a step has had read. One that is written again, with claims that show the same, is not read again,
+    unless something else is shown with it, which may deny it.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], tuple[SentenceFinding, Set[str]]] = {}
+
+    def of(self, material: Material) -> dict[int, SentenceFinding]:
+        """The findings on sentences of `material`, by their places."""
+        return {
+            place: known[0]
+            for place, sentence in enumerate(material.sentences)
+            if sentence.basis
+            and (known := self._found.get(_identity(material, sentence))) is not None
+            and material.shown <= known[1]
+        }
+
+    def add(self, found: Findings) -> None:
+        for place, finding in found.sentences.items():
+            sentence = found.material.sentences[place]
+            read_by = replace(finding, read_by=found.reader_of(finding))
+            of_sentence = _identity(found.material, sentence)
+            self._found.setdefault(of_sentence, (read_by, found.material.shown))
+
+
+def _identity(material: Material, sentence: ReadableSentence) -> tuple[Any, ...]:
+    return sentence.text, sentence.role, sentence.basis, tuple(material.standing)
 
 
 def _joined(verdicts: Sequence[SentenceFinding | None]) -> SentenceFinding | None:

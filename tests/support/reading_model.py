@@ -66,8 +66,11 @@ class ReadingModel:
             if request.response_format is not None:
                 return self._reading(request.messages[-1]["content"])
             told = [each["content"] for each in request.messages if each["role"] == "tool"]
-            self.results = told
             answered = sum(each["role"] == "assistant" for each in request.messages)
+            if (corrected := request.messages[-1]["content"]).startswith("<refused>"):
+                # It follows the first answer, and has no conversation.
+                told, answered = [corrected], 1
+            self.results = told
             calls = self.rounds[answered] if answered < len(self.rounds) else ()
             tool_calls = [
                 {

@@ -23,6 +23,7 @@ from shared.graph.conclusions.citations import CITATION_SQL
 from shared.graph.conclusions.sentences import (
     ACTION,
     REVIEW,
+    TITLE,
     Sentence,
     plain_line,
     sentences_of,
@@ -30,6 +31,7 @@ from shared.graph.conclusions.sentences import (
 )
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.prompt_format import quote_name, truncate_text
+from shared.graph.provenance import integrity
 from shared.graph.provenance import readings as claims_in_words
 from shared.graph.provenance.beside import beside_sql, stated_beside
 from shared.graph.provenance.claims import KNOWN_DATE_SQL
@@ -57,6 +59,8 @@ NOT_WRITTEN_KEY: Final = "notWritten"
 """Key in the result of a refused tool: the title of the conclusion that the reading failed."""
 NOT_REVIEWED_KEY: Final = "notReviewed"
 """Key in the result of a refused tool: the title of the advice whose review has a reason that the reading failed."""
+CLAIMS_KEY: Final = "claims"
+"""Key in the result of a refused tool: what the sentences that failed cite."""
 NOT_READ_KEY: Final = "notRead"
 """Key in the result of a tool that stored a conclusion which was not read: why."""
 MAX_SENTENCES: Final = 40
@@ -308,14 +312,32 @@ class ConclusionReadings:
             if found is not None and found.is_failing
         ]
         if failing:
-            raise ToolRefusalError(
-                _refusal(failing, is_again=draft.title in self._earlier),
-                details={NOT_WRITTEN_KEY if draft.is_conclusion else NOT_REVIEWED_KEY: draft.title},
-            )
+            key = NOT_WRITTEN_KEY if draft.is_conclusion else NOT_REVIEWED_KEY
+            details: Json = {key: draft.title}
+            if claims := self._claims_of({sentence.text for sentence, _ in failing}, draft):
+                details[CLAIMS_KEY] = claims
+            refusal = _refusal(failing, is_again=draft.title in self._earlier)
+            raise ToolRefusalError(refusal, details=details)
         if None not in findings:
             return ""
         why_unread = self._found.why_unread if isinstance(self._found, Findings) else ""
         return why_unread or "the model gave no verdict on a sentence"
+
+    def _claims_of(self, texts: Container[str], draft: Draft) -> list[str]:
+        """What the sentences with these texts cite, as it was read. A run that is resumed has no texts of claims."""
+        assert isinstance(self._found, Findings)
+        material = self._found.material
+        numbers = {
+            number
+            for sentence in material.sentences
+            if sentence.conclusion_id == draft.id and sentence.text in texts
+            for number in sentence.claims
+        }
+        return [
+            " | ".join(filter(None, [claim.text, claim.page, claim.passage]))
+            for number, claim in enumerate(material.claims, 1)
+            if number in numbers and claim.text
+        ]
 
     def add(self, draft: Draft) -> str:
         """Remembers that the conclusion, which was checked, is about to be written; returns what `check` said."""
@@ -406,9 +428,14 @@ def _refusal(failing: Sequence[tuple[Sentence, SentenceFinding]], *, is_again: b
     advice = (
         "It stays unwritten: go on without it."
         if is_again
-        else "Correct it by what the cited claims say and call again, once, or leave it out."
+        else f"Correct it by what the cited claims say and call again{_with_title(failing)}, or leave it out."
     )
     return f"A reader compared it with what it cites. {reasons}. {advice}"
+
+
+def _with_title(failing: Sequence[tuple[Sentence, SentenceFinding]]) -> str:
+    has_title = any(sentence.role == TITLE for sentence, _ in failing)
+    return " with another title" if has_title else ", once"
 
 
 def left_out(scope: GraphScope, type_name: str, results: Iterable[Json]) -> list[str]:
@@ -448,11 +475,12 @@ def material_of(drafts: Sequence[Draft], cited: Sequence[UUID], rows: Iterable[R
             sentence.text,
             tuple(sorted({each for key in sentence.cited for each in numbers[key]})),
             sentence.role,
+            claims.basis_of(sentence.cited or draft.cited),
         )
         for draft in drafts
         for number, sentence in enumerate(draft.sentences, 1)
     ]
-    return Material(claims.listed, sentences)
+    return Material(claims.listed, sentences, shown=claims.shown)
 
 
 def _has_analysis(rows: Sequence[Row]) -> bool:
@@ -481,7 +509,11 @@ class _Claims:
         self._words = _words(text)
         self._figures = _figures(text)
         self.listed: list[ReadableClaim] = []
+        self._shown: dict[UUID, set[str]] = {}
+        """What the claims of each element show: quotes by their evidence, other texts as they are."""
         self._by_element: dict[UUID, tuple[int, ...]] = {}
+        self._elements: dict[UUID, Sequence[UUID]] = {}
+        """By what was cited: it, or what it was merged into, and what it cites if it is an analysis."""
 
     def add(self, rows: Sequence[Row]) -> tuple[int, ...]:
         """The numbers of the claims of what was cited by one id."""
@@ -496,17 +528,49 @@ class _Claims:
                 self.listed += self._claims_of(of_element, room)
                 self._by_element[element_id] = tuple(range(first, len(self.listed) + 1))
             numbers += self._by_element[element_id]
+        for row in rows[:1]:
+            self._elements[row.top_id] = [*by_element]
         return tuple(numbers)
+
+    @property
+    def shown(self) -> frozenset[str]:
+        """What all claims show."""
+        return frozenset(
+            f"{element_id} {text}" for element_id, texts in self._shown.items() for text in texts
+        )
+
+    def basis_of(self, cited: Iterable[UUID]) -> str:
+        """A digest of what the claims of the cited elements show. Only a verdict that contradicts a claim changes it."""
+        shown = sorted(
+            f"{element_id} {text}"
+            for key in cited
+            for element_id in self._elements.get(key, ())
+            for text in self._shown[element_id]
+        )
+        return integrity.sha256("\n".join(shown)).hex()
+
+    def _remember(self, element_id: UUID, rows: Sequence[Row], text: str = "") -> None:
+        shown = self._shown.setdefault(element_id, set())
+        for row in rows:
+            is_contradicted = row.verdict == Entailment.CONTRADICTED
+            shown.add(f"{row.evidence_id} {row.claims} {is_contradicted}")
+        shown.add(text)
 
     def _claims_of(self, rows: Sequence[Row], room: int) -> list[ReadableClaim]:
         """Selects the pages with figures of the conclusions, and those with most of their words, up to `room`."""
         row = rows[0]
+        self._remember(row.id, ())
         if row.type in _TEXT_OF_TYPE:
-            return [ReadableClaim(_conclusion_text(row.type, row.name, row.properties))]
+            text = _conclusion_text(row.type, row.name, row.properties)
+            self._remember(row.id, (), text)
+            return [ReadableClaim(text)]
         if row.evidence_id is None:
-            return [claims_in_words.as_it_is(row)]  # An edge of an analysis.
+            claim = claims_in_words.as_it_is(row)  # An edge of an analysis.
+            self._remember(row.id, (), claim.text)
+            return [claim]
         standing = [each for each in rows if each.verdict != Entailment.CONTRADICTED]
         if not standing:
+            self._remember(row.id, rows[:_ROWS_OF_PAGE])
             return [claims_in_words.readable_again(rows[:_ROWS_OF_PAGE], Entailment.CONTRADICTED)]
         # What one page says of the element is read together.
         pages = claims_in_words.grouped(row for row in standing if row.claims)
@@ -526,11 +590,13 @@ class _Claims:
                 if not group:
                     continue
                 together = sorted([*group, *_beside(group, standing)], key=standing.index)
+                self._remember(row.id, group)
                 if verdict is None:
                     claims.append(claims_in_words.readable(together))
                 else:
                     claims.append(claims_in_words.readable_again(together, verdict))
         if also := stated_beside(row.stated, row.properties):
+            self._remember(row.id, (), also)
             claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
         return claims
 

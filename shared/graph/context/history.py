@@ -19,6 +19,7 @@ from shared.graph.entity_resolution.redirects import (
     resolve_redirects,
 )
 from shared.graph.prompt_format import (
+    byte_length,
     concluded_on,
     edge_line,
     json_line,
@@ -28,6 +29,7 @@ from shared.graph.prompt_format import (
     truncate_text,
     truncate_to_budget,
 )
+from shared.graph.provenance.beside import beside_query
 from shared.graph.retrieval import query
 from shared.graph.retrieval.claimed import claimed_query, says
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
@@ -294,6 +296,8 @@ async def _describe(
     held = batch.add(recent.held_query(scope, [*node_ids, *edge_ids]))
     changes = batch.add(recent.changes_of_nodes(scope, node_ids, _CHANGES))
     claimed = batch.add(claimed_query(scope, [*node_ids, *edge_ids]))
+    of_nodes = batch.add(beside_query(scope, "node_id", node_ids))
+    of_edges = batch.add(beside_query(scope, "edge_id", edge_ids))
     if short_ids is not None:
         in_order = [*(node.id for node in nodes), *(link.id for link in links), *shown]
         short_ids.number_with(batch, texts, in_order)
@@ -305,14 +309,17 @@ async def _describe(
         )
 
     def said(element_id: UUID) -> str:
-        """Date, sites, speakers of what is only claimed, and earlier values, behind the line of a node or edge."""
+        """Date, sites, speakers of what is only claimed, what stands beside the values, and earlier ones, behind the line of
+        a node or edge.
+        """
         row = held.value.get(element_id)
         parts = (
             []
             if row is None
             else [shown_date(row.as_of), *recent.sites_of_hosts(row.hosts)[:_SITES]]
         )
-        notes = filter(None, (", ".join(parts), says(claimed.value.get(element_id))))
+        beside = of_nodes.value.get(element_id) or of_edges.value.get(element_id, "")
+        notes = filter(None, (", ".join(parts), says(claimed.value.get(element_id)), beside))
         text = f" ({shown})" if (shown := "; ".join(notes)) else ""
         return f"{text} {'; '.join(earlier[element_id])}" if element_id in earlier else text
 
@@ -341,15 +348,30 @@ def analyses_query(scope: GraphScope, ids: Sequence[UUID]) -> BoundQuery[str]:
 
     def read(rows: list[Row]) -> str:
         nodes = _in_order(nodes_query.read(rows), ids)
+        analyses = [node for node in nodes if node.type == ANALYSIS_TYPE]
         lines = [
             node_line(node.id, node.type, node.name, _pick(_ANALYSIS_PROPERTIES, node.properties))
             + concluded_on(node.properties)
-            for node in nodes
-            if node.type == ANALYSIS_TYPE
+            for node in analyses
         ]
-        return truncate_to_budget(lines, scope.budget_bytes(_TOKEN_BUDGET))
+        # What does not fit can still be cited and looked up.
+        names = [node_line(node.id, node.type, node.name, {}) for node in analyses]
+        return _fit_or_shorten(lines, names, scope.budget_bytes(_TOKEN_BUDGET))
 
     return BoundQuery(nodes_query.statement, nodes_query.params, read)
+
+
+def _fit_or_shorten(lines: Sequence[str], short: Sequence[str], budget_bytes: int) -> str:
+    """The lines that fit the budget, and the others in their short form."""
+    left = budget_bytes - sum(byte_length(each) + 1 for each in short)
+    shown = []
+    for line, short_line in zip(lines, short, strict=True):
+        more = byte_length(line) - byte_length(short_line)
+        if more <= left:
+            left -= more
+            short_line = line
+        shown.append(short_line)
+    return truncate_to_budget(shown, budget_bytes)
 
 
 def _pick(keys: Sequence[str], properties: Json) -> Json:

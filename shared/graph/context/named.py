@@ -39,6 +39,7 @@ _MAX_SHORT_FORMS: Final = 40
 _MIN_SHORT_CHARS: Final = 4
 _CAPITALS: Final = re.compile(r"[A-Z]{3,7}")
 _WORD: Final = re.compile(r"\w(?:[\w'’.&/-]*\w)?")
+_LETTERS: Final = re.compile(r"[^\W_]+")
 _BREAK: Final = re.compile(r"[\n.;:!?|•\[\]]|\s[—–-]\s")
 """Ends a name. A full stop inside a word does not: see `_WORD`."""
 
@@ -48,11 +49,15 @@ _NAMED_SQL: Final = f"""
       and {NAME_IN_SMALL} = any(cast(:phrases as text[]))
     order by created_at, name, id limit {MAX_NODES}
     """
-_NEIGHBOURS: Final = 4
-_NODES_OF_SHORT: Final = 2
-"""For a short form, the nodes with the shortest names."""
+_NEIGHBOURS: Final = 16
+_EDGES_OF_NODE: Final = 12
+"""Of a node that is named, the newest edges of each direction whose other ends are candidates."""
+_MAX_NEAR: Final = 12
+"""Nodes that are not named in full."""
+_STEM_CHARS: Final = 5
 # Each type's names are looked up by their keys, and by their neighbours in the orders of the indexes: those of which a short
-# form is the beginning, the end, or the initials.
+# form is the beginning, the end, or the initials. These, and what is joined with a named node, are candidates: the text has
+# at least half of the words of their names, and all numbers. The initials are enough.
 _MENTIONED: Final = CompiledStatement(f"""
     with short as (
       select * from unnest(cast(:short as text[]), cast(:reversed as text[])) as short (form, reversed)
@@ -78,25 +83,60 @@ _MENTIONED: Final = CompiledStatement(f"""
            order by reversed_key limit {_NEIGHBOURS})
         ) as beside
         where of_type.agent_id = {OWNED_AGENT_ID_SQL}
-        order by length(beside.key), beside.key limit {_NODES_OF_SHORT}
       ) as near
       union all
-      select held.node_id, 1 from unnest(cast(:initials as text[])) as wanted (initials)
+      select held.node_id, 2 from unnest(cast(:initials as text[])) as wanted (initials)
       cross join graph_node_types as of_type cross join lateral (
         select node_id from graph_names
         where agent_id = of_type.agent_id and type = of_type.name and key like '% % %'
           and {INITIALS_SQL} = wanted.initials
-        limit {_NODES_OF_SHORT}
+        limit 2
       ) as held
       where of_type.agent_id = {OWNED_AGENT_ID_SQL}
+    ), candidate as (
+      select id, rank from mentioned
+      union all
+      select joined.id, 1 from mentioned cross join lateral (
+        (select target_id as id from graph_edges where source_id = mentioned.id
+         order by updated_at desc limit {_EDGES_OF_NODE})
+        union all
+        (select source_id from graph_edges where target_id = mentioned.id
+         order by updated_at desc limit {_EDGES_OF_NODE})
+      ) as joined where mentioned.rank = 0
+    ), scored as (
+      select node.id, node.type, node.name, node.properties, node.created_at, candidate.rank > 0 as is_near,
+        case when rank > 0 then row_number() over (
+          partition by rank = 0
+          order by rank desc,
+            -- The surname of a person is half of a name.
+            hits / words + 0.1 * least(hits, 5) + case when words <= 2 then 0.6 else 0 end desc,
+            node.updated_at desc, node.name, node.id
+        ) end as place
+      from (
+        select id, case when min(rank) = 0 then 0 else max(rank) end as rank from candidate group by id
+      ) as candidate
+      cross join lateral (
+        select * from graph_nodes
+        where id = candidate.id and agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL}
+          and type <> all(cast(:reserved as text[]))
+        limit 1
+      ) as node
+      cross join lateral (
+        select greatest(count(*), 1)::float as words, count(*) filter (where is_there) as hits,
+          count(*) filter (where is_number and not is_there) as other_numbers
+        from (
+          select left(word, {_STEM_CHARS}) = any(cast(:stems as text[])) as is_there, word ~ '^[0-9]+$' as is_number
+          from regexp_split_to_table(lower(node.name), '[^[:alnum:]]+') as word
+          where length(word) > 3 or word ~ '[0-9]'
+        ) as word
+      ) as shared
+      where rank <> 1 or (2 * hits >= words and hits > 0 and other_numbers = 0)
     )
-    select node.type, node.name, node.properties, beside.stated
-    from (select id, min(rank) as rank from mentioned group by id) as mentioned
-    cross join lateral (
-      select * from graph_nodes where id = mentioned.id and {STANDS_SQL} limit 1
-    ) as node
-    cross join lateral {beside_sql("node_id", "node", "node.properties")} as beside
-    order by mentioned.rank, node.created_at, node.name, node.id limit {MAX_NODES}
+    select scored.type, scored.name, scored.properties, beside.stated
+    from scored
+    cross join lateral {beside_sql("node_id", "scored", "scored.properties")} as beside
+    where not is_near or place <= {_MAX_NEAR}
+    order by is_near, place, created_at, name, id limit {MAX_NODES}
     """)
 _FRESH: Final = CompiledStatement(f"""
     select type, name, properties, array(
@@ -121,7 +161,8 @@ class FreshNode:
 
 def named_nodes(scope: GraphScope, text: str) -> BoundQuery[str]:
     """The lines for `<known_nodes>`: nodes whose names or aliases `text` mentions, in the order of their creation, then
-    those for which it has a short form: the beginning or the end of a name, or its initials.
+    those of whose names it has most: with a short form (the beginning or the end of a name, or its initials), or joined with
+    a node that it mentions.
 
     The case of the letters does not matter; an alias or a short form must begin with a capital or a digit. Each node has the
     beginning of its summary and the names of further properties. Conclusions are not among them.
@@ -138,7 +179,6 @@ def known_facts(scope: GraphScope, text: str) -> BoundQuery[str]:
         lines = [
             " ".join(filter(None, [_known(row), stated_beside(row.stated, row.properties)]))
             for row in rows
-            if row.type not in RESERVED_TYPES
         ]
         return truncate_to_budget(lines, scope.budget_bytes(KNOWN_TOKENS))
 
@@ -156,7 +196,14 @@ def _names_in(scope: GraphScope, text: str) -> Mapping[str, Any]:
         "phrases": [phrase.lower() for phrase in (*capitalized, *small)],
         "keys": [normalize_key(phrase) for phrase in capitalized],
     }
-    return {**scope.sql_params, **named, **_short_forms(text)}
+    stems = {word.lower()[:_STEM_CHARS] for word in _LETTERS.findall(text)}
+    return {
+        **scope.sql_params,
+        **named,
+        "stems": sorted(stems),
+        "reserved": sorted(RESERVED_TYPES),
+        **_short_forms(text),
+    }
 
 
 def _short_forms(text: str) -> Mapping[str, list[str]]:
@@ -209,11 +256,7 @@ def _phrases(text: str, *, is_small: bool) -> Iterator[str]:
 
 
 def _lines(scope: GraphScope, rows: Sequence[Row]) -> str:
-    lines = [
-        node_line(None, row.type, row.name, _brief(row.properties))
-        for row in rows
-        if row.type not in RESERVED_TYPES
-    ]
+    lines = [node_line(None, row.type, row.name, _brief(row.properties)) for row in rows]
     return truncate_to_budget(lines, scope.budget_bytes(TOKENS))
 
 

@@ -215,7 +215,7 @@ def _prepare_overview(
             [edge_line(mark(e.id), e.type, e.source, e.target) for e in edges.value],
             rank=7,
             keep=5,
-            share=0.25,
+            share=0.08,
             oldest_first=True,
         ),
         lambda: Section(

@@ -36,6 +36,7 @@ from shared.graph.entity_resolution.relations import (
 )
 from shared.graph.prompt_format import quote_name, truncate_text
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.types import has_labels
 from shared.tools import Json, ToolRefusalError
 
 MAX_CANDIDATES: Final = 3
@@ -43,6 +44,9 @@ MAX_CANDIDATES: Final = 3
 _MAX_LOADED: Final = 8
 """Candidates whose facts are compared."""
 _MAX_DESCRIPTION_CHARS: Final = 80
+_CAPITALIZED: Final = re.compile(r"[^\W\d_]*[A-ZÀ-ÖØ-Þ][\w’'-]*")
+_MIN_REPEATED_WORDS: Final = 8
+"""Words of a text that two things do not share by chance."""
 _NEIGHBOURS_PER_SIDE: Final = 12
 """Names compared before and after the new one, in each sort order."""
 _MAX_OF_INITIALS: Final = 6
@@ -191,8 +195,18 @@ async def judge_names(
             if each.node_id == node_id
         ]
         best = max(comparisons, key=_likelihood)
+        is_label = has_labels(described.type_name, schema)
         if node_id in alike and _say_the_same(properties, known_properties):
             best = Comparison(Verdict.ASK, Relation.NONE, alike[node_id])
+        elif (
+            is_label
+            and node_id in alike
+            and _names_no_other(described.name, name)
+            and _repeats(properties, known_properties)
+        ):
+            best = Comparison(Verdict.SAME, Relation.NONE, alike[node_id])
+        elif is_label and _corrects(best, described.name, name, properties, known_properties):
+            best = best._replace(verdict=Verdict.SAME)
         if best.verdict is not Verdict.DIFFERENT:
             candidates.append(DuplicateCandidate(node_id, name, best, summary))
     return sorted(candidates, key=lambda each: _likelihood(each.comparison), reverse=True)
@@ -223,6 +237,58 @@ def _say_the_same(properties: Json, known: Json) -> bool:
         for name, value in properties.items()
     )
     return _summary(properties) == _summary(known) and not is_other_figure
+
+
+def _other_figures(properties: Json, known: Json) -> dict[str, int | float]:
+    """The figures of the known node for which other ones are given."""
+    return {
+        name: known[name]
+        for name, value in properties.items()
+        if _is_figure(value) and _is_figure(known.get(name)) and known[name] != value
+    }
+
+
+def _is_figure(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _names_no_other(name: str, known_name: str) -> bool:
+    """Whether the labels begin alike, and one has all words of the other that may be proper names."""
+    own, theirs = ([*_CAPITALIZED.findall(each)] for each in (name, known_name))
+    return own[:2] == theirs[:2] and ({*own} <= {*theirs} or {*theirs} <= {*own})
+
+
+def _repeats(properties: Json, known: Json) -> bool:
+    """Whether a text of one has a longer text of the other, word for word, and no figure is another."""
+    own, theirs = (
+        [normalize_key(value) for value in values.values() if isinstance(value, str)]
+        for values in (properties, known)
+    )
+    return not _other_figures(properties, known) and any(
+        len(min(one, other, key=len).split()) >= _MIN_REPEATED_WORDS
+        and (one in other or other in one)
+        for one in own
+        for other in theirs
+    )
+
+
+def _corrects(
+    comparison: Comparison, name: str, known_name: str, properties: Json, known: Json
+) -> bool:
+    """Whether what is written gives other figures of a label, and says which ones they replace."""
+    if comparison.relation is not Relation.PART or comparison.contradictions:
+        return False
+    keys = [fold_key(normalize_key(each)) for each in (name, known_name)]
+    figures = _other_figures(properties, known)
+    summary = str(properties.get(SUMMARY) or "")
+    return (
+        bool(figures)
+        and discriminators(keys[0]) == discriminators(keys[1])
+        and all(
+            re.search(rf"(?<![\d.,]){re.escape(f'{each:,}')}(?![\d]|[.,]\d)", summary)
+            for each in figures.values()
+        )
+    )
 
 
 _ORDER: Final = (Verdict.DIFFERENT, Verdict.ASK, Verdict.SAME)

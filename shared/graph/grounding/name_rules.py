@@ -121,6 +121,28 @@ class NameRules:
         """
         return any(_are_words_of(name, _words_apart(each)) for each in self._passages.readings)
 
+    def has_capital_of(self, name: str) -> bool:
+        """Whether a cited sentence has a capitalized word of the name, also the first."""
+        return any(
+            token.is_capitalized and not is_function_word(token.word)
+            for text in self._passages.sentences
+            for token in tokenize(text)
+            if token.word in self._capitals(name)
+        )
+
+    @staticmethod
+    def _capitals(name: str) -> frozenset[str]:
+        words = (token.word for token in tokenize(name) if token.is_capitalized)
+        return frozenset(word for word in words if len(word) >= STEM_LENGTH - 1)
+
+    def is_publisher(self, name: str) -> bool:
+        """Whether a sentence has the last word of a name that is written like the site of its page."""
+        last = name.rpartition(" ")[2]
+        return any(
+            is_name_of_site(name, [reading.cited.page.site]) and is_mentioned(last, [reading.text])
+            for reading in self._passages.readings
+        )
+
     def has_with_version(self, name: str) -> bool:
         """Whether a sentence has all words of a name with a number, as "version 3.1 of Alizéo" has "Alizéo 3.1"."""
         words = name.split()

@@ -183,6 +183,7 @@ class WriteCheck:
             named is None
             or self._names.may_be_meant(names)
             or self._names.has_words_apart(names[0])
+            or self._names.is_publisher(names[0])
             or not self._passages.can_miss_names
             or (node.is_stored and self._names.has_unnamed_holder)
         )
@@ -323,8 +324,10 @@ class WriteCheck:
             return UNREAD
         missing = [*self._missing_names(name)]
         if is_stored:
-            is_named = not is_end and len(missing) < len([*self._names_in(name)])
-            missing = [] if is_named else missing
+            is_named = len(missing) < len([*self._names_in(name)]) or self._names.has_capital_of(
+                name
+            )
+            missing = [] if is_named and not is_end else missing
         else:
             references = [range(*match.span()) for match in _REFERENCE.finditer(name)]
             around = self._passages.context(is_of_page=True)

@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from shared.database.statements import CompiledStatement, uuid_array
-from shared.database.transaction import Transaction
+from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.domains import site_of
 from shared.graph.grounding.values import last_moment
 from shared.graph.prompt_format import json_line, shown_date, truncate_text
@@ -86,24 +85,26 @@ where element.id = any(cast(:ids as uuid[])) and {IS_OWNED_SQL} and stated is no
 }
 
 
-async def load_beside(
-    transaction: Transaction,
+def beside_query(
     scope: GraphScope,
     column: Column,
     ids: Iterable[UUID],
     properties: Mapping[UUID, Collection[str]] | None = None,
-) -> dict[UUID, str]:
+) -> BoundQuery[dict[UUID, str]]:
     """What stands beside the values of nodes (`node_id`) or edges (`edge_id`), by id; without those where nothing does. If
     `properties` are given by id, only beside these.
     """
-    params = {**scope.sql_params, "ids": uuid_array(ids)}
-    found = {
-        row.id: stated_beside(
-            row.stated, row.properties if properties is None else properties[row.id]
-        )
-        for row in await _LOAD[column].rows(transaction, params)
-    }
-    return {element_id: text for element_id, text in found.items() if text}
+
+    def read(rows: Sequence[Row]) -> dict[UUID, str]:
+        found = {
+            row.id: stated_beside(
+                row.stated, row.properties if properties is None else properties[row.id]
+            )
+            for row in rows
+        }
+        return {element_id: text for element_id, text in found.items() if text}
+
+    return BoundQuery(_LOAD[column], {**scope.sql_params, "ids": uuid_array(ids)}, read)
 
 
 def stated_beside(stated: Sequence[Any] | None, shown: Collection[str]) -> str:

@@ -19,7 +19,7 @@ from shared.graph.provenance.sources import Page
 from shared.graph.provenance.speakers import match_speaker
 from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
-from shared.tools import Json, ToolRefusalError
+from shared.tools import Json, LeftOutError, ToolRefusalError
 from shared.urls import page_key
 from shared.workflow.agent_clock import AgentClock
 
@@ -33,7 +33,7 @@ _MAX_PAGES_COMPARED: Final = 3
 _MAX_REFUSALS: Final = 5
 
 
-class UngroundedError(ToolRefusalError):
+class UngroundedError(LeftOutError):
     """A claim does not follow from the quotes that it cites."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from shared.graph.provenance.page_reading import read_page
-from shared.tools import EARLIER_DATE, EARLIER_DATE_KEY, RETRACTED_KEY, Json, Shown
+from shared.tools import EARLIER_DATE_KEY, RETRACTED_KEY, Json, Shown
 from shared.urls import page_key
 
 _NUMBER: Final = r"\d{1,4}\.\d{1,4}(?:\s*[-–]\s*(?:\d{1,4}\.)?\d{1,4})?"
@@ -74,6 +74,7 @@ _EDGE: Final = 2
 """Sentences at the beginning and at the end of a page that are shown in any case."""
 _GAP: Final = "…"
 _GAP_MARKS: Final = frozenset({"…", "...", "[...]", "[…]", "(...)", "(…)"})
+_MIDNIGHT: Final = re.compile(r"T00:00:00(?:\.0+)?(?:Z|[+-]00:?00)$")
 _STEM_CHARS: Final = 5
 _STEM: Final = re.compile(rf"[^\W_]{{3,{_STEM_CHARS}}}")
 _WORDS: Final = re.compile(r"[^\W_]+")
@@ -87,6 +88,14 @@ class _Sentence(NamedTuple):
     @property
     def has_words(self) -> bool:
         return any(map(str.isalnum, self.text))
+
+
+def _brief(page: Json) -> Json:
+    """The page without the origin of its date, which no model uses, and with a day in place of its midnight."""
+    brief = {key: value for key, value in page.items() if key != EARLIER_DATE_KEY}
+    if date := page.get("published_date"):
+        brief["published_date"] = _MIDNIGHT.sub("", str(date))
+    return brief
 
 
 @dataclass
@@ -121,15 +130,15 @@ class RunPages:
         if "results" not in result:
             return Shown(None if times else result)
         if record is None:
-            record = self._choose_lines(result["results"], is_again=times > 0)
+            record = self._choose_lines(result["results"], is_again=times > 0, is_read=is_read)
         if record["pages"] is None:
             return Shown(None, record)
         result = self._report_once(result)
         shown = [
-            page
+            _brief(page)
             if lines is None
             else {
-                **self._dated(page, lines),
+                **_brief(self._dated(page, lines)),
                 "content": self._show_page(page, lines, is_read=is_read),
             }
             for page, lines in zip(result["results"], record["pages"], strict=True)
@@ -153,7 +162,7 @@ class RunPages:
         date = self.pages[number - 1].published if number <= len(self.pages) else ""
         if page.get("published_date") or not date:
             return page
-        return {**page, "published_date": date, EARLIER_DATE_KEY: EARLIER_DATE}
+        return {**page, "published_date": date}
 
     def _show_page(self, page: Json, lines: Json, *, is_read: bool) -> str:
         """The lines of a page, whose sentences and numbers are added to what the run knows."""
@@ -182,11 +191,11 @@ class RunPages:
             elif is_read:
                 known.shown[sentence - 1] = NumberedSentence(words, start)
             written.append(f"[{number}.{sentence}] {words}")
-        return "\n".join(written)
+        return "\n".join(written) if written != [_GAP] else f"{_GAP} (page {number}, above)"
 
-    def _choose_lines(self, pages: Sequence[Json], *, is_again: bool) -> Json:
+    def _choose_lines(self, pages: Sequence[Json], *, is_again: bool, is_read: bool) -> Json:
         """The record of what is to be shown: for each page its number, and for each line the number of the sentence, which
-        occurrence of its words it is, and its place in bytes; None for a gap.
+        occurrence of its words it is, and its place in bytes; None for a gap. A search has a gap for what was shown before.
         """
         split = [_split(str(page.get("content") or "")) for page in pages]
         # A text without words has nothing to cite, and its page no number.
@@ -220,7 +229,8 @@ class RunPages:
             written: list[list[int] | None] = []
             for index, sentence in enumerate(text):
                 key = (number, sentence.text, counted[index])
-                if index in indexes:
+                is_above = not is_read and key in self._numbers
+                if index in indexes and not is_above:
                     if key not in numbered:
                         counts[number] += 1
                         numbered[key] = counts[number]

@@ -29,7 +29,8 @@ _NEIGHBOUR_BYTES: Final = 200
 _MAX_NEIGHBOUR_CHARS: Final = 80
 _MAX_QUOTE_CHARS: Final = 500
 _MAX_TITLE_CHARS: Final = 60
-_MAX_VALUE_CHARS: Final = 300
+_MAX_VALUE_CHARS: Final = 600
+"""Length of a value as JSON. A longer one is shown in part, and gets no verdict."""
 
 PASSAGE_SQL: Final = f"""
 substring(page.bytes, greatest(first_byte - {_NEIGHBOUR_BYTES}, 0) + 1, least(first_byte, {_NEIGHBOUR_BYTES})) as before,
@@ -152,7 +153,8 @@ def readable(rows: Sequence[Row]) -> ReadableClaim:
     """The claim of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
     `speaker`, `evidence_id`, `title`, `url`, `published` and its quote, to be compared with their quotes.
 
-    Each of its values gets a verdict of its own, and so does an edge, or the existence of a node without values.
+    Each of its values gets a verdict of its own, and so does an edge, or the existence of a node without values. One that is
+    too long to be shown gets none.
     """
     row = next((each for each in rows if each.claims), rows[0])
     title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
@@ -161,7 +163,8 @@ def readable(rows: Sequence[Row]) -> ReadableClaim:
     values: dict[str, Any] = {}
     evidence: dict[str | None, list[UUID]] = {}
     for each in rows:
-        names = [*each.claims, *([EXISTS] if row.object_name or not each.claims else [])]
+        names = [name for name, value in each.claims.items() if _is_shown_whole(value)]
+        names += [EXISTS] if row.object_name or not each.claims else []
         for name in names:
             evidence.setdefault(name, []).append(each.evidence_id)
         values |= each.claims
@@ -241,6 +244,10 @@ def _subject(type_name: str, names: Sequence[str | None]) -> str:
 
 def _value(value: Any) -> str:
     return truncate_text(json.dumps(value, ensure_ascii=False), _MAX_VALUE_CHARS)
+
+
+def _is_shown_whole(value: Any) -> bool:
+    return len(json.dumps(value, ensure_ascii=False)) <= _MAX_VALUE_CHARS
 
 
 def _validity(valid_from: datetime | None, valid_to: datetime | None) -> str:

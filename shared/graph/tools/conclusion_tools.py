@@ -1,6 +1,7 @@
 """Tools that write conclusions: analyses, and advice that rests on them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from typing import Any, Literal
 from uuid import UUID
@@ -158,7 +159,7 @@ def add_agent_advice_node(
             confidence=arguments.confidence,
             horizon=arguments.horizon,
             invalidation=arguments.invalidation,
-            subject=[_id_of("subject", each, short_ids) for each in arguments.subject or ()],
+            subject=_subject_of(arguments.subject or (), short_ids),
             replaces=[_id_of("replaces", each, short_ids) for each in arguments.replaces or ()],
             change=change,
             review=partial(readings.check, draft),
@@ -227,6 +228,15 @@ def _resolved(argument: str, text: str, short_ids: ShortIds | None) -> str:
             f"{argument}: {listed} is not an id that you were given. Cite nodes and edges by the ids that are shown."
         )
     return with_ids(text, short_ids)
+
+
+def _subject_of(references: Sequence[str], short_ids: ShortIds | None) -> list[UUID]:
+    """The ids that the references mean, without those that mean none: without a subject, code finds it."""
+    found = []
+    for each in references:
+        with suppress(ToolRefusalError):
+            found.append(_id_of("subject", each, short_ids))
+    return found
 
 
 def _id_of(argument: str, reference: str, short_ids: ShortIds | None) -> UUID:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from datetime import datetime
 
 from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
@@ -9,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.database.transaction import Transaction
 from shared.graph import types
+from shared.graph.grounding.values import last_moment
 from shared.graph.provenance.claims import parse_period_start
 from shared.graph.retrieval import EmbeddingSearch, query
 from shared.graph.scope import GraphScope
@@ -85,7 +87,7 @@ def query_graph(
             limit=arguments.limit,
             near=near,
         )
-        return with_interpretations(result, interpretations)
+        return with_interpretations(_without_forms(result), interpretations)
 
     def embedding_request(arguments: QueryGraph) -> EmbeddingRequest | None:
         if embedding_search is None or arguments.between or arguments.node_ids:
@@ -101,6 +103,24 @@ def query_graph(
         embedding_request,
         only_reads=True,
     )
+
+
+def _without_forms(result: Json) -> Json:
+    """The result with dates in place of times at midnight, and without empty properties and times of writing."""
+    return {
+        key: [_brief(each) for each in value] if key in ("nodes", "edges") else value
+        for key, value in result.items()
+    }
+
+
+def _brief(element: Json) -> Json:
+    brief = {key: value for key, value in element.items() if key != "updatedAt" and value != {}}
+    if until := brief.get("until"):
+        # The first moment at which it no longer holds.
+        brief["until"] = f"{last_moment(datetime.fromisoformat(until)):%Y-%m-%d}"
+    if "asOf" in brief:
+        brief["asOf"] = brief["asOf"].removesuffix("T00:00:00Z")
+    return brief
 
 
 def list_node_types(scope: GraphScope) -> StateTool[NoArguments]:

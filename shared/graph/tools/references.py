@@ -29,7 +29,7 @@ from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.short_ids import elements_query, number_in
 from shared.graph.upsert import element_buffer
 from shared.graph.validation import normalize_name
-from shared.tools import INTERPRETATIONS_KEY, Json, ToolRefusalError
+from shared.tools import AWAITS_KEY, INTERPRETATIONS_KEY, Json, LeftOutError, ToolRefusalError
 
 T = TypeVar("T")
 
@@ -206,8 +206,10 @@ async def resolve_node_id(
     if not matches and name in written:
         if (node_id := written[name]) is not None:
             return node_id
-        raise ToolRefusalError(f"{argument}: its node was refused in this answer.")
-    raise ToolRefusalError(
+        raise LeftOutError(
+            f"{argument}: its node was refused in this answer.", details={AWAITS_KEY: name}
+        )
+    raise LeftOutError(
         f"{argument}: {quote_name(name)} is not an id, and {await _describe_candidates(transaction, scope, name, matches)}"
     )
 

@@ -19,7 +19,7 @@ from shared.database.transaction import Transaction
 from shared.graph.conclusions.citations import Kind
 from shared.graph.entity_resolution import aliases as node_aliases
 from shared.graph.entity_resolution import redirects
-from shared.graph.provenance.beside import Column, load_beside
+from shared.graph.provenance.beside import Column, beside_query
 from shared.graph.provenance.claims import project_properties
 from shared.graph.provenance.integrity import (
     EdgeRow,
@@ -313,7 +313,7 @@ class GraphContent:
             evidence = await loader.load_evidence(self._session, self._scope, kind, ids)
             refusals = await self._refusals_of(evidence)
             column: Column = "node_id" if kind is Kind.NODE else "edge_id"
-            beside = await load_beside(self._session, self._scope, column, ids)
+            beside = await beside_query(self._scope, column, ids).execute(self._session)
             earlier_ids = await redirects.earlier_ids(self._session, ids)
             names = (
                 await node_aliases.list_names_by_node(self._session, self._scope, ids)

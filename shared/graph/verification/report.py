@@ -11,7 +11,7 @@ from shared.database.transaction import Transaction
 from shared.domains import DomainPreferences, site_of
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.citations import Kind
-from shared.graph.provenance.beside import Column, load_beside
+from shared.graph.provenance.beside import Column, beside_query
 from shared.graph.provenance.claims import known_date
 from shared.graph.provenance.integrity import NodeRow, Row, ThingRow, canonical_json
 from shared.graph.provenance.origins import (
@@ -129,7 +129,9 @@ async def _beside(transaction: Transaction, scope: GraphScope, proof: Proof) -> 
             if each.row.kind is kind and each.row.property is not None:
                 stated[each.current_id].add(each.row.property)
                 names[each.current_id] = each.row.name
-        found = await load_beside(transaction, scope, column, stated, stated) if stated else {}
+        found = (
+            await beside_query(scope, column, stated, stated).execute(transaction) if stated else {}
+        )
         lines += [f"{names[element_id]}: {text}" for element_id, text in found.items()]
     return sorted(lines)
 

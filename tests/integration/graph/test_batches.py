@@ -135,7 +135,7 @@ async def run_alone(session: Transaction, call: StateCall) -> Json:
         async with session.savepoint():
             return await call.tool.run(session, call.arguments)
     except ToolRefusalError as refusal:
-        return {"error": str(refusal)}
+        return refusal.result
 
 
 async def compare(graph: AgentGraph, tools: Sequence[StateTool[Any]], answer: Answer) -> bool:
@@ -277,7 +277,12 @@ async def test_edges_of_a_refused_node_are_refused_in_few_words(agent_graph: Age
         agent_graph.database, calls, agent_graph.scope.agent_id
     )
     assert refused["error"].startswith("no cited sentence names 'Atlantis'")
-    assert to_refused == {"error": "targetId: its node was refused in this answer."}
+    assert refused["final"], "it is left out"
+    assert to_refused == {
+        "error": "targetId: its node was refused in this answer.",
+        "final": True,
+        "awaits": "Atlantis",
+    }
     assert same["nodeId"] == ghana
     assert to_same["created"]
     assert "no node has this name" in to_unknown["error"]
@@ -306,7 +311,12 @@ async def test_links_of_a_refused_analysis_are_refused_in_few_words(
     )
     assert (set(added), linked["created"]) == ({"nodeId", "notRead"} & set(added), True)
     assert "error" in refused
-    assert to_refused == {"error": "sourceId: its node was refused in this answer."}
+    assert "final" not in refused, "it can be corrected"
+    assert to_refused == {
+        "error": "sourceId: its node was refused in this answer.",
+        "final": True,
+        "awaits": "Ghana shrinks",
+    }
 
 
 def nodes_and_edges(graph: AgentGraph, names: Sequence[str]) -> list[tuple[str, Json]]:

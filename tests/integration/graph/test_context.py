@@ -225,6 +225,20 @@ async def test_known_nodes_are_found_by_alias_and_by_short_forms(agent_graph: Ag
     assert await found("The orran, the lake and cocoa") == []
 
 
+async def test_known_nodes_are_joined_ones_whose_names_a_text_has_most_of(
+    agent_graph: AgentGraph,
+) -> None:
+    names = ["Norvia Ferries", "Accounts for June 2026", "Accounts for May 2025", "Port of Tema"]
+    nodes = await agent_graph.unproven_nodes(names)
+    await agent_graph.unproven_edges([(nodes[0], node) for node in nodes[1:]])
+    text = "Norvia Ferries corrects its accounts of June 2026. The tender is open."
+    async with agent_graph.database.transaction() as session:
+        lines = await context.named_nodes(agent_graph.scope, text).execute(session)
+    assert [line.split('"')[1] for line in lines.splitlines()] == names[:2], (
+        "the others have another year, or too few of the words"
+    )
+
+
 async def test_types_of_edges_are_shown_as_they_are_restricted(agent_graph: AgentGraph) -> None:
     kinds = ["Event", "Measure", "Project", "Person", "Place"]
     for kind in kinds:
@@ -1096,6 +1110,22 @@ async def test_relevant_nodes_come_with_earlier_values(agent_graph: AgentGraph) 
     assert text.endswith(
         "(2026-01-05, 2025.example, 2026.example, atlas.example) population was 30 (2025-01-05)"
     )
+
+
+async def test_analyses_that_do_not_fit_are_given_by_their_names(agent_graph: AgentGraph) -> None:
+    ghana = await agent_graph.node("Ghana")
+    ids = [
+        await agent_graph.analysis(f"{'It grows. ' * 400}[node:{ghana}].", f"Growth {number}")
+        for number in range(6)
+    ]
+    async with agent_graph.database.transaction() as session:
+        text = await context.analyses_query(agent_graph.scope, ids).execute(session)
+    lines = text.splitlines()
+    assert len(lines) == len(ids)
+    assert "It grows." in lines[0]
+    assert "It grows." not in lines[-1]
+    for place, analysis_id in enumerate(ids):
+        assert f'[node:{analysis_id}] AgentAnalysis "Growth {place}"' in text
 
 
 async def test_relevant_nodes_are_numbered_with_the_statements_that_load_their_edges(

@@ -187,6 +187,79 @@ async def test_same_as_must_be_a_node(people: AgentGraph) -> None:
         await _add(people, "IBM", "ibm", type="Company", sameAs="it")
 
 
+PORTS: Final[Json] = {
+    "first": "The Bureau counted 231 passengers in Tema in May 2026.",
+    "revised": "The figure for Tema port in May 2026 was revised from 231 to 230 passengers.",
+    "other": "Tema port had 230 passengers in May 2026.",
+    "appeal": "The appeal of Tema Port names two grounds: the traffic forecast, and the role of the old adviser.",
+    "court": "The transport ministry will not negotiate, the minister said.",
+}
+
+
+async def _add_label(graph: AgentGraph, name: str, says: str, **properties: Any) -> Json:
+    url = f"https://ports.example/{says}"
+    page = {"url": url, "title": "Ports", "content": PORTS[says]}
+    await graph.store_search_results({"results": [page]})
+    tool = tools.add_graph_node(graph.scope, graph.validators)
+    arguments = {
+        "type": "Measure",
+        "name": name,
+        "properties": {"summary": PORTS[says], **properties},
+        "evidence": [{"sourceUrl": url, "quote": PORTS[says]}],
+    }
+    async with graph.database.transaction() as session:
+        return await tool.run(session, tool.arguments.model_validate(arguments))
+
+
+async def test_a_label_that_corrects_the_figure_of_another_is_the_same(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.node_type("Measure")
+    known = await _add_label(agent_graph, "Passengers in Tema, May 2026", "first", population=231)
+    name = "Passengers in Tema port, May 2026"
+    with pytest.raises(ToolRefusalError, match="call again with sameAs"):
+        await _add_label(agent_graph, name, "other", population=230)
+    again = await _add_label(agent_graph, name, "revised", population=230)
+    assert again["nodeId"] == known["nodeId"]
+
+
+async def test_labels_that_share_a_long_text_are_the_same(agent_graph: AgentGraph) -> None:
+    """Constructions of one iteration run side by side and do not see each other's nodes."""
+    await agent_graph.node_type("Measure")
+    grounds = "the traffic forecast, and the role of the old adviser"
+    named = await _add_label(
+        agent_graph, "Appeal of Tema Port to the court", "appeal", capital=f"Grounds: {grounds}."
+    )
+    texts = {"summary": f"The appeal of Tema Port is on two grounds: {grounds}."}
+    same = await _add_label(agent_graph, "Appeal of Tema Port on the ranking", "appeal", **texts)
+    assert same["nodeId"] == named["nodeId"]
+    texts = {"summary": f"There are two grounds: {grounds}."}
+    other = await _add_label(agent_graph, "Appeal of Old Adviser on the ranking", "appeal", **texts)
+    assert other["created"], "it names another one"
+
+
+async def test_a_name_with_a_place_that_the_page_does_not_have_is_written_without_it(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.node_type("Body")
+    url = "https://ports.example/court"
+    page = {"url": url, "title": "Ports", "content": PORTS["court"]}
+    await agent_graph.store_search_results({"results": [page]})
+    tool = tools.add_graph_node(agent_graph.scope, agent_graph.validators)
+    arguments = {
+        "type": "Body",
+        "name": "Transport ministry of Morvenia",
+        "properties": {"summary": PORTS["court"]},
+        "evidence": [{"sourceUrl": url, "quote": PORTS["court"]}],
+    }
+    async with agent_graph.database.transaction() as session:
+        answer = await tool.run(session, tool.arguments.model_validate(arguments))
+    assert answer["understood"] == [
+        'name: "Transport ministry of Morvenia" was read as "Transport ministry".'
+    ]
+    assert await _names(agent_graph) == {"Transport ministry"}
+
+
 async def test_a_type_says_which_properties_identify(people: AgentGraph) -> None:
     schema: Json = {
         **SCHEMA,

@@ -526,6 +526,18 @@ async def test_an_edge_joins_two_different_nodes_of_the_right_types(
         await agent_graph.edge(ghana, volta, "border")
 
 
+async def test_ends_that_only_fit_the_other_way_round_are_exchanged(
+    agent_graph: AgentGraph,
+) -> None:
+    await agent_graph.node_type("River")
+    await agent_graph.edge_type("feeds", source_types=["River"], target_types=["Country"])
+    ghana, volta = await agent_graph.node("Ghana"), await agent_graph.node("Volta", "River")
+    edge = await agent_graph.edge(ghana, volta, "feeds")
+    async with agent_graph.database.transaction() as session:
+        row = await session.get_one(GraphEdge, edge)
+        assert (row.source_id, row.target_id) == (volta, ghana)
+
+
 async def test_edges_to_nodes_of_another_agent_are_refused(
     agent_graph: AgentGraph, stranger: AgentGraph
 ) -> None:

@@ -37,6 +37,7 @@ from shared.schemas.provenance import VerificationResponse
 from tests.support.api.access import agent_access
 from tests.support.forecast_terms import ANALYSIS_TERMS
 from tests.support.graph.agent_graph import COUNTRY, AgentGraph
+from tests.support.graph.descriptions import describe_nodes
 from tests.support.graph.graph_with_evidence import EvidenceGraph
 from tests.support.graph.moving_clock import set_day
 from tests.support.graph.transfer import exported, imported, reseal
@@ -117,6 +118,9 @@ async def test_an_upcoming_value_stands_beside_the_present_one(announced: AgentG
     assert '"population": 4} 2023-11-20; population from 2024-01-01: 5' in survey
     assert known.endswith('"population": 4} population from 2024-01-01: 5')
     async with announced.database.transaction() as session:
+        relevant = await describe_nodes(session, announced.scope, [node_id])
+    assert relevant.endswith("; population from 2024-01-01: 5)"), "as the Analyzer is shown it"
+    async with announced.database.transaction() as session:
         access = agent_access(session, announced.scope)
         agreement = (await load_agreement(access, NODES, node_id))["population"]
         listed = await list_evidence(access, NODES, node_id, PageRequest())
@@ -191,7 +195,9 @@ async def test_an_edge_that_begins_later_is_shown_with_its_day(agent_graph: Agen
         await set_day(agent_graph, day)
         async with agent_graph.database.transaction() as session:
             _, [shown_edge] = await load_elements(session, agent_graph.scope, [], [edge.id])
+            relevant = await describe_nodes(session, agent_graph.scope, [ghana_id])
         assert shown_edge.get("beside") == expected
+        assert ("only from 2024-01-01)" in relevant) is bool(expected)
 
 
 async def test_contested_values_stand_side_by_side(agent_graph: AgentGraph) -> None:

@@ -375,38 +375,79 @@ async def test_a_finished_phase_asks_for_no_closing_answer(case: ModelCase) -> N
     assert (again, len(case.recording.asked)) == (written, 3), "a resumed step asks nothing"
 
 
-async def test_a_refused_call_is_corrected_after_finish(case: ModelCase) -> None:
+async def test_what_its_sentences_do_not_name_is_left_out_without_a_request(
+    case: ModelCase,
+) -> None:
     case.sandbox_control.script(
-        _acquires(SEARCH),
-        _acquires(content=SENTENCE),
-        _builds(_adds("Mars"), _adds(), FINISH),
-        _builds(_adds("Ewoyaa")),
+        _acquires(SEARCH), _acquires(content=SENTENCE), _builds(_adds("Mars"), _adds(), FINISH)
     )
     situation = await case.situation()
     await acquire(case.model, case.search, situation)
     written = await case.construct(situation)
-    assert (len(written.nodes), len(case.recording.asked)) == (2, 4), "it need not finish again"
-    refusals = [
-        message["content"]
-        for message in case.recording.asked[3].messages
-        if message["role"] == "tool" and "error" in message["content"]
-    ]
-    assert len(refusals) == 1
-    assert "Mars" in refusals[0]
+    assert (len(written.nodes), len(case.recording.asked)) == (1, 3)
 
 
-async def test_refused_calls_are_corrected_one_by_one_after_finish(case: ModelCase) -> None:
+async def test_a_call_that_lacks_what_is_required_is_corrected_once_without_the_conversation(
+    case: ModelCase,
+) -> None:
+    lacking = _adds("Ewoyaa", properties={})
     case.sandbox_control.script(
         _acquires(SEARCH),
-        _acquires(content=SENTENCE),
-        _builds(_adds("Mars"), _adds("Venus"), FINISH),
+        _acquires(content="[1.1]"),
+        _builds(lacking, _adds("Mars"), _adds(), FINISH),
+        _builds(lacking),
         _builds(_adds("Ewoyaa")),
-        _builds(_adds()),
     )
     situation = await case.situation()
-    await acquire(case.model, case.search, situation)
-    written = await case.construct(situation)
-    assert (len(written.nodes), len(case.recording.asked)) == (2, 5)
+    acquired = await acquire(case.model, case.search, situation)
+    written = await case.construct(situation, acquired)
+    assert (len(written.nodes), len(case.recording.asked)) == (1, 4), "it is requested once"
+    first, correction = case.recording.asked[2:]
+    assert [each["role"] for each in correction.messages] == ["system", "user"]
+    assert correction.messages[0] == first.messages[0]
+    message = correction.messages[1]["content"]
+    assert "Ewoyaa" in message
+    assert "Mars" not in message, "it is left out"
+    assert {each["function"]["name"] for each in correction.tools} == {"addGraphNode", "finish"}
+    asked = len(case.recording.asked)
+    assert await case.construct(situation, acquired) == written
+    assert len(case.recording.asked) == asked, "a resumed step asks nothing"
+
+
+async def test_edges_follow_a_corrected_node(case: ModelCase) -> None:
+    edge_type = {
+        "name": "createEdgeType",
+        "arguments": {"name": "digs_in", "description": "It digs there.", "justification": "None."},
+    }
+    edge = {
+        "name": "addGraphEdge",
+        "arguments": {
+            "type": "digs_in",
+            "sourceId": "Atlantic Lithium",
+            "targetId": "Ghana",
+            "sentences": ["1.1"],
+        },
+    }
+    node = {"type": "Country", "properties": {"summary": SENTENCE}, "sentences": ["1.1"]}
+    lithium: dict[str, Any] = {
+        "name": "addGraphNode",
+        "arguments": {**node, "name": "Atlantic Lithium"},
+    }
+    ghana = {"name": "addGraphNode", "arguments": {**node, "name": "Ghana"}}
+    lacking = {**lithium, "arguments": {**lithium["arguments"], "properties": {}}}
+    case.sandbox_control.script(
+        _acquires(SEARCH),
+        _acquires(content="[1.1]"),
+        _builds(edge_type, lacking, ghana, edge, FINISH),
+        _builds(lithium),
+    )
+    situation = await case.situation()
+    acquired = await acquire(case.model, case.search, situation)
+    written = await case.construct(situation, acquired)
+    assert (len(written.nodes), len(written.edges), len(case.recording.asked)) == (2, 1, 4)
+    message = case.recording.asked[3].messages[1]["content"]
+    assert "digs_in" not in message, "the edge need not be called again"
+    assert "[1.1] " in message, "the sentence that it cites"
 
 
 async def test_what_is_read_beside_finish_is_shown_before_the_phase_ends(case: ModelCase) -> None:
@@ -416,19 +457,18 @@ async def test_what_is_read_beside_finish_is_shown_before_the_phase_ends(case: M
         _acquires(SEARCH),
         _acquires(content=SENTENCE),
         _builds(look_up, FINISH),
-        _builds(_adds("Mars"), FINISH),
         _builds(_adds("Ewoyaa"), {**look_up, "arguments": {"text": "Ghana"}}),
         _builds(_adds()),
     )
     situation = await case.situation()
     await acquire(case.model, case.search, situation)
     written = await case.construct(situation)
-    assert (len(written.nodes), len(case.recording.asked)) == (2, 6)
+    assert (len(written.nodes), len(case.recording.asked)) == (2, 5)
     shown = [
         [message["role"] for message in request.messages].count("tool")
         for request in case.recording.asked[2:]
     ]
-    assert shown == [0, 2, 4, 6]
+    assert shown == [0, 2, 4]
 
 
 async def test_a_repeated_look_up_beside_finish_ends_the_phase(case: ModelCase) -> None:
@@ -503,7 +543,7 @@ async def test_sentences_that_do_not_exist_are_refused(
     acquired = await acquire(case.model, case.search, situation)
     written = await case.construct(situation, acquired)
     assert written.nodes == []
-    assert refusal in case.recording.asked[3].messages[-2]["content"]
+    assert refusal in case.recording.asked[3].messages[1]["content"]
 
 
 async def test_construction_that_repeats_a_search_chooses_facts(case: ModelCase) -> None:
@@ -918,7 +958,8 @@ async def test_paid_calls_that_come_again_in_a_cycle_are_answered_shortly_and_en
     last = case.recording.asked[-1]
     assert (len(case.recording.asked), last.allows_tools) == (5, False)
     results = [each["content"] for each in last.messages if each["role"] == "tool"]
-    assert [SENTENCE in each for each in results] == [True, True, False, False]
+    assert [SENTENCE in each for each in results] == [True, False, False, False]
+    assert "(page 1, above)" in results[1], "another search found the same page"
     assert "made before" in results[2]
     await acquire(case.model, case.search, situation)
     assert len(case.recording.asked) == 5, "a resumed run goes the same way"

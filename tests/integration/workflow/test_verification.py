@@ -365,6 +365,36 @@ async def test_what_fails_is_told_once_and_stored_when_it_is_rewritten(case: Rea
     assert len(model.read) == 2
 
 
+async def test_only_what_changed_is_read_again_and_all_verdicts_are_stored(
+    case: ReadingCase,
+) -> None:
+    content = f"Its capital {{}} [node:{case.ghana}]. It is a state [node:{case.togo}]."
+    wrong = case.analysis(content=content.format("grows fast"))
+    right = case.analysis(content=content.format("is Accra"))
+    model = ReadingModel([[wrong, END], [right, END]], failing("grows fast"))
+    result = await case.analyze(model)
+    assert len(result["analyses"]) == 1
+    first, second = model.read
+    assert "It is a state." in first
+    assert "It is a state." not in second
+    assert "Its capital is Accra." in second
+    correction = model.results[0]
+    assert "grows fast" in correction
+    assert 'Country "Ghana"' in correction, "what the sentence cites"
+    texts = [row.sentence for row in await case.sentences("Growth")]
+    assert {"Its capital is Accra.", "It is a state."} <= {*texts}
+    assert len({row.call_id for row in await case.sentences("Growth")}) == 2
+
+
+async def test_a_title_that_fails_needs_another_one(case: ReadingCase) -> None:
+    wrong, right = case.analysis("Growth is fast"), case.analysis("Growth")
+    model = ReadingModel([[wrong, END], [right, END]], failing("Growth is fast"))
+    result = await case.analyze(model)
+    assert "call again with another title" in model.results[0]
+    assert len(result["analyses"]) == 1
+    assert [*await case.conclusions()] == ["Growth"]
+
+
 async def test_what_fails_twice_is_left_out_and_the_result_says_so(case: ReadingCase) -> None:
     wrong = case.analysis(content=f"Its capital grows fast [node:{case.ghana}].")
     still = case.analysis(content=f"Its capital grows fast, it seems [node:{case.ghana}].")

@@ -451,6 +451,14 @@ def test_a_stored_label_has_a_name_of_the_page(name: str, level: str) -> None:
     assert is_new is Level.LEFT_OUT
 
 
+def test_a_sentence_names_the_publisher_of_its_page_by_its_last_word() -> None:
+    sentence = "Rents would rise by 8%, according to calculations of the Times."
+    quotes = [Quoted(Cited(AIRPORT_PAGE, sentence), 1, {"kind": "newspaper"})]
+    for name, level in (("Norrhamn Times", Level.UNREAD), ("Westport Times", Level.LEFT_OUT)):
+        node = WrittenNode([name], is_stored=False)
+        assert check_element([node], quotes).element.level is level
+
+
 @pytest.mark.parametrize(("sentence", "level"), CASES["an_end_of_a_period_can_be_a_day"])
 def test_an_end_of_a_period_can_be_a_day(sentence: str, level: str) -> None:
     quotes = [Quoted(Cited(AIRPORT_PAGE, sentence), 1, {"valid_until": "2026-12-31"})]

@@ -260,6 +260,22 @@ def test_a_short_page_has_nothing_to_read_on() -> None:
     assert pages.show_passages({"results": [GHANA]}, 1).result is None
 
 
+def test_a_search_does_not_show_again_what_stands_above() -> None:
+    pages = RunPages("cocoa")
+    dated = {"published_date": "2026-11-27T00:00:00+00:00", "published_date_from": "a feed"}
+    first = pages.show_passages({"results": [{**GHANA, **dated}]}).result
+    assert first is not None
+    [shown] = first["results"]
+    assert shown["published_date"] == "2026-11-27"
+    assert "published_date_from" not in shown
+    more = {**GHANA, "content": f"{GHANA['content']}\nIts cocoa is cheap.\n"}
+    assert contents(pages.show_passages({"results": [GHANA, TOGO]}))[0] == "… (page 1, above)"
+    assert contents(pages.show_passages({"results": [more]})) == ["…\n[1.5] Its cocoa is cheap."]
+    assert len(pages.pages[0].shown) == 5
+    read = contents(pages.show_reads({"results": [GHANA]}))
+    assert "[1.2] Ghana exports cocoa." in read[0], "a page that is read is shown whole"
+
+
 def test_what_was_recorded_is_shown_again_whatever_the_code_would_show() -> None:
     first, again = RunPages("cocoa"), RunPages("gold")
     results = [{"results": [GHANA, {**TOGO, "content": FILLER * 300}]}, {"results": [TOGO, GHANA]}]

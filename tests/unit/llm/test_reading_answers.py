@@ -1,6 +1,7 @@
 """Verdicts of a model that has read claims and sentences, also in answers that are not as they should be."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from random import Random
 from typing import Final
@@ -19,6 +20,9 @@ from shared.tools.readings import (
     Part,
     ReadableClaim,
     ReadableSentence,
+    ReadBy,
+    ReadSentences,
+    SentenceFinding,
     combined,
 )
 from tests.support.case_files import read_cases
@@ -360,3 +364,73 @@ def test_numbers_are_ranges_and_marks_say_what_needs_no_verdict() -> None:
         "",
         "Now: 2026-11-30T11:00Z",
     ]
+
+
+def _again(
+    *texts: str, basis: str = "b", shown: frozenset[str] = frozenset({"a quote"})
+) -> Material:
+    claims = [
+        ReadableClaim("Claim 1", verdict=Entailment.SUPPORTED),
+        ReadableClaim("Claim 2", verdict=Entailment.SUPPORTED),
+    ]
+    sentences = [
+        ReadableSentence(CONCLUSION, number, text, (number,), "", f"{basis}{text}")
+        for number, text in enumerate(texts, 1)
+    ]
+    return Material(claims, sentences, shown=shown)
+
+
+def _found(material: Material) -> Findings:
+    supported = SentenceFinding(SentenceKind.STATES, SentenceVerdict.SUPPORTED)
+    found = dict.fromkeys(range(len(material.sentences)), supported)
+    return Findings(material, "model", UUID(int=7), 1, {}, found)
+
+
+def test_sentences_that_were_read_are_not_read_again() -> None:
+    read = ReadSentences()
+    read.add(_found(_again("It grows.", "It is small.")))
+    changed = _again("It shrinks.", "It is small.")
+    known = read.of(changed)
+    assert {place: found.read_by for place, found in known.items()} == {
+        1: ReadBy("model", UUID(int=7))
+    }
+    [part] = changed.parts(known)
+    assert part.places == [0]
+    assert [each.text for each in part.material.sentences] == ["It shrinks."]
+    assert [each.text for each in part.material.claims] == ["Claim 1"], "what only others cite"
+    assert changed.parts({0: known[1], 1: known[1]}) == [], "nothing is left to read"
+    [finding] = known.values()
+    assert SentenceFinding.from_json(finding.as_json()) == finding
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        _again("It grows!", "It is tiny."),
+        _again("It grows.", "It is small.", basis="other claims"),
+        _again("It grows.", "It is small.", shown=frozenset({"a quote", "another one"})),
+        replace(_again("It grows.", "It is small."), standing=["BUY"]),
+    ],
+    ids=["words", "what its claims show", "another quote beside it", "standing advice"],
+)
+def test_a_sentence_is_read_again_if_something_of_it_changed(changed: Material) -> None:
+    read = ReadSentences()
+    read.add(_found(_again("It grows.", "It is small.")))
+    assert read.of(changed) == {}
+
+
+def test_a_sentence_without_citations_keeps_all_claims_of_its_conclusion() -> None:
+    material = _again("It grows.", "It is small.")
+    title = ReadableSentence(CONCLUSION, 3, "Growth", (), "title", "t")
+    material = replace(material, sentences=[*material.sentences, title])
+    [part] = material.parts({0, 1})
+    assert [each.text for each in part.material.claims] == ["Claim 1", "Claim 2"]
+    assert part.material.sentences[0].claims == (1, 2)
+
+
+def test_what_was_not_read_of_claims_is_read_without_a_sentence() -> None:
+    unread = ReadableClaim("Claim 3", (UUID(int=3),), "»x«")
+    material = _again("It grows.")
+    material = replace(material, claims=[*material.claims, unread])
+    [part] = material.parts({0})
+    assert ([each.text for each in part.material.claims], part.places) == (["Claim 3"], [])

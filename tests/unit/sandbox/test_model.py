@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.model import Phase, phase_of
+from sandbox.model.construct import construct as construct_answer
 from sandbox.model.request import Answer, ChatRequest
 from services.assistant.agent_schema import AgentConfiguration, AgentTypes
 from services.assistant.configure_agent import CONFIGURATION, TYPES
@@ -283,3 +284,19 @@ def test_the_tools_determine_the_phase(tools: tuple[str, ...], phase: Phase) -> 
 @pytest.mark.parametrize("tools", [ACQUISITION, CONSTRUCTION, ANALYSIS, ADVICE, ()])
 def test_malformed_messages_are_answered(messages: Any, tools: tuple[str, ...]) -> None:
     assert answer({**request({}, tools), "messages": messages})
+
+
+def test_questions_on_duplicates_are_answered_in_the_request_of_corrections() -> None:
+    node = {"type": "Company", "name": "Trident Ports", "properties": {}, "sentences": ["1.1"]}
+    question = 'There is [n7] "Ports Trident". Is it the same? If not, with distinctFrom: ["n7"].'
+    other = {**node, "name": "Kesra"}
+    asked = f"addGraphNode {json.dumps(node)}\n→ {question}"
+    refused = f"{asked}\n\naddGraphNode {json.dumps(other)}\n→ properties.summary is required"
+    tools = [
+        {"type": "function", "function": {"name": name}} for name in ("addGraphNode", "finish")
+    ]
+    message = {"role": "user", "content": f"<refused>\n{refused}\n</refused>"}
+    answer = construct_answer(ChatRequest({"messages": [message], "tools": tools}))
+    first, last = answer.calls
+    assert json.loads(first.arguments) == {**node, "sameAs": "n7"}
+    assert last.name == "finish"
