@@ -14,6 +14,7 @@ from cli.render.console import cited, indented, print_limit, print_rows
 from cli.render.provenance import describe_doubt
 from shared.enums import PositionState, RequestState, StepKind
 from shared.errors import USED_UP
+from shared.graph.conclusions.citations import without_citations
 from shared.schemas.base import (
     AnswerEvent,
     ConclusionResponse,
@@ -288,7 +289,7 @@ def commitment_lines(terms: ForecastTerms, *, with_confidence: bool = False) -> 
         style = "quiet" if position.state is PositionState.STANDING else "warn"
         lines.append(f"[{style}]{escape(position.sentence)}[/]")
     if terms.change is not None:
-        lines.append(f"What changed: {escape(terms.change)}")
+        lines.append(f"What changed, or why both hold: {escape(terms.change)}")
     if with_confidence and terms.confidence is not None:
         lines.append(f"[quiet]Confidence: {terms.confidence:.2f}[/]")
     if terms.horizon is not None:
@@ -333,7 +334,7 @@ def show_conclusions(
         console.print(f"[title]{escape(conclusion.name)}[/]  [quiet]{', '.join(facts)}[/]")
         for line in _doubt_lines(conclusion, (doubts or {}).get(conclusion.id, ())):
             console.print(indented(line))
-        console.print(indented(escape(conclusion.summary)))
+        console.print(indented(escape(without_citations(conclusion.summary))))
         for line in commitment_lines(conclusion):
             console.print(indented(line))
         content = escape(cited(conclusion.content, conclusion.citations))

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.references import short_ids
-from cli.render.console import indented, print_rows, short_id
+from cli.render.console import indented, print_rows, short_id, with_short_citations
 from cli.render.iterations import commitment_lines
+from shared.graph.conclusions.citations import without_citations
 from shared.schemas.base import InboxItemResponse
 from shared.schemas.notifications import (
     CreatedDestination,
@@ -28,14 +29,17 @@ def show_inbox(console: Console, items: Sequence[InboxItemResponse], *, everythi
     ids = short_ids([item.id for item in items])
     for item in items:
         new = "" if item.read_at else "[warn]●[/] "
+        is_over = item.position is not None and item.position.ended_at is not None
+        state = f" [warn]{item.position.state}[/]" if item.position and is_over else ""
         console.print(
-            f"{new}[title]{escape(item.title)}[/]  "
+            f"{new}[title]{escape(item.title)}[/]{state}  "
             f"[agent]{escape(item.agent_name)}[/] [quiet]{ago(item.created_at)}, {ids[item.id]}[/]"
         )
-        console.print(indented(escape(item.summary)))
+        console.print(indented(escape(without_citations(item.summary))))
         for line in commitment_lines(item, with_confidence=True):
             console.print(indented(line))
-        content = f"[quiet]{escape(item.content)}[/]" if item.content else ""
+        content = escape(with_short_citations(item.content))
+        content = f"[quiet]{content}[/]" if content else ""
         console.print(indented(content, after=1))
 
 

@@ -40,7 +40,7 @@ class Advise:
         analyses = batch.add(context.analyses_query(scope, analysis_ids))
         owner_feedback = batch.add(feedback.list_feedback(lease.agent_id))
         owner_memories = batch.add(memories.list_active(lease.agent_id))
-        known_positions = position_store.prepare_lines(batch, scope, agent.clock)
+        known_positions = position_store.prepare_open(batch, scope)
         survey = context.prepare_survey(
             batch,
             scope,
@@ -50,12 +50,20 @@ class Advise:
         )
         short_ids = ShortIds(scope)
         async with self.model.database.connection_after(batch) as connection:
-            standing_advice = known_positions.value
-            shown = [analyses.value, survey.value, standing_advice or ""]
-            await short_ids.store_numbers(connection, shown)
-        if standing_advice is None:
+            positions, standing_advice = known_positions.value, ""
+            if positions is not None:
+                standing_advice = await position_store.load_lines(
+                    connection, scope, agent.clock, positions
+                )
+            await short_ids.store_numbers(
+                connection, [analyses.value, survey.value, standing_advice]
+            )
+        if positions is None:
             async with self.model.database.transaction() as transaction:
-                standing_advice = await position_store.load_lines(transaction, scope, agent.clock)
+                positions = await position_store.load_open(transaction, scope)
+                standing_advice = await position_store.load_lines(
+                    transaction, scope, agent.clock, positions
+                )
                 await short_ids.store_numbers(transaction, [standing_advice])
         graph_context = short_ids.shorten(survey.value)
         message = user_message(

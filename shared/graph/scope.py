@@ -75,6 +75,10 @@ class GraphScope:
 
 IS_SUPPORTED_SQL: Final = "unsupported_since is null"
 """SQL condition: the node or edge rests on at least one source that is not retracted, or on no source at all."""
+IS_DOUBTED_SQL: Final = (
+    "exists (select from doubts where conclusion_id = graph_nodes.id and resolved_at is null)"
+)
+"""SQL condition: the node is a conclusion in doubt."""
 JOINS_TWO_NODES_SQL: Final = "source_id <> target_id"
 """SQL condition: the edge is part of the current graph.
 

@@ -79,7 +79,7 @@ class ForecastTerms(ResponseModel):
     position: PositionResponse | None = None
     """Of advice: whether it stands. None for advice of an earlier version that is not entered yet."""
     change: str | None = None
-    """What changed since the advice that this one replaces."""
+    """What changed since the advice that this one replaces, or why it holds beside advice that it contradicts."""
 
 
 class IterationSummary(ResponseModel):

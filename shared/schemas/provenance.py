@@ -313,6 +313,10 @@ class ProofLink(ResponseModel):
     """Whether the stored page contains the sentence."""
     is_matched: bool | None
     """Figures and names of the claim match the sentence by rules; null: no rules were applied."""
+    is_stated: bool = False
+    """They do not, but the sentence has the value, word for word."""
+    completed_from: str = ""
+    """If code has completed the value: from what."""
     verdict: VerdictResponse | None
     """What a model had found when it was concluded; null: it had not read it."""
     sites: list[str]
@@ -455,8 +459,14 @@ class CheckedCounts(ResponseModel):
     """Quotes that their pages contain byte for byte."""
     claims_supported: int = 0
     """Claims whose figures, dates and names match their quotes by rules."""
+    claims_completed: int = 0
+    """Claims that code has completed from the page of their quote: from its date, its publisher, or full names on it."""
     claims_unverified: int = 0
     """Claims that rules leave to a reader."""
+    claims_read: int = 0
+    """Those of them whose quote a model has read, and found to support them."""
+    claims_stated: int = 0
+    """Those of them that no model has found supported, although their sentence has the value word for word."""
     claims_unchecked: int = 0
     """Claims from before there were rules: nothing but quoted."""
     claims: int = 0
@@ -501,6 +511,12 @@ class CheckedCounts(ResponseModel):
                 named = plural(number, "figure or name", "figures and names")
                 verb = "matches" if number == 1 else "match"
                 levels.append(CheckedLevel(f"{named}{of_what} {verb}", True))
+        if self.claims_completed:
+            completed = plural(self.claims_completed, "value")
+            levels.append(CheckedLevel(f"{completed} completed by code from the page", True))
+        if self.claims_read:
+            read = plural(self.claims_read, "value or relation", "values and relations")
+            levels.append(CheckedLevel(f"{read} read: supported", True))
         if self._claims_read:
             levels.append(self._reading_of_claims())
         if self.sentences_supported or self.sentences_plausible:
@@ -541,7 +557,18 @@ class CheckedCounts(ResponseModel):
         """Counts of claims and conclusions that were found and not checked further."""
         unread = self.claims - self._claims_read
         older = self.claims_unchecked + self.conclusions_unchecked
+        rest = self.claims_unverified - self.claims_read - self.claims_stated
         return [
+            *(
+                [f"{plural(self.claims_stated, 'value')} found in a sentence only"]
+                if self.claims_stated
+                else []
+            ),
+            *(
+                [plural(rest, "other value or relation", "other values and relations")]
+                if rest
+                else []
+            ),
             *([f"{plural(unread, 'claim')} not read by a model"] if unread > 0 else []),
             *(
                 [f"{plural(self.conclusions_unread, 'conclusion')} not read by a model"]

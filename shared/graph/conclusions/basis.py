@@ -26,8 +26,13 @@ from shared.graph.provenance.origins import (
     join_speakers,
 )
 from shared.graph.provenance.verdicts import VERDICTS_SQL
-from shared.graph.retraction.doubts import IS_DOUBTED_SQL
-from shared.graph.scope import IS_OWNED_SQL, IS_SUPPORTED_SQL, OWNED_AGENT_ID_SQL, GraphScope
+from shared.graph.scope import (
+    IS_DOUBTED_SQL,
+    IS_OWNED_SQL,
+    IS_SUPPORTED_SQL,
+    OWNED_AGENT_ID_SQL,
+    GraphScope,
+)
 from shared.graph.types import RESERVED_TYPES
 from shared.urls import page_key, urls_in
 

@@ -60,9 +60,11 @@ def parse_horizon(text: str, today: date) -> date:
 
 
 def validate_change(text: str | None) -> str:
-    """What changed since the advice that new advice replaces, on one line. Raises ToolRefusalError if it is not said."""
+    """What changed since the advice that new advice replaces, or why it holds beside advice that it contradicts, on one
+    line. Raises ToolRefusalError if it is not said.
+    """
     return _validate_sentence(
-        "change", text or "", "what changed since the advice that it replaces"
+        "change", text or "", "what changed since the advice that it replaces, or why both hold"
     )
 
 

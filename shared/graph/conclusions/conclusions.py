@@ -119,7 +119,8 @@ async def add_advice(
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong. `subject`
-    are nodes that the cited analyses rest on, `replaces` positions on that subject, and `change` says what changed since.
+    are nodes that the cited analyses rest on, `replaces` positions on that or a related subject, and `change` says what
+    changed since, or why advice on a related subject holds too, although it contradicts this.
     `review` is as in `add_analysis`. If it finds that the advice was not read, the first words say so to the owner.
 
     Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, `review` raises it, a single analysis
@@ -130,17 +131,19 @@ async def add_advice(
     lookups = await _look_up(transaction, scope, ADVICE_TYPE, name, properties)
     properties |= _forecast_terms(confidence, horizon, lookups.clock.today)
     properties["invalidation"] = validate_invalidation(invalidation)
-    if replaces:
+    if replaces or change:
         properties["change"] = validate_change(change)
     cited_ids = citation_index.cited_ids(properties)
     basis = await _load_basis(transaction, scope, cited_ids, lookups)
     declaration = Declaration(action, subject, replaces, properties.get("change", ""))
+    nodes = basis.subjects(cited_ids)
     placed = declaration.place(
         normalize_name(name),
         properties["summary"],
-        basis.subjects(cited_ids),
+        nodes,
         open_positions,
         lookups.clock.today,
+        await position_store.load_ties(transaction, scope, open_positions, nodes),
     )
     advice_id, why_unread = await _add_conclusion(
         transaction, scope, ADVICE_TYPE, name, properties, lookups, review

@@ -25,11 +25,13 @@ from shared.graph.conclusions.positions import (
     WAS_EARLIER,
     Position,
     Standing,
+    contradicting,
     judge,
     position_line,
     standing,
 )
-from shared.graph.conclusions.subjects import SubjectNode
+from shared.graph.conclusions.related import ties_query
+from shared.graph.conclusions.subjects import MARKET_ACTIONS, SubjectNode, Ties
 from shared.graph.entity_resolution.redirects import IS_MERGED_AWAY_SQL, MAX_CHAIN_LENGTH
 from shared.graph.prompt_format import byte_length, truncate_to_budget
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
@@ -320,32 +322,54 @@ async def load_open(transaction: Transaction, scope: GraphScope) -> list[Positio
     return await positions_query(scope.owner_id, [scope.agent_id]).execute(transaction)
 
 
+async def load_ties(
+    executor: Executor,
+    scope: GraphScope,
+    positions: Sequence[Position],
+    nodes: Iterable[SubjectNode] = (),
+) -> Ties:
+    """Which subjects of the positions, and which of the `nodes`, declared relations join."""
+    ids = {node.id for node in nodes}
+    if not ids and len({each.action for each in positions} & MARKET_ACTIONS) < 2:
+        return {}  # Nothing can contradict another.
+    ids |= {node_id for each in positions for node_id in each.subject}
+    return await ties_query(scope, ids).execute(executor) if positions else {}
+
+
 MAX_TOKENS: Final = 800
 """Token budget of the standing advice that a prompt shows, the last stated first."""
 _CONTENT_CHARS: Final = (2_000, 600, 200, 0)
 """Characters of the content of each: the first number that lets all fit is used."""
 
 
-def prepare_lines(batch: Batch, scope: GraphScope, clock: AgentClock) -> PendingResult[str | None]:
-    """The lines of the agent's standing advice for a prompt; None if `load_lines` has to load them."""
+def prepare_open(batch: Batch, scope: GraphScope) -> PendingResult[list[Position] | None]:
+    """The agent's positions that have not ended; None if `load_open` has to load them."""
     positions = batch.add(positions_query(scope.owner_id, [scope.agent_id]))
     is_missing = batch.add(has_missing(scope))
-    return batch.then(
-        lambda: None if is_missing.value else standing_lines(positions.value, scope, clock)
-    )
+    return batch.then(lambda: None if is_missing.value else positions.value)
 
 
-async def load_lines(transaction: Transaction, scope: GraphScope, clock: AgentClock) -> str:
-    """The lines of `prepare_lines`, for an agent whose advice has no positions yet."""
-    return standing_lines(await load_open(transaction, scope), scope, clock)
+async def load_lines(
+    executor: Executor, scope: GraphScope, clock: AgentClock, positions: Sequence[Position]
+) -> str:
+    """The lines of standing advice for a prompt, of the positions that have not ended."""
+    stands = standing(positions, clock.today)
+    return standing_lines(stands, scope, clock, await load_ties(executor, scope, stands))
 
 
-def standing_lines(positions: Sequence[Position], scope: GraphScope, clock: AgentClock) -> str:
-    """Lines of the positions that stand, each with its texts, the content as long as all fit."""
-    stands, budget = standing(positions, clock.today), scope.budget_bytes(MAX_TOKENS)
+def standing_lines(
+    stands: Sequence[Position], scope: GraphScope, clock: AgentClock, ties: Ties
+) -> str:
+    """Lines of standing positions, each with its texts, the content as long as all fit; those that contradict each other
+    on related subjects first.
+    """
+    budget, beside = scope.budget_bytes(MAX_TOKENS), contradicting(stands, ties)
+    ordered = sorted(stands, key=lambda each: each.id not in beside)
     lines: list[str] = []
     for most_chars in _CONTENT_CHARS:
-        lines = [position_line(each, clock.now, most_chars) for each in stands]
+        lines = [
+            position_line(each, clock.now, most_chars, beside.get(each.id, ())) for each in ordered
+        ]
         if sum(byte_length(line) + 1 for line in lines) <= budget:
             break
     return truncate_to_budget(lines, budget)

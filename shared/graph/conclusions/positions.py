@@ -1,7 +1,8 @@
 """Positions: an agent has one position on a subject, over all its iterations. Pure.
 
 Advice is a position on its subject until it is replaced, withdrawn, in doubt, or past its horizon. New advice on a subject
-that has a position must say that it replaces it. `docs/decisions/0068-one-position-on-a-subject.md` explains the rules.
+that has a position must say that it replaces it; if it contradicts one on a related subject, that or why both hold.
+`docs/decisions/0068-one-position-on-a-subject.md` and `docs/decisions/0080-related-subjects.md` explain the rules.
 
 Writers hold the agent's lock for tool writes (`shared.database.locks.tool_write_lock`) from before they load the positions,
 so that no two of them write on one subject at the same time. Positions that have not ended have no node in common. A merge
@@ -11,11 +12,12 @@ of nodes can give them one; then the one that was stated last stands, and the me
 from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
+from types import MappingProxyType
 from typing import Final
 from uuid import UUID
 
 from shared.enums import PositionState
-from shared.graph.conclusions.subjects import SubjectNode, find_subject, listed
+from shared.graph.conclusions.subjects import Stated, SubjectNode, Ties, find_subject, listed
 from shared.graph.prompt_format import json_line, quote_name, truncate_text
 from shared.tools import ToolRefusalError
 
@@ -50,6 +52,11 @@ class Position:
 
     def overlaps(self, subject: Set[UUID]) -> bool:
         return not subject.isdisjoint(self.subject)
+
+    @property
+    def stated(self) -> Stated:
+        nodes = [SubjectNode(node_id, (name,)) for node_id, name in self.subject.items()]
+        return Stated(self.action, nodes, f"{self.title}. {self.summary}")
 
     def is_later_than(self, other: "Position") -> bool:
         """Two can be stated at once only in one statement; then their ids decide."""
@@ -103,12 +110,14 @@ class Placed:
     ended: Mapping[UUID, str]
     """The positions that it replaces, with the reason for each."""
     note: str
-    """For the owner: what it replaces and what changed; empty if it replaces nothing that stood."""
+    """For the owner: what it replaces and what changed, or which contradicting advice it stands beside and why; empty if
+    there is neither.
+    """
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """What new advice says of its action and subject, and of the advice that it replaces."""
+    """What new advice says of its action and subject, and of the advice that it replaces or contradicts."""
 
     action: str
     subject: Collection[UUID] = ()
@@ -122,28 +131,69 @@ class Declaration:
         nodes: Sequence[SubjectNode],
         positions: Sequence[Position],
         today: date,
+        ties: Ties = MappingProxyType({}),
     ) -> Placed:
-        """`nodes` are what the advice rests on, `positions` those of the agent that have not ended.
+        """`nodes` are what the advice rests on, `positions` those of the agent that have not ended, and `ties` relate them.
 
-        Raises ToolRefusalError if advice on its subject stands that it does not replace.
+        Raises ToolRefusalError if advice on its subject stands that it does not replace, or if advice that contradicts it
+        on a related subject stands that it neither replaces nor names in `change`.
         """
         replaced = [each for each in positions if each.id in self.replaces]
         inherited = {node for each in replaced for node in each.subject}
         subject = find_subject(self.subject, name, summary, nodes, inherited)
         overlapping = [each for each in positions if each.overlaps(subject)]
-        if reason := self._refusal(overlapping, standing(positions, today)):
+        stands = standing(positions, today)
+        new = Stated(self.action, [n for n in nodes if n.id in subject], f"{name}. {summary}")
+        related = {
+            each.id: relation
+            for each in stands
+            if each not in overlapping and (relation := new.relation(each.stated, ties))
+        }
+        ended = [each for each in positions if each in overlapping or each.id in self.replaces]
+        if reason := self._refusal(overlapping, stands, related):
             raise ToolRefusalError(reason)
-        titles = " and ".join(f"“{each.title}”" for each in replaced)
+        beside = [
+            each
+            for each in stands
+            if each.id in related and each not in replaced and new.contradicts(each.stated)
+        ]
+        if unexplained := [each for each in beside if not self._explains(each)]:
+            raise ToolRefusalError(_beside_refusal(self.action, unexplained, related))
         return Placed(
             subject,
-            {each.id: self._why_ended(each, today) for each in overlapping},
-            f" This replaces {titles}: {self.change}" if titles else "",
+            {each.id: self._why_ended(each, today) for each in ended},
+            self._note(replaced, beside),
         )
 
-    def _refusal(self, overlapping: Sequence[Position], standing: Sequence[Position]) -> str:
-        """Explains why the advice cannot be given, and what to do; empty if it can."""
+    def _explains(self, position: Position) -> bool:
+        """Whether `change` is about the position too: it names its subject."""
+        nodes = position.stated.nodes
+        return any(
+            each.is_named_in(self.change) or each.is_described_in(self.change) for each in nodes
+        )
+
+    def _note(self, replaced: Sequence[Position], beside: Sequence[Position]) -> str:
+        if not (replaced or beside):
+            return ""
+        parts = [
+            f"{verb} {' and '.join(titles)}"
+            for verb, titles in (
+                ("replaces", [f"“{each.title}”" for each in replaced]),
+                ("stands beside", [f"{each.action} “{each.title}”" for each in beside]),
+            )
+            if titles
+        ]
+        return f" This {' and '.join(parts)}: {self.change}"
+
+    def _refusal(
+        self,
+        overlapping: Sequence[Position],
+        standing: Sequence[Position],
+        related: Collection[UUID],
+    ) -> str:
+        """Explains why the advice cannot be given on its subject, and what to do; empty if it can."""
         stands = [each for each in overlapping if each in standing]
-        if unknown := set(self.replaces) - {each.id for each in overlapping}:
+        if unknown := set(self.replaces) - {each.id for each in overlapping} - set(related):
             given = ", ".join(f"[node:{each}]" for each in sorted(unknown))
             return f"replaces: {given} is no standing advice on this subject.{_sentences(stands)}"
         undeclared = [each for each in stands if each.id not in self.replaces]
@@ -169,6 +219,16 @@ class Declaration:
         return HAD_EXPIRED if is_over else WAS_MERGED
 
 
+def _beside_refusal(action: str, positions: Iterable[Position], related: Mapping[UUID, str]) -> str:
+    stands = "".join(
+        f"{_sentences([each]).removesuffix('.')} ({related[each.id]})." for each in positions
+    )
+    return (
+        f"{action} contradicts advice on a related subject.{stands} If that is no longer right, set `replaces` to its id and"
+        " say in `change` what changed. If both hold, say in `change` why, and name its subject."
+    )
+
+
 def _sentences(positions: Iterable[Position]) -> str:
     return "".join(
         f" {each.action} “{each.title}” [node:{each.id}] stands on {listed(each.subject)}."
@@ -176,10 +236,28 @@ def _sentences(positions: Iterable[Position]) -> str:
     )
 
 
-def position_line(position: Position, now: datetime, content_chars: int) -> str:
+def contradicting(positions: Sequence[Position], ties: Ties) -> dict[UUID, list[Position]]:
+    """For each of these positions, the others that contradict it on a related subject, if there are any."""
+    found = {
+        one.id: [
+            other
+            for other in positions
+            if one.id != other.id
+            and one.stated.contradicts(other.stated)
+            and one.stated.relation(other.stated, ties)
+        ]
+        for one in positions
+    }
+    return {key: others for key, others in found.items() if others}
+
+
+def position_line(
+    position: Position, now: datetime, content_chars: int, beside: Iterable[Position] = ()
+) -> str:
     """`- [node:…] BUY "Ghana is cheap" on "Ghana" [node:…]; until 2027-03-31, confidence 0.6, since 2026-11-30 {…}`.
 
-    No time is later than `now`, that of the agent. The content is cut to `content_chars`.
+    No time is later than `now`, that of the agent. The content is cut to `content_chars`. `beside` are those that
+    contradict it on a related subject.
     """
     about = ", ".join(
         f"{quote_name(name)} [node:{each}]" for each, name in position.subject.items()
@@ -189,6 +267,7 @@ def position_line(position: Position, now: datetime, content_chars: int) -> str:
         f"until {position.horizon}" if position.horizon else "",
         f"confidence {position.confidence:g}" if position.confidence is not None else "",
         f"{'confirmed' if position.confirmations else 'since'} {stated:%Y-%m-%d}",
+        *(f"beside {each.action} [node:{each.id}]" for each in beside),
     ]
     texts = {
         "summary": position.summary,
@@ -204,5 +283,6 @@ def position_line(position: Position, now: datetime, content_chars: int) -> str:
 RULE: Final = """\
 `standing_advice` is your position on each subject. If it holds and the new analyses support it, confirm it with \
 reviewAdvice. If they change it, advise anew with its id in `replaces`, and `change`. If it no longer holds and nothing \
-takes its place, withdraw it."""
+takes its place, withdraw it. BUY, HOLD and SELL exclude each other on related subjects too (a company, its share, its \
+bond): replace one, or say in `change` why both hold."""
 """Stands beside the section; without standing advice, neither is in the request."""

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID, uuid5
 
@@ -35,6 +36,7 @@ from shared.graph.provenance import integrity
 from shared.graph.provenance import readings as claims_in_words
 from shared.graph.provenance.beside import beside_sql, stated_beside
 from shared.graph.provenance.claims import KNOWN_DATE_SQL
+from shared.graph.provenance.elsewhere import elsewhere_query, figures_in
 from shared.graph.provenance.verdicts import READ_VALUES_SQL
 from shared.graph.scope import IS_OWNED_SQL, OWNED_AGENT_ID_SQL, GraphScope
 from shared.graph.validation import normalize_name, one_line
@@ -265,7 +267,11 @@ class ConclusionReadings:
         params = {**self.scope.sql_params, "ids": uuid_array(cited), "citation": CITATION_SQL}
         rows = await _CITED.rows(transaction, params)
         clock = await agent_clock(self.scope.agent_id).execute(transaction)
-        material = material_of(list(drafts.values()), list(cited), rows)
+        elsewhere: Mapping[UUID, Sequence[str]] = {}
+        if stated := _stated_figures(rows, drafts.values()):
+            query = elsewhere_query(self.scope, stated, {row.id for row in rows})
+            elsewhere = await query.execute(transaction)
+        material = material_of(list(drafts.values()), list(cited), rows, elsewhere)
         standing = await self._standing(transaction, drafts, clock) if _has_advice(drafts) else ()
         return replace(material, now=clock.now, standing=standing)
 
@@ -459,12 +465,34 @@ def outcome(scope: GraphScope, type_name: str, results: Iterable[Json]) -> Json:
     return result | ({"not_read": {"count": len(unread), "why": unread[0]}} if unread else {})
 
 
-def material_of(drafts: Sequence[Draft], cited: Sequence[UUID], rows: Iterable[Row]) -> Material:
-    """The sentences of the drafts, and the claims of what they cite, in the order of the citations."""
+def _stated_figures(
+    rows: Iterable[Row], drafts: Iterable[Draft]
+) -> dict[UUID, tuple[str, set[str]]]:
+    """The cited nodes of whose values the drafts state a figure, each with its type and these figures."""
+    stated = figures_in(" ".join(each.text for draft in drafts for each in draft.sentences))
+    found: dict[UUID, tuple[str, set[str]]] = {}
+    for row in rows if stated else ():
+        if row.type in _TEXT_OF_TYPE or row.object_name is not None:
+            continue
+        if figures := figures_in(" ".join(map(str, (row.claims or {}).values()))) & stated:
+            found.setdefault(row.id, (row.type, set()))[1].update(figures)
+    return found
+
+
+def material_of(
+    drafts: Sequence[Draft],
+    cited: Sequence[UUID],
+    rows: Iterable[Row],
+    elsewhere: Mapping[UUID, Sequence[str]] = MappingProxyType({}),
+) -> Material:
+    """The sentences of the drafts, and the claims of what they cite, in the order of the citations, with what is said
+    `elsewhere`, by node.
+    """
     by_top: dict[UUID, list[Row]] = {}
     for row in rows:
         by_top.setdefault(row.top_id, []).append(row)
-    claims = _Claims(" ".join(each.text for draft in drafts for each in draft.sentences))
+    text = " ".join(each.text for draft in drafts for each in draft.sentences)
+    claims = _Claims(text, elsewhere)
     # What is cited itself has more claims than what analyses cite.
     direct_first = sorted(cited, key=lambda each: _has_analysis(by_top.get(each, ())))
     numbers = {each: claims.add(by_top.get(each, ())) for each in direct_first}
@@ -504,8 +532,9 @@ def _words(text: str) -> frozenset[str]:
 class _Claims:
     """Numbers claims, each once."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, elsewhere: Mapping[UUID, Sequence[str]]) -> None:
         """`text` is that of the conclusions."""
+        self._elsewhere = elsewhere
         self._words = _words(text)
         self._figures = _figures(text)
         self.listed: list[ReadableClaim] = []
@@ -598,6 +627,9 @@ class _Claims:
         if also := stated_beside(row.stated, row.properties):
             self._remember(row.id, (), also)
             claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
+        for text in self._elsewhere.get(row.id, ()):
+            self._remember(row.id, (), text)
+            claims.append(ReadableClaim(text))
         return claims
 
     def _shared(self, row: Row) -> int:

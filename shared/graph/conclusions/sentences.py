@@ -16,7 +16,8 @@ CHANGE: Final = "change"
 ACTION: Final = "action"
 REVIEW: Final = "review"
 """Roles of sentences: what would prove a conclusion wrong is not said to be so; what changed since the advice that this one
-replaces; the word for what advice recommends; and what a review does to standing advice.
+replaces, or why it holds beside other advice; the word for what advice recommends; and what a review does to standing
+advice.
 """
 _ROLES: Final = {
     "summary": "",

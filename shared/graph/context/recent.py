@@ -16,6 +16,7 @@ from shared.graph.provenance.beside import beside_sql
 from shared.graph.provenance.claims import HOST_SQL, KNOWN_DATE_SQL, UNKNOWN_DATE_SQL
 from shared.graph.provenance.verdicts import COUNTS_SQL, STATED_SQL
 from shared.graph.scope import (
+    IS_DOUBTED_SQL,
     IS_OWNED_SQL,
     IS_SUPPORTED_SQL,
     JOINS_TWO_NODES_SQL,
@@ -42,6 +43,8 @@ class NodeFacts:
     name: str
     properties: Json
     updated_at: datetime
+    is_doubted: bool = False
+    """Whether it is a conclusion in doubt, if that was loaded."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ _NODE_COLUMNS: Final = "id, type, name, properties, updated_at"
 # first.
 _NEWEST_OF_TYPE: Final = CompiledStatement(f"""
     select * from (
-        select {_NODE_COLUMNS} from graph_nodes
+        select {_NODE_COLUMNS}, {IS_DOUBTED_SQL} as is_doubted from graph_nodes
         where agent_id = {OWNED_AGENT_ID_SQL} and {STANDS_SQL} and type = :type_name
         order by updated_at desc limit :most
     ) as newest

@@ -435,6 +435,7 @@ def _conclusion_lines(nodes: Sequence[NodeFacts], verdict: str, *, shows_ids: bo
             node.properties["summary"],
         )
         + concluded_on(node.properties)
+        + (" (in doubt)" if node.is_doubted else "")
         for node in nodes
     ]
 

@@ -125,7 +125,7 @@ async def merge_nodes(
     }
     merge = Merge(*await _INSERT_MERGE.row(transaction, params))
     new_ids = {merged_id: kept_id} | merge_journal.edge_redirects
-    await _store_redirects(transaction, merge, new_ids)
+    await store_redirects(transaction, merge, new_ids)
     await doubts.transfer_doubts(
         transaction, {old_id: [new_id] for old_id, new_id in new_ids.items()}
     )
@@ -227,9 +227,10 @@ async def reserve_own_name(
     return [inserted.key for inserted in rows]
 
 
-async def _store_redirects(
+async def store_redirects(
     transaction: Transaction, merge: Merge, new_ids: Mapping[UUID, UUID]
 ) -> None:
+    """Redirect old ids to new ones; those that exist now, or existed until now, lead nowhere else."""
     replaced = uuid_array([*new_ids.keys(), *new_ids.values()])
     await _DELETE_REDIRECTS.run(transaction, {"of_agent": merge.agent_id, "ids": replaced})
     await insert_redirects(transaction, merge, new_ids)
@@ -280,7 +281,7 @@ from unnest(cast(:ids as uuid[]), cast(:to_ids as uuid[])) as redirect (merged_i
 async def undo_merge(transaction: Transaction, scope: GraphScope, merge_id: UUID) -> Merge | None:
     """Undo a merge; None if the agent has no such merge. A merge that is undone already is not changed.
 
-    Raises MergeRefusedError if a later merge builds on this one.
+    Raises MergeRefusedError if a later merge builds on this one, or a later split has moved evidence of its nodes or edges.
     """
     await exclusive_write_lock(transaction, scope.agent_id)
     row = await _SELECT_MERGE.row(transaction, {**scope.sql_params, "id": merge_id})
@@ -317,6 +318,12 @@ async def _refuse_later_merges(
     if later is not None:
         raise MergeRefusedError(
             f"merge {later.id} of {later.name!r} was made later and depends on this one: undo it first"
+        )
+    # What the split has moved may be all that a node or one of its properties would rest on.
+    split = await _NEWEST_LATER_SPLIT.row(transaction, {**params, "kept": merge.kept_id})
+    if split is not None:
+        raise MergeRefusedError(
+            f"{split.name!r} was split off later, with evidence that may be of this merge: separate the rest by a split"
         )
 
 
@@ -377,6 +384,14 @@ from graph_merges join graph_redirects on merge_id = graph_merges.id
 where graph_redirects.agent_id = :of_agent and made_at > :made_at and undone_at is null
   and (graph_redirects.merged_id = any(cast(:ids as uuid[]))
     or graph_redirects.kept_id = any(cast(:ids as uuid[])))
+order by made_at desc limit 1
+""")
+_NEWEST_LATER_SPLIT: Final = CompiledStatement(f"""
+select merged_node ->> 'name' as name from graph_merges
+where agent_id = :of_agent and made_at > :made_at and {doubts.IS_SPLIT_SQL} and (
+  kept_id = :kept or exists (
+    select from jsonb_array_elements(journal -> 'edges') as edge
+    where cast(edge -> 'row' ->> 'id' as uuid) = any(cast(:ids as uuid[]))))
 order by made_at desc limit 1
 """)
 _RESTORE_NAMES: Final = CompiledStatement("""

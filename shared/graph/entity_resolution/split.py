@@ -15,8 +15,8 @@ from shared.graph.entity_resolution.merge import (
     Merge,
     MergeJournal,
     MergeRefusedError,
-    insert_redirects,
     reserve_own_name,
+    store_redirects,
 )
 from shared.graph.entity_resolution.moving import (
     MovedEdge,
@@ -218,7 +218,7 @@ async def _store(
     }
     split = Merge(*await _INSERT_SPLIT.row(transaction, params))
     if moved := merge_journal.edge_redirects:
-        await insert_redirects(transaction, split, moved)
+        await store_redirects(transaction, split, moved)
         await doubts.transfer_doubts(transaction, {old: [new] for old, new in moved.items()})
     return split
 

@@ -1,7 +1,7 @@
 """Publishers of pages: nodes whose `site` is that of a page."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -30,19 +30,27 @@ async def with_publishers(
     transaction: Transaction, scope: GraphScope, quotes: Sequence[VerifiedQuote]
 ) -> list[VerifiedQuote]:
     """The quotes with the publishers of their pages, where the graph has exactly one for the site."""
-    hosts = {quote.cited.page.site for quote in quotes} - {""}
+    known = await load_publishers(transaction, scope, {each.cited.page.site for each in quotes})
+    return [
+        replace(quote, cited=quote.cited._replace(page=page._replace(publisher=known[page.site])))
+        if (page := quote.cited.page).site in known
+        else quote
+        for quote in quotes
+    ]
+
+
+async def load_publishers(
+    transaction: Transaction, scope: GraphScope, hosts: Iterable[str]
+) -> dict[str, Publisher]:
+    """The publishers of sites, by host, where the graph has exactly one."""
     sites = [
         {"host": host, "spelling": each.format(host.removeprefix("www."))}
         for host in sorted(hosts)
+        if host
         for each in _SPELLINGS
     ]
     found: defaultdict[str, list[Publisher]] = defaultdict(list)
     params = {**scope.sql_params, "sites": json_text(sites)}
     for host, name, country in await _PUBLISHERS.tuples(transaction, params):
         found[host].append(Publisher(name, country or ""))
-    return [
-        replace(quote, cited=quote.cited._replace(page=page._replace(publisher=known[0])))
-        if len(known := found[(page := quote.cited.page).site]) == 1
-        else quote
-        for quote in quotes
-    ]
+    return {host: known[0] for host, known in found.items() if len(known) == 1}

@@ -123,12 +123,6 @@ Invalidations = Mapping[UUID, Mapping[UUID, Cause]]
 """By node or edge, the sources that invalidate conclusions about it: those that are retracted, refused or split off."""
 
 
-IS_DOUBTED_SQL: Final = (
-    "exists (select from doubts where conclusion_id = graph_nodes.id and resolved_at is null)"
-)
-"""SQL condition: the node is a conclusion in doubt."""
-
-
 async def doubted_since(
     transaction: Transaction, conclusions: Collection[UUID]
 ) -> Mapping[UUID, datetime]:

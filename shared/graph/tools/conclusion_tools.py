@@ -59,10 +59,11 @@ class AddAgentAdviceNode(Arguments):
         description="Nodes that it is about, as the analyses cite them: [n17]. Default: those that `name` names.",
     )
     replaces: list[str] | None = Field(
-        None, description="Ids of the standing advice on its subject."
+        None, description="Ids of the standing advice on its subject, or on a related one."
     )
     change: str | None = Field(
-        None, description="With `replaces`: what changed since, in one sentence."
+        None,
+        description="With `replaces`: what changed since, in one sentence. Beside contradicting advice: why both hold.",
     )
 
 

@@ -170,6 +170,8 @@ class NodeLine(NodeRow):
     """Of advice."""
     proof: tuple[ProofLine, ...] = Field((), max_length=2**15 - 1)
     """Of a conclusion, in its order."""
+    beside: str = ""
+    """Contested, upcoming and ended values. For readers of the file: an import computes them from the evidence."""
 
 
 class EdgeLine(EdgeRow):
@@ -177,6 +179,8 @@ class EdgeLine(EdgeRow):
     refusals: tuple[RefusalLine, ...] = ()
     """Of its evidence."""
     earlier_ids: tuple[UUID, ...] = ()
+    beside: str = ""
+    """As in NodeLine."""
 
 
 class Counts(_Line):
@@ -238,8 +242,6 @@ class Exported(Generic[L]):
     """The step that wrote it."""
     evidence: Sequence[QuotedEvidence] = ()
     """All of it, of a node or edge."""
-    beside: str = ""
-    """Contested, upcoming and ended values of a node or edge."""
 
 
 class GraphContent:
@@ -331,6 +333,7 @@ class GraphContent:
                     "evidence": [quoted.row for quoted in quotes],
                     "refusals": tuple(refusals.get(row.id, ())),
                     "earlier_ids": tuple(earlier_ids.get(row.id, ())),
+                    "beside": beside.get(row.id, ""),
                 }
                 if kind is Kind.NODE:
                     fields["names"] = names.get(row.id, {})
@@ -338,7 +341,7 @@ class GraphContent:
                     fields["position"] = positions.get(row.id)
                     fields["proof"] = proofs.get(row.id, ())
                 line = cast(L, line_type.model_construct(**fields))
-                yield Exported(line, step_id, quotes, beside.get(row.id, ""))
+                yield Exported(line, step_id, quotes)
 
     def _with_pending_changes(self, row: ThingRow, evidence: Sequence[QuotedEvidence]) -> ThingRow:
         """The row as it will be after pending propagations. A row whose seal does not match is returned unchanged."""

@@ -315,7 +315,7 @@ ImportedIds = Mapping[UUID, tuple[UUID, bool]]
 """By old id the new id, and whether it is that of a retracted source."""
 
 _EXTRA_FIELDS: Final = {
-    *("evidence", "refusals", "earlier_ids", "names", "doubts", "position", "proof"),
+    *("evidence", "refusals", "earlier_ids", "names", "doubts", "position", "proof", "beside"),
 }
 """Fields of a line that are not columns of the row."""
 

@@ -107,7 +107,7 @@ def _write_element(
     if isinstance(element, EdgeLine):
         ends = {"source": str(element.source_id), "target": str(element.target_id)}
     writer.begin(element_kind, id=str(element.id), **ends)
-    beside = {"beside": exported.beside} if exported.beside else {}
+    beside = {"beside": element.beside} if element.beside else {}
     for name, text in {**_values(element, declared), **beside}.items():
         writer.element("data", text, key=f"{element_kind}.{name}")
     writer.xml.endElement(element_kind)

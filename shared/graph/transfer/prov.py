@@ -131,7 +131,7 @@ def _element(
         **_entity(line.id, kind, line.created_at, element.step_id),
         "type": line.type,
         "properties": line.properties,
-        "beside": element.beside or None,
+        "beside": line.beside or None,
         "wasAttributedTo": agent_id,
     }
 

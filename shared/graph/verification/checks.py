@@ -1,16 +1,17 @@
 """Checks of single rows. Pure: each check yields the faults that it finds."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from shared.database import ids
-from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
+from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions import rules
 from shared.graph.conclusions.citations import (
     Citation,
@@ -21,13 +22,17 @@ from shared.graph.conclusions.citations import (
 )
 from shared.graph.conclusions.commitments import stored_date
 from shared.graph.conclusions.proofs import ProofRow, count_figures, hash_proof
-from shared.graph.grounding.passages import Cited, Level, WrittenNode
+from shared.graph.grounding.dates import find_moments, parse_date
+from shared.graph.grounding.names import contains
+from shared.graph.grounding.passages import Cited, Level, Outcome, WrittenNode
+from shared.graph.grounding.quantities import find_quantities, to_decimal
 from shared.graph.grounding.values import (
     RULES,
     ElementOutcome,
     Quoted,
     check_element,
     check_period,
+    of_publisher,
 )
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import (
@@ -38,6 +43,7 @@ from shared.graph.provenance.claims import (
 )
 from shared.graph.provenance.evidence import MAX_QUOTES
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
+from shared.tools.readings import EXISTS
 from shared.urls import page_key
 
 
@@ -229,28 +235,66 @@ class CheckedClaims:
     """
 
     supported: int = 0
+    completed: int = 0
+    """Code filled them in, from the page of the quote."""
     unverified: int = 0
     """Rules leave them to a reader."""
+    read: int = 0
+    """Those of them that a model has found supported."""
+    stated: int = 0
+    """Those of them that it has not, although their sentences have them."""
     unchecked: int = 0
     """Written before there were rules: nothing but quoted or cited."""
 
+    def add(self, standing: "Standing", verdict: str | None) -> None:
+        """Count a claim; `verdict` is what a model has found of its quote."""
+        match standing:
+            case Standing.MATCHED:
+                self.supported += 1
+            case Standing.COMPLETED:
+                self.completed += 1
+            case _:
+                is_read = verdict == Entailment.SUPPORTED
+                self.unverified += 1
+                self.read += is_read
+                self.stated += not is_read and standing is Standing.STATED
+
+
+class Standing(Enum):
+    """How a claim follows from its sentence, by rules."""
+
+    MATCHED = "matched"
+    COMPLETED = "completed"
+    """The page of the sentence has the rest: its date, publisher or full names."""
+    STATED = "stated"
+    """The sentence has the value; the rules cannot tell that it is this one of this node or edge."""
+    UNREAD = "unread"
+
+
+class ClaimCheck(NamedTuple):
+    standing: Standing
+    reason: str = ""
+    """From what it is completed."""
+
 
 def check_grounding(
-    ends: Sequence[Sequence[str]], evidence: Sequence[QuotedEvidence], counts: CheckedClaims
+    ends: Sequence[Sequence[str]],
+    evidence: Sequence[QuotedEvidence],
+    counts: CheckedClaims,
+    verdicts: Mapping[tuple[UUID, str], str],
 ) -> Iterator[tuple[UUID, Fault]]:
     """The faults by id of the evidence, of a node or edge with all its evidence.
 
-    `ends` are the names of the node, or of each end. Without the texts of the pages, names and texts are no faults: only
-    figures and dates by themselves are.
+    `ends` are the names of the node, or of each end, and `verdicts` what a model has found, by evidence and property
+    (EXISTS: that the element exists). Without the texts of the pages, names and texts are no faults: only figures and dates
+    by themselves are.
     """
     counts.unchecked += sum(
         max(1, len(quoted.row.claims)) for quoted in evidence if quoted.cited is None
     )
     for quoted, quotes, place, outcome in _check_quotes(ends, evidence):
-        for level in _levels(quotes[place], outcome).values():
-            is_matched = level <= Level.COMPLETED
-            counts.supported += is_matched
-            counts.unverified += not is_matched
+        for name, claim_check in _claim_checks(quotes[place], outcome).items():
+            counts.add(claim_check.standing, verdicts.get((quoted.row.id, name or EXISTS)))
         if quoted.row.rules != RULES:
             # Other rules accepted it.
             continue
@@ -262,27 +306,73 @@ def check_grounding(
                 yield quoted.row.id, Fault(FaultKind.GROUNDING, f"its {name}: {claim.reason}")
 
 
-def matched_claims(
+def check_claims(
     ends: Sequence[Sequence[str]], evidence: Sequence[QuotedEvidence]
-) -> dict[tuple[UUID, str | None], bool]:
-    """Whether figures and names match, by id of the evidence and property; None stands for the node or edge itself.
+) -> dict[tuple[UUID, str | None], ClaimCheck]:
+    """How claims follow from their quotes, by id of the evidence and property; None stands for the node or edge itself.
 
     The arguments are those of `check_grounding`. Evidence that no rules have checked is left out.
     """
-    found: dict[tuple[UUID, str | None], bool] = {}
+    found: dict[tuple[UUID, str | None], ClaimCheck] = {}
     for quoted, quotes, place, outcome in _check_quotes(ends, evidence):
-        found[quoted.row.id, None] = outcome.element.level <= Level.COMPLETED
-        for name, level in _levels(quotes[place], outcome).items():
-            found[quoted.row.id, name] = level <= Level.COMPLETED
+        found[quoted.row.id, None] = _element_check(outcome)
+        for name, claim_check in _claim_checks(quotes[place], outcome).items():
+            found[quoted.row.id, name] = claim_check
     return found
 
 
-def _levels(quote: Quoted, outcome: ElementOutcome) -> dict[str | None, Level]:
+def _claim_checks(quote: Quoted, outcome: ElementOutcome) -> dict[str | None, ClaimCheck]:
     """Of each claim, or of the element alone if the quote claims nothing else."""
-    element = outcome.element.level
-    return {name: max(outcome.properties[name].level, element) for name in quote.claims} or {
-        None: element
-    }
+    return {
+        name: _claim_check(quote, name, outcome.properties[name], outcome.element.level)
+        for name in quote.claims
+    } or {None: _element_check(outcome)}
+
+
+def _element_check(outcome: ElementOutcome) -> ClaimCheck:
+    is_matched = outcome.element.level <= Level.COMPLETED
+    return ClaimCheck(Standing.MATCHED if is_matched else Standing.UNREAD)
+
+
+def _claim_check(quote: Quoted, name: str, outcome: Outcome, element: Level) -> ClaimCheck:
+    """How a value follows, of a node or edge of that level."""
+    value, page = quote.claims[name], quote.cited.page
+    if outcome.level is Level.COMPLETED:
+        return ClaimCheck(Standing.COMPLETED, outcome.reason)
+    if value is not None and value == of_publisher(name, page.publisher):
+        return ClaimCheck(Standing.COMPLETED, "it is that of the page")
+    is_stated = outcome.level is Level.MATCHED or (
+        outcome.level is Level.UNREAD and _has_value(quote.cited, value)
+    )
+    if is_stated and _lacks_year(quote.cited.sentence, value):
+        return ClaimCheck(Standing.COMPLETED, "completed from the date of the page")
+    if max(outcome.level, element) is Level.MATCHED:
+        return ClaimCheck(Standing.MATCHED)
+    return ClaimCheck(Standing.STATED if is_stated else Standing.UNREAD)
+
+
+_DATE: Final = re.compile(r"(\d{4})-\d\d(?:-\d\d)?")
+
+
+def _lacks_year(sentence: str, value: Any) -> bool:
+    """Whether the value is a date, and the sentence does not say its year."""
+    found = _DATE.fullmatch(value) if isinstance(value, str) else None
+    return found is not None and found[1] not in sentence
+
+
+def _has_value(cited: Cited, value: Any) -> bool:
+    """Whether the sentence has the figure, the date, or the text word for word."""
+    page = cited.page
+    if isinstance(value, str):
+        if (day := parse_date(value)) is not None:
+            moments = find_moments(cited.sentence, page.language, page.published)
+            return any(each.states(day) for each in moments)
+        return bool(value.strip()) and contains(value.strip(), [cited.sentence])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    number = to_decimal(value)
+    figures = find_quantities(cited.sentence, page.language, page.decimal_sign)
+    return any(number in each.values for each in figures)
 
 
 def _check_quotes(

@@ -13,12 +13,15 @@ from shared.database.pagination import Keyset
 from shared.database.statements import CompiledStatement, uuid_array
 from shared.database.tables import Evidence, GraphEdge, GraphNode, Source
 from shared.database.transaction import Transaction
+from shared.domains import host_of
 from shared.enums import ADVICE_TYPE
 from shared.graph.conclusions.citations import CitedElements, Kind
 from shared.graph.entity_resolution import redirects
 from shared.graph.grounding.passages import Cited, Page
+from shared.graph.grounding.values import PUBLISHER_PROPERTIES
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, Row, SourceRow
 from shared.graph.provenance.page_reading import PageReading, Span
+from shared.graph.provenance.publishers import load_publishers
 from shared.graph.provenance.verdicts import (
     IS_BY_MODEL_SQL,
     IS_DUE_SQL,
@@ -66,7 +69,7 @@ _EVIDENCE: Final = {
     Kind.EDGE: CompiledStatement(_evidence_sql("edge_id")),
 }
 _PAGES: Final = CompiledStatement(f"""
-select id, title, case jsonb_typeof(reading) when 'object' then
+select id, url, title, case jsonb_typeof(reading) when 'object' then
   -- Sentences are many, and are not needed.
   reading - 'sentences' end,
   published, fetched_at
@@ -215,16 +218,23 @@ async def _load_cited(
         return {}
     page_ids = {each.row.source_id for each in checked}
     rows = await _PAGES.tuples(transaction, {**scope.sql_params, "ids": uuid_array(page_ids)})
-    readings = {page_id: _parse_reading(reading) for page_id, _, reading, _, _ in rows}
+    readings = {page_id: _parse_reading(reading) for page_id, _, _, reading, _, _ in rows}
+    hosts = {page_id: host_of(url) or "" for page_id, url, *_ in rows}
+    has_publisher = any(
+        name in each.row.claims for each in checked for name in PUBLISHER_PROPERTIES
+    )
+    publishers = await load_publishers(transaction, scope, hosts.values()) if has_publisher else {}
     pages = {
         page_id: Page(
             title or "",
+            hosts[page_id],
             published=published.date() if published else None,
             language=reading.language if (reading := readings[page_id]) else None,
             decimal_sign=reading.decimal_sign if reading else None,
             read_in=fetched_at.year,
+            publisher=publishers.get(hosts[page_id]),
         )
-        for page_id, title, _, published, fetched_at in rows
+        for page_id, _, title, _, published, fetched_at in rows
     }
     headings: dict[UUID, Span] = {}
     for each in checked:

@@ -1,7 +1,7 @@
 """Report of the verification of a conclusion: its proof as it was, what has become of it, and what is broken below it."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -26,8 +26,11 @@ from shared.graph.provenance.page_reading import Span
 from shared.graph.scope import GraphScope
 from shared.graph.verification import checks, loader
 from shared.graph.verification.checks import (
+    CheckedClaims,
+    ClaimCheck,
     Link,
     QuotedEvidence,
+    Standing,
     find_unproven,
     is_conclusion,
     link_of,
@@ -67,10 +70,10 @@ async def verify_conclusion(
         return None
     scope = GraphScope(owner_id, agent.id)
     chain = await walk_chain(transaction, scope, conclusion_id)
-    matched = _matched_claims(chain, chain.nodes[conclusion_id].created_at)
+    checked = _checked_claims(chain, chain.nodes[conclusion_id].created_at)
     publications = _publications(chain)
     described = {
-        key: await _describe(transaction, scope, proof, matched, publications)
+        key: await _describe(transaction, scope, proof, checked, publications)
         for key, proof in chain.proofs.items()
     }
     domains = DomainPreferences(barred=agent.barred_domains)
@@ -81,11 +84,11 @@ async def _describe(
     transaction: Transaction,
     scope: GraphScope,
     proof: Proof,
-    matched: Mapping[tuple[UUID, str | None], bool],
+    checked: Mapping[tuple[UUID, str | None], ClaimCheck],
     publications: Mapping[str, Publication],
 ) -> tuple[list[ProofLink], SinceResponse]:
-    """The proof for people and programs. `matched` is from `checks.matched_claims`."""
-    links = [_link(proof, each, matched, publications) for each in proof.rows]
+    """The proof for people and programs. `checked` is from `checks.check_claims`."""
+    links = [_link(proof, each, checked, publications) for each in proof.rows]
     later = list(proof.later())
     shown = sorted(later, key=lambda each: each[2].learned_at, reverse=True)
     shown.sort(key=lambda each: each[0] != "contradicts")
@@ -147,7 +150,7 @@ def _publications(chain: CheckedRows) -> Mapping[str, Publication]:
 def _link(
     proof: Proof,
     each: ProvenRow,
-    matched: Mapping[tuple[UUID, str | None], bool],
+    checked: Mapping[tuple[UUID, str | None], ClaimCheck],
     publications: Mapping[str, Publication],
 ) -> ProofLink:
     row, page = each.row, each.page
@@ -155,6 +158,7 @@ def _link(
     urls = {url for url, _ in quoted}
     origins = find_origins(publications.get(url, Publication(url)) for url in urls)
     evidence_id = each.evidence.id if each.evidence else None
+    found = checked.get((evidence_id, row.property)) if evidence_id else None
     return ProofLink(
         number=each.number,
         sentence=row.sentence,
@@ -175,7 +179,9 @@ def _link(
         fetched_at=page.fetched_at if page else None,
         evidence_id=evidence_id,
         is_found=page is not None and page.is_intact and each.row.end_byte <= each.text_bytes,
-        is_matched=matched.get((evidence_id, row.property)) if evidence_id else None,
+        is_matched=None if found is None else found.standing in _MATCHING,
+        is_stated=found is not None and found.standing is Standing.STATED,
+        completed_from=found.reason if found and found.standing is Standing.COMPLETED else "",
         verdict=proof.verdict(each),
         sites=sorted({site_of(url) for url in urls}),
         origins=len(value_origins((url, origins[url], speaker) for url, speaker in quoted)),
@@ -184,18 +190,34 @@ def _link(
     )
 
 
-def _matched_claims(
+_MATCHING: Final = (Standing.MATCHED, Standing.COMPLETED)
+
+
+def _checked_claims(
     chain: CheckedRows, concluded_at: datetime
-) -> dict[tuple[UUID, str | None], bool]:
-    """Of what is proven, whether figures and names match by rules, with the evidence that was known then."""
+) -> dict[tuple[UUID, str | None], ClaimCheck]:
+    """How what is proven follows by rules, with the evidence that was known then."""
     about = {each.current_id for proof in chain.proofs.values() for each in proof.rows}
-    matched: dict[tuple[UUID, str | None], bool] = {}
+    checked: dict[tuple[UUID, str | None], ClaimCheck] = {}
     for element_id in about & chain.evidence.keys():
         edge = chain.edges.get(element_id)
         ends = [element_id] if edge is None else ends_of(edge)
         known = [each for each in chain.evidence[element_id] if each.row.learned_at <= concluded_at]
-        matched |= checks.matched_claims([chain.names.get(end, ["?"]) for end in ends], known)
-    return matched
+        checked |= checks.check_claims([chain.names.get(end, ["?"]) for end in ends], known)
+    return checked
+
+
+def _count_claims(links: Iterable[ProofLink]) -> CheckedClaims:
+    counts = CheckedClaims()
+    for each in links:
+        if each.is_matched is None:
+            counts.unchecked += 1
+            continue
+        standing = Standing.STATED if each.is_stated else Standing.UNREAD
+        if each.is_matched:
+            standing = Standing.COMPLETED if each.completed_from else Standing.MATCHED
+        counts.add(standing, each.verdict.verdict if each.verdict else None)
+    return counts
 
 
 class _ReportBuilder:
@@ -284,7 +306,7 @@ class _ReportBuilder:
             for each in self._links
         }
         quotes = {(each.element_id, span_of(each)): each for each in claims.values()}
-        matched = Counter(each.is_matched for each in claims.values())
+        counts = _count_claims(claims.values())
         found = Counter[str](each.verdict.verdict for each in claims.values() if each.verdict)
         pages = {each.source_id for each in quotes.values()}
         return chain.counts.model_copy(
@@ -294,9 +316,12 @@ class _ReportBuilder:
                 "claims": len(claims),
                 "rows": len(chain.nodes) + len(chain.edges) + len(quotes) + len(pages),
                 "quotes_found": sum(each.is_found for each in quotes.values()),
-                "claims_supported": matched[True],
-                "claims_unverified": matched[False],
-                "claims_unchecked": matched[None],
+                "claims_supported": counts.supported,
+                "claims_completed": counts.completed,
+                "claims_unverified": counts.unverified,
+                "claims_read": counts.read,
+                "claims_stated": counts.stated,
+                "claims_unchecked": counts.unchecked,
                 "evidence_found_supported": found[Entailment.SUPPORTED],
                 "evidence_found_contradicted": found[Entailment.CONTRADICTED],
                 "evidence_found_not_stated": found[Entailment.NOT_STATED],

@@ -309,7 +309,10 @@ class CheckedRows:
             edges=len(self.edges),
             quotes_found=self._quotes_found,
             claims_supported=self.claims.supported,
+            claims_completed=self.claims.completed,
             claims_unverified=self.claims.unverified,
+            claims_read=self.claims.read,
+            claims_stated=self.claims.stated,
             claims_unchecked=self.claims.unchecked,
             evidence_found_supported=found[Entailment.SUPPORTED],
             evidence_found_contradicted=found[Entailment.CONTRADICTED],
@@ -517,6 +520,11 @@ def _faults(
     for source in rows.sources.values():
         faults = checks.check_source(agent_id, source, source.text_sha256)
         yield from _faults_of(source.id, Link.SOURCE, source.url, faults)
+    verdicts = {
+        (evidence_id, name): each.verdict
+        for evidence_id, of_evidence in rows.verdicts.items()
+        for name, each in of_evidence.items()
+    }
     for element_id, quotes in rows.evidence.items():
         node = rows.nodes.get(element_id)
         name = node.name if node else rows.edges[element_id].type
@@ -525,7 +533,7 @@ def _faults(
             yield from _faults_of(quoted.row.id, Link.EVIDENCE, f"of {name}", faults)
         about = [element_id] if node else ends_of(rows.edges[element_id])
         names = [rows.names.get(node_id, ["?"]) for node_id in about]
-        for evidence_id, fault in checks.check_grounding(names, quotes, rows.claims):
+        for evidence_id, fault in checks.check_grounding(names, quotes, rows.claims, verdicts):
             yield from _faults_of(evidence_id, Link.EVIDENCE, f"of {name}", iter([fault]))
     for node in rows.nodes.values():
         faults = checks.check_node(agent_id, node, rows.evidence.get(node.id, ()))

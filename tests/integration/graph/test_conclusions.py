@@ -393,6 +393,17 @@ async def test_advice_and_analyses_are_listed_newest_first(agent_graph: AgentGra
     assert newest[0].doubted_since is None
 
 
+async def test_the_latest_conclusions_are_shown_without_their_citations(
+    agent_graph: AgentGraph,
+) -> None:
+    ghana = await agent_graph.node("Ghana")
+    text = f"It grows [node:{ghana}]."
+    await agent_graph.analysis(text, "Growth", summary=text)
+    async with agent_graph.database.transaction() as session:
+        newest = await latest.newest_conclusions(agent_access(session, agent_graph.scope), 3)
+    assert [each.summary for each in newest] == ["It grows."]
+
+
 async def test_an_agent_without_conclusions_has_an_empty_list(agent_graph: AgentGraph) -> None:
     async with agent_graph.database.transaction() as session:
         assert await latest.newest_conclusions(agent_access(session, agent_graph.scope), 3) == []

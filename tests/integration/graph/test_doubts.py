@@ -15,9 +15,9 @@ from shared.database.statements import Batch
 from shared.database.tables import Doubt, EntailmentVerdict, Evidence
 from shared.database.transaction import Transaction
 from shared.database.unit_of_work import UnitOfWork
-from shared.enums import ANALYSIS_TYPE, Entailment
+from shared.enums import ANALYSIS_TYPE, Entailment, StepKind
 from shared.graph import entity_resolution
-from shared.graph.context import recent
+from shared.graph.context import build_survey, recent
 from shared.graph.projection import NODES, load_claims
 from shared.graph.retraction import doubts
 from shared.graph.retraction.propagation import resolve_doubts
@@ -606,6 +606,22 @@ async def test_what_is_not_supported_leaves_a_doubt(
     expected = [] if is_supported else [(verdict.value, "It reads so.")]
     assert [(each.cause, each.reason) for each in found.get(analysis, [])] == expected
     assert (await graph.get_node(ghana)).properties == (ACCRA if is_supported else {})
+
+
+async def test_the_adviser_is_told_which_earlier_analyses_are_in_doubt(
+    graph: RetractionGraph,
+) -> None:
+    ghana = await graph.node("Ghana", {PAGE: ACCRA})
+    await graph.analysis("On Ghana", f"[node:{ghana}]")
+    await graph.retract(PAGE)
+    # It rests on another page.
+    togo = await graph.node("Togo", {OTHER: {"population": 3}})
+    await graph.analysis("On Togo", f"[node:{togo}]")
+    async with graph.agent_graph.database.transaction() as session:
+        survey = await build_survey(session, graph.agent_graph.scope, StepKind.ADVISE)
+    [of_ghana] = [line for line in survey.splitlines() if "On Ghana" in line]
+    [of_togo] = [line for line in survey.splitlines() if "On Togo" in line]
+    assert (of_ghana.endswith("(in doubt)"), "doubt" in of_togo) == (True, False)
 
 
 async def test_a_merge_keeps_verdicts_and_doubts(graph: RetractionGraph) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import select, update
 
 from shared.database import ids
 from shared.database.tables import Evidence, GraphName, GraphNode, Source
+from shared.enums import Entailment
 from shared.graph import tools, types
 from shared.graph.grounding.values import RULES
 from shared.graph.provenance import integrity
@@ -17,6 +18,7 @@ from shared.graph.provenance.page_reading import Span
 from shared.graph.upsert import UpsertResult
 from shared.tools import Json, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
+from tests.support.graph.evidence_rows import store_verdict
 from tests.support.graph.shown_pages import shown_pages
 from tests.support.graph.tooling import call, find_tool
 from tests.support.graph.verification import check_all
@@ -121,7 +123,23 @@ async def test_a_date_is_completed(islands: AgentGraph) -> None:
     )
     assert added.tool_answer == {"created": True, "completed": {"date": "2024-05-03"}}
     assert await claims_of(islands, added) == {PEOPLE: {"date": "2024-05-03"}}
-    assert (await check_all(islands.database, islands.scope))[1] == []
+    counts, faults = await check_all(islands.database, islands.scope)
+    # The sentence has the date, and does not name the vote.
+    assert (counts.claims_completed, counts.claims_stated, faults) == (0, 1, [])
+
+    dated: Json = {
+        "url": "https://press.example/vote",
+        "title": "Vote",
+        "content": "The Vote of Lemuria was on 4 May.",
+        "published_date": "2024-05-06",
+    }
+    await islands.store_search_results({"results": [dated]})
+    quote = [EvidenceInput(dated["url"], dated["content"])]
+    added = await islands.add_node("Vote of Lemuria", {"date": "4 May"}, quote, "Vote")
+    assert added.completed == {"date": "2024-05-04"}
+    counts, faults = await check_all(islands.database, islands.scope)
+    assert (counts.claims_completed, counts.claims_stated, faults) == (1, 1, [])
+    assert "1 value completed by code from the page" in counts.in_words
 
 
 async def test_the_publisher_of_a_page_is_filled_in(islands: AgentGraph) -> None:
@@ -158,7 +176,8 @@ async def test_the_publisher_of_a_page_is_filled_in(islands: AgentGraph) -> None
     assert await claims_of(islands, added) == {RAIN: {**said, **added.completed}}
     added = await islands.add_node("Atlantis", said, quote, "Paper")
     assert added.completed == {}
-    assert (await check_all(islands.database, islands.scope))[1] == []
+    counts, faults = await check_all(islands.database, islands.scope)
+    assert (counts.claims_completed, faults) == (2, [])
 
     await islands.add_node("Atlantis Press", site, quoted, "Paper")
     added = await islands.add_node("Rain on Atlantis", said, quote, "Claim")
@@ -274,6 +293,16 @@ async def test_verification_says_how_much_follows_by_rules(islands: AgentGraph) 
     assert faults == []
     claims = (counts.claims_supported, counts.claims_unverified, counts.claims_unchecked)
     assert claims == (1, 2, 0)
+    # The sentences have both values, and do not name the islands.
+    assert (counts.claims_read, counts.claims_stated) == (0, 2)
+    assert "Not checked: 2 values found in a sentence only, 3 claims not read" in counts.in_words
+    async with islands.database.transaction() as session:
+        quotes = list(await session.scalars(select(Evidence.id)))
+    for evidence_id in quotes:
+        await store_verdict(islands, evidence_id, Entailment.SUPPORTED, "It says so.")
+    counts, _ = await check_all(islands.database, islands.scope)
+    assert (counts.claims_read, counts.claims_stated) == (2, 0)
+    assert "1 figure or name matches, 2 values and relations read: supported" in counts.in_words
 
 
 async def test_a_claim_that_is_put_in_by_sql_is_found(islands: AgentGraph) -> None:

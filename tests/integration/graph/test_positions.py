@@ -23,10 +23,12 @@ from shared.database.tables import (
     Position,
 )
 from shared.enums import ADVICE_TYPE, PositionState, StepKind
+from shared.graph import types
 from shared.graph.conclusions import position_store, queries
 from shared.graph.conclusions.conclusions import add_advice
 from shared.graph.conclusions.positions import WAS_EARLIER, WAS_MERGED
 from shared.graph.conclusions.readings import NOT_READ
+from shared.graph.conclusions.related import ties_query
 from shared.graph.conclusions.reviews import Review, review_advice
 from shared.graph.context import build_survey
 from shared.graph.provenance.evidence import EvidenceInput
@@ -156,9 +158,92 @@ async def test_the_ends_of_cited_edges_can_be_the_subject(agent_graph: AgentGrap
         await agent_graph.advice(node_cited, "Ghana again", "BUY", subject=[togo])
     with pytest.raises(ToolRefusalError, match="the name of this advice names another node: Ghana"):
         await agent_graph.advice(edge_cited, "Ghana is overvalued", "SELL", subject=[togo])
-    await agent_graph.advice(edge_cited, "Ghana trades with Togo", "SELL", subject=[togo])
-    about = (await state(agent_graph, "Ghana trades with Togo")).subject
+    with pytest.raises(ToolRefusalError, match=rf"SELL contradicts .*{buy}"):
+        await agent_graph.advice(edge_cited, "Ghana trades with Togo", "SELL", subject=[togo])
+    await agent_graph.advice(edge_cited, "Togo is overvalued", "SELL", subject=[togo])
+    about = (await state(agent_graph, "Togo is overvalued")).subject
     assert [(each.id, each.name) for each in about] == [(togo, "Togo")]
+
+
+async def test_a_share_a_bond_and_their_company_are_held_side_by_side(
+    agent_graph: AgentGraph,
+) -> None:
+    """Toyota issued Facebook, its share, and Borland, its bond; Alphabet supplies it."""
+    company, share, bond = [
+        await agent_graph.node(name) for name in ("Toyota", "Facebook", "Borland")
+    ]
+    for name in ("share_of", "issued_by", "supplies"):
+        await agent_graph.edge_type(name)
+    await agent_graph.edge(share, company, "share_of")
+    await agent_graph.edge(bond, company, "issued_by")
+    supplier = await agent_graph.node("Alphabet")
+    await agent_graph.edge(supplier, company, "supplies")
+    cited_by = {
+        name: await cited(agent_graph, node, name)
+        for name, node in {"C": company, "S": share, "B": bond, "V": supplier}.items()
+    }
+    buy = await agent_graph.advice(cited_by["S"], "Facebook is cheap", "BUY")
+    for name, title in {"C": "Toyota fails", "B": "Borland fails"}.items():
+        relation = "share_of" if name == "C" else "issued_by"
+        with pytest.raises(
+            ToolRefusalError, match=rf"SELL contradicts .*related.*{buy}.*\((share_of|{relation})\)"
+        ):
+            await agent_graph.advice(cited_by[name], title, "SELL")
+    await agent_graph.advice(cited_by["V"], "Alphabet loses orders", "SELL")
+    reason = "Facebook is cheap even if Borland is repaid late, which it says nothing of."
+    sell = await agent_graph.advice(cited_by["B"], "Borland fails", "SELL", change=reason)
+    clock, scope = AgentClock(datetime.now(UTC)), agent_graph.scope
+    async with agent_graph.database.transaction() as session:
+        item = await session.scalar(select(InboxItem).where(InboxItem.node_id == sell))
+        known = await position_store.load_open(session, scope)
+        lines = await position_store.load_lines(session, scope, clock, known)
+        assert await breaks(session, scope) == []
+    assert item is not None
+    assert item.summary.endswith(f" This stands beside BUY “Facebook is cheap”: {reason}")
+    assert [line.split(";")[0].split("] ")[1] for line in lines.splitlines()] == [
+        f'SELL "Borland fails" on "Borland" [node:{bond}]',
+        f'BUY "Facebook is cheap" on "Facebook" [node:{share}]',
+        f'SELL "Alphabet loses orders" on "Alphabet" [node:{supplier}]',
+    ]
+    assert [line.count("beside") for line in lines.splitlines()] == [1, 1, 0]
+    await agent_graph.advice(cited_by["C"], "Toyota fails", "SELL", replaces=[buy], change=CHANGE)
+    assert (await state(agent_graph, "Facebook is cheap")).state is PositionState.REPLACED
+    assert (await state(agent_graph, "Borland fails")).state is PositionState.STANDING
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "is_related"),
+    [
+        ("part_of", None, True),
+        ("is_a_subsidiary_of", None, True),
+        ("has_bonds", None, True),
+        ("owns_part_of", None, False),
+        ("holds_shares_of", None, False),
+        ("borders", None, False),
+        ("backs", {"type": "object", "x-subjects": "issuer"}, True),
+        ("issued_by", {"type": "object", "x-subjects": "none"}, False),
+    ],
+)
+async def test_the_type_of_an_edge_says_whether_it_relates_subjects(
+    agent_graph: AgentGraph, name: str, schema: dict[str, str] | None, is_related: bool
+) -> None:
+    ghana, togo = await agent_graph.node("Ghana"), await agent_graph.node("Togo")
+    if name != "borders":
+        async with agent_graph.database.transaction() as session:
+            await types.create_edge_type(
+                session,
+                agent_graph.scope,
+                name=name,
+                description="What it says",
+                source_types=[],
+                target_types=[],
+                created_by="test",
+                properties_schema=schema,
+            )
+    await agent_graph.edge(ghana, togo, name)
+    async with agent_graph.database.transaction() as session:
+        ties = await ties_query(agent_graph.scope, [ghana, togo]).execute(session)
+    assert ties == ({frozenset((ghana, togo)): name} if is_related else {})
 
 
 async def test_a_confirmation_refreshes_the_standing_advice_and_tells_the_owner_nothing(
@@ -347,9 +432,10 @@ async def test_of_advice_of_earlier_versions_the_newest_on_a_subject_stands(
     assert set((await states(agent_graph)).values()) == {None}
     with pytest.raises(ToolRefusalError, match=r"SELL contradicts.*“Ghana waits”"):
         await agent_graph.advice(citations, "Ghana is overvalued", "SELL")
-    clock = AgentClock(datetime.now(UTC))
+    clock, scope = AgentClock(datetime.now(UTC)), agent_graph.scope
     async with agent_graph.database.transaction() as session:
-        lines = await position_store.load_lines(session, agent_graph.scope, clock)
+        known = await position_store.load_open(session, scope)
+        lines = await position_store.load_lines(session, scope, clock, known)
     assert all('"invalidation": "' in line for line in lines.splitlines())
     assert all('"content": "' in line for line in lines.splitlines())
     assert [line.split("] ", 1)[1].split(";")[0] for line in lines.splitlines()] == [
@@ -471,5 +557,6 @@ async def test_a_walk_never_leaves_two_positions_on_a_subject(
             await walk.step()
         assert walk.outcomes["advise"]
         assert walk.outcomes["advise refused"]
+        assert conclusions < 500 or walk.outcomes["beside"]
         async with agent_graph.database.transaction() as session:
             assert await breaks(session, agent_graph.scope) == []

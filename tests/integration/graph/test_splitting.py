@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from shared.database import ids
-from shared.database.tables import GraphEdge, GraphNode
+from shared.database.tables import Evidence, GraphEdge, GraphNode
 from shared.graph import entity_resolution
 from shared.graph.entity_resolution import MergeRefusedError, distinct
 from shared.graph.entity_resolution.merge import Merge
@@ -18,7 +18,7 @@ from shared.graph.retraction import doubts
 from shared.graph.retraction.propagation import resolve_doubts
 from shared.graph.verification.report import verify_conclusion
 from tests.support.graph.agent_graph import AgentGraph
-from tests.support.graph.duplicates import assert_sealed, load_rows, merge_nodes
+from tests.support.graph.duplicates import assert_sealed, load_rows, merge_nodes, undo_merge
 from tests.support.graph.page_evidence import LEARNED, said
 from tests.support.graph.verification import breaks
 
@@ -228,3 +228,25 @@ async def test_new_seals_match_their_rows(agent_graph: AgentGraph) -> None:
     await assert_sealed(agent_graph)
     await _split(agent_graph, node, [river, near])
     await assert_sealed(agent_graph)
+
+
+async def test_a_merge_before_a_split_cannot_be_undone(agent_graph: AgentGraph, two: Two) -> None:
+    """The split may have moved all that the merged node, or a value of it, would rest on."""
+    twin = await agent_graph.unproven("River Niger")
+    moved = await said(agent_graph, "https://g", "It is long.", node=twin, summary="A river.")
+    merge = await merge_nodes(agent_graph, two.node, twin)
+    async with agent_graph.database.transaction() as session:
+        evidence = await session.scalars(
+            select(Evidence.id).where(
+                Evidence.node_id == two.node, Evidence.claims == {"summary": "A river."}
+            )
+        )
+        [now] = evidence
+    assert now != moved
+    await _split(agent_graph, two.node, [now])
+    with pytest.raises(MergeRefusedError, match=r"'Niger \(river\)' was split off later"):
+        await undo_merge(agent_graph, merge.id)
+    async with agent_graph.database.transaction() as session:
+        assert await session.get(GraphNode, twin) is None
+        faults = await breaks(session, agent_graph.scope)
+    assert not [each for each in faults if "no page supports" in each.message]

@@ -30,8 +30,7 @@ from shared.enums import ADVICE_TYPE
 from shared.graph import elements
 from shared.graph.conclusions import citation_index, conclusions
 from shared.graph.entity_resolution import aliases
-from shared.graph.retraction import doubts
-from shared.graph.scope import GraphScope
+from shared.graph.scope import IS_DOUBTED_SQL, GraphScope
 from shared.graph.transfer import exporter, graphml, prov
 from shared.graph.transfer.exporter import KINDS, EdgeLine, GraphContent, Head, NodeLine, SourceLine
 from shared.graph.transfer.exporter import format_line as line_of
@@ -467,7 +466,7 @@ async def doubted_names(agent_graph: AgentGraph, scope: GraphScope) -> set[str]:
     async with agent_graph.database.transaction() as session:
         is_own = GraphNode.agent_id == scope.agent_id
         return set(
-            await session.scalars(select(GraphNode.name).where(is_own, text(doubts.IS_DOUBTED_SQL)))
+            await session.scalars(select(GraphNode.name).where(is_own, text(IS_DOUBTED_SQL)))
         )
 
 

@@ -1,5 +1,6 @@
 """Validity in time: the day comes without a call of a model, and contested values stand side by side."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -133,6 +134,19 @@ async def test_an_upcoming_value_stands_beside_the_present_one(announced: AgentG
         if claim.property == "population"
     } == {(4, True, False), (5, False, True)}
     assert await faults_of(announced) == []
+
+
+async def test_json_lines_have_what_stands_beside_values_and_an_import_keeps_it(
+    announced: AgentGraph,
+) -> None:
+    node_id = await ghana(announced)
+    file = await exported(EvidenceGraph(announced))
+    [line] = [json.loads(each)["node"] for each in file.splitlines() if b'{"node"' in each]
+    assert (line["id"], line["beside"]) == (str(node_id), "population from 2024-01-01: 5")
+    copy = replace(announced, scope=await imported(EvidenceGraph(announced), file, "Copy"))
+    again = await exported(EvidenceGraph(copy))
+    assert again.count(b'"beside":"population from 2024-01-01: 5"') == 1
+    assert await faults_of(copy) == []
 
 
 @pytest.mark.parametrize("is_passing", [True, False])

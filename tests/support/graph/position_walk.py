@@ -1,4 +1,6 @@
-"""Random advice on many subjects: given, confirmed and withdrawn, while nodes merge and pages are retracted."""
+"""Random advice on many subjects, some of them related: given, confirmed and withdrawn, while nodes merge and pages are
+retracted.
+"""
 
 import asyncio
 from collections import Counter
@@ -11,7 +13,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy import func, select
 
-from shared.database.tables import InboxItem, Message
+from shared.database.tables import GraphEdge, InboxItem, Message
 from shared.database.tables import Position as PositionRow
 from shared.errors import RetrySoonError
 from shared.graph import entity_resolution
@@ -44,6 +46,12 @@ SUBJECTS: Final = (
     ),
 )
 ACTIONS: Final = ("BUY", "HOLD", "SELL")
+RELATIONS: Final = {
+    "share_of": (("Facebook", "Alphabet"), ("Toyota", "Cuba")),
+    "issued_by": (("Borland", "Alphabet"), ("Laos", "Alphabet"), ("Peru", "Cuba")),
+    "part_of": (("Accra", "Ghana"), ("Tema", "Ghana"), ("Assini Port", "Niger")),
+}
+"""Pairs of subjects whose positions are held side by side, by the type of their edge."""
 CHANGE: Final = "What speaks for it has changed since."
 REASON: Final = "The analyses say so again"
 
@@ -71,6 +79,10 @@ class PositionWalk:
                 await self.agent_graph.analysis(f"It grows [node:{added.id}].", f"{title} {name}")
                 for title in ("Size of", "Trend of")
             ]
+        for type_name, pairs in RELATIONS.items():
+            await self.agent_graph.edge_type(type_name)
+            for source, target in pairs:
+                await self.agent_graph.edge(self.nodes[source], self.nodes[target], type_name)
 
     async def step(self) -> None:
         """Run a random action. Many are refused."""
@@ -124,13 +136,16 @@ class PositionWalk:
             replaces = [each.id for each in stands if each.overlaps(nodes)]
         elif stands and self.random.random() < 0.1:
             replaces = [self.random.choice(stands).id]
-        await self._advise(names, self.random.choice(ACTIONS), replaces)
+        change = CHANGE if replaces else None
+        if self.random.random() < 0.3:
+            change = f"{', '.join(self.random.sample(SUBJECTS, 15))} are another matter."
+        await self._advise(names, self.random.choice(ACTIONS), replaces, change)
 
     async def race(self) -> None:
         """Two steps advise on one subject at once, and neither says that it replaces anything."""
         name = self.random.choice(SUBJECTS)
         results = await asyncio.gather(
-            *(self._advise([name], action, ()) for action in self.random.sample(ACTIONS, 2)),
+            *(self._advise([name], action) for action in self.random.sample(ACTIONS, 2)),
             return_exceptions=True,
         )
         for result in results:
@@ -140,13 +155,19 @@ class PositionWalk:
                 raise result
         assert any(isinstance(result, BaseException) for result in results)
 
-    async def _advise(self, names: Sequence[str], action: str, replaces: Collection[UUID]) -> UUID:
+    async def _advise(
+        self,
+        names: Sequence[str],
+        action: str,
+        replaces: Collection[UUID] = (),
+        change: str | None = None,
+    ) -> None:
         self.conclusions += 1
         cited = [self.random.choice(self.analyses[name]) for name in names]
         others = [each for known in self.analyses.values() for each in known if each not in cited]
         cited.append(self.random.choice(others))
         async with self.agent_graph.database.transaction() as session:
-            return await conclusions.add_advice(
+            advice = await conclusions.add_advice(
                 session,
                 self._scope(),
                 name=f"{' and '.join(names)}, view {self.conclusions}",
@@ -154,9 +175,34 @@ class PositionWalk:
                 summary="So it is.",
                 content=" ".join(f"[node:{each}]" for each in cited),
                 replaces=replaces,
-                change=CHANGE if replaces else None,
+                change=change,
                 **ADVICE_TERMS,
             )
+        stands = {each.id: each for each in await self.standing()}
+        new = stands.pop(advice)
+        for other in stands.values():
+            if new.action != other.action and await self._are_related(new, other):
+                # The pair is a contradiction that the new advice explains.
+                assert any(name in (change or "") for name in other.subject.values()), (new, other)
+                self.outcomes["beside"] += 1
+
+    async def _are_related(self, one: Position, other: Position) -> bool:
+        """Whether the edges of the graph relate the subjects, or a title names the other subject."""
+        for said, about in ((one, other), (other, one)):
+            if any(name in said.title for name in about.subject.values()):
+                return True
+        async with self.agent_graph.database.transaction() as session:
+            rows = await session.execute(
+                select(GraphEdge.type, GraphEdge.source_id, GraphEdge.target_id).where(
+                    GraphEdge.type.in_(RELATIONS)
+                )
+            )
+            edges = {(kind, frozenset(ends)) for kind, *ends in rows.all()}
+        issued = {ends for kind, ends in edges if kind != "part_of"}
+        pairs = {ends for _, ends in edges} | {
+            first ^ second for first, second in combinations(issued, 2) if first & second
+        }
+        return any(frozenset((a, b)) in pairs for a in one.subject for b in other.subject)
 
     async def confirm(self) -> None:
         """Tells the owner nothing."""

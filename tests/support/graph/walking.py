@@ -94,6 +94,7 @@ class Walk:
             (self.add_edge, 6),
             (self.merge, 3),
             (self.unmerge, 3),
+            (self.split, 2),
             (self.retract, 2 * self.is_alone),
             (self.restore, 2 * self.is_alone),
             (self.analyse, 3),
@@ -136,6 +137,28 @@ class Walk:
             async with self.agent_graph.database.transaction() as session:
                 await entity_resolution.undo_merge(session, self.agent_graph.scope, merge_id)
             self.merges.remove(merge_id)
+
+    async def split(self) -> None:
+        """Move some evidence of a node, and some of its edges, to a node of its own."""
+        [node] = await self._some(GraphNode, 1, GraphNode.type == "Country")
+        own = await self._some(Evidence, 2, Evidence.node_id == node.id)
+        edges = [
+            each.id
+            for each in await self._all(GraphEdge)
+            if node.id in (each.source_id, each.target_id)
+        ]
+        of_edges = await self._all(Evidence, Evidence.edge_id.in_(edges))
+        leaving = [own[0], *(each for each in of_edges if self.chance.random() < 0.5)]
+        async with self.agent_graph.database.transaction() as session:
+            await entity_resolution.split_node(
+                session,
+                self.agent_graph.scope,
+                node_id=node.id,
+                evidence_ids=[each.id for each in leaving],
+                qualifier=self.chance.choice(["river", "town", "band"]),
+                reason="Two things.",
+                made_by=self.agent_graph.scope.owner_id,
+            )
 
     async def retract(self) -> None:
         async with self.agent_graph.database.transaction() as session:

@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import combinations
 from random import Random
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 import pytest
@@ -19,11 +21,12 @@ from shared.graph.conclusions.positions import (
     Declaration,
     Placed,
     Position,
+    contradicting,
     judge,
     position_line,
     standing,
 )
-from shared.graph.conclusions.subjects import SubjectNode, find_subject
+from shared.graph.conclusions.subjects import SubjectNode, Ties, find_subject
 from shared.graph.prompt_format import byte_length
 from shared.graph.scope import GraphScope
 from shared.tools import ToolRefusalError
@@ -58,10 +61,16 @@ def place(
     action: str,
     *subject: UUID,
     replaces: Collection[UUID] = (),
-    name: str = "Orion Bank, Vega Steel, Chile",
+    name: str | None = None,
+    summary: str = "",
+    change: str | None = None,
+    ties: Ties = MappingProxyType({}),
 ) -> Placed:
-    declaration = Declaration(action, subject, replaces, CHANGE if replaces else "")
-    return declaration.place(name, "", NODES, list(positions), TODAY)
+    """The name is that of the subject, if none is given."""
+    said = change if change is not None else CHANGE if replaces else ""
+    declaration = Declaration(action, subject, replaces, said)
+    title = ", ".join(NAMES[each] for each in subject) if name is None else name
+    return declaration.place(title, summary, NODES, list(positions), TODAY, ties)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +96,6 @@ def test_a_subject_that_is_not_stated_is_what_the_advice_names(
     ("stated", "name", "summary", "refusal"),
     [
         ({ORION}, "Orion Bank before its results", "Sell.", ""),
-        ({ORION}, "Orion Bank over Vega Steel", "Sell Vega Steel.", ""),
         ({ORION, VEGA}, "Orion Bank over Vega Steel", "Sell.", ""),
         ({ORION, VEGA}, "Sell Orion Bank", "And Vega Steel.", ""),
         ({ORION}, "Take profits", "ORB is overvalued.", ""),
@@ -127,6 +135,22 @@ def test_a_stated_subject_is_what_the_advice_rests_on_and_names(
         return
     with pytest.raises(ToolRefusalError, match=refusal):
         find_subject(stated, name, summary, NODES)
+
+
+def test_what_the_name_names_belongs_to_a_stated_subject() -> None:
+    """Otherwise advice on a bank could stand beside the opposite, by naming one of its creditors too."""
+    stated = find_subject({ORION}, "Orion Bank over Vega Steel", "Sell Chile.", NODES)
+    assert stated == {ORION, VEGA}
+
+
+def test_a_name_within_a_longer_name_is_not_the_subject() -> None:
+    share = SubjectNode(UUID(int=8), ("Orion Bank share",))
+    nodes = [*NODES, share]
+    assert find_subject((), "Sell the Orion Bank share", "Orion Bank falls.", nodes) == {share.id}
+    both = find_subject((), "Sell the Orion Bank share before Orion Bank does", "", nodes)
+    assert both == {share.id, ORION}
+    with pytest.raises(ToolRefusalError, match="names another node: Orion Bank share"):
+        find_subject({ORION}, "Sell the Orion Bank share", "Now.", nodes)
 
 
 def test_a_stated_subject_may_be_named_in_other_words() -> None:
@@ -176,6 +200,74 @@ def test_all_standing_positions_on_the_subject_have_to_be_replaced() -> None:
         place([orion, vega], "SELL", ORION, VEGA, replaces=[orion.id])
     placed = place([orion, vega], "SELL", ORION, VEGA, replaces=[orion.id, vega.id])
     assert placed.ended.keys() == {orion.id, vega.id}
+
+
+BOTH: Final = "Vega Steel is sold for its debt, which this is not about."
+
+
+@pytest.mark.parametrize(
+    ("ties", "stated", "name", "summary", "why"),
+    [
+        ({frozenset((ORION, VEGA)): "issued_by"}, {}, "Orion Bank", "", "issued_by"),
+        ({}, {}, "Orion Bank", "Unlike Vega Steel.", "“Vega Steel” is named"),
+        ({}, {"title": "Vega Steel owes Orion Bank"}, "Orion Bank", "", "“Orion Bank” is named"),
+        ({}, {"summary": "Sell it to ORB."}, "Orion Bank", "", "“Orion Bank” is named"),
+    ],
+)
+def test_advice_that_contradicts_a_position_on_a_related_subject_replaces_it_or_says_why_both_hold(
+    ties: Ties, stated: dict[str, object], name: str, summary: str, why: str
+) -> None:
+    sells = position(1, VEGA, action="SELL", **stated)
+    advice = {"name": name, "summary": summary, "ties": ties}
+    for change in ("", CHANGE):  # The second is about something else.
+        with pytest.raises(ToolRefusalError) as refused:
+            place([sells], "BUY", ORION, change=change, **advice)  # type: ignore[arg-type]  # of any type
+        reason = str(refused.value)
+        parts = (
+            "BUY contradicts advice on a related",
+            str(sells.id),
+            why,
+            "`replaces`",
+            "`change`",
+        )
+        assert all(part in reason for part in parts), reason
+    beside = place([sells], "BUY", ORION, change=BOTH, **advice)  # type: ignore[arg-type]  # of any type
+    note = f" This stands beside SELL “{sells.title}”: {BOTH}"
+    assert beside == Placed(frozenset({ORION}), {}, note)
+    newer = place([sells], "BUY", ORION, replaces=[sells.id], **advice)  # type: ignore[arg-type]  # of any type
+    assert newer.ended == {sells.id: CHANGE}
+    assert newer.note == f" This replaces “{sells.title}”: {CHANGE}"
+    # Without a contradiction, nothing has to be said.
+    assert place([sells], "SELL", ORION, **advice).note == ""  # type: ignore[arg-type]  # of any type
+    assert place([replace(sells, is_doubted=True)], "BUY", ORION, **advice).note == ""  # type: ignore[arg-type]  # of any type
+
+
+def test_words_of_other_missions_can_go_together_on_related_subjects() -> None:
+    ties = {frozenset((ORION, VEGA)): "part_of"}
+    placed = place([position(1, VEGA, action="WAIT")], "UPGRADE", ORION, ties=ties)
+    assert placed == Placed(frozenset({ORION}), {}, "")
+
+
+def test_advice_can_replace_one_position_and_stand_beside_another() -> None:
+    ties = {frozenset((ORION, VEGA)): "issued_by", frozenset((ORION, CHILE)): "part_of"}
+    sells, holds = position(1, VEGA, action="SELL"), position(2, CHILE, action="HOLD")
+    with pytest.raises(ToolRefusalError, match=r"related subject.*Advice 1"):
+        place([sells, holds], "BUY", ORION, replaces=[holds.id], ties=ties)
+    placed = place([sells, holds], "BUY", ORION, replaces=[holds.id], change=BOTH, ties=ties)
+    assert placed.ended == {holds.id: BOTH}
+    assert placed.note == f" This replaces “Advice 2” and stands beside SELL “Advice 1”: {BOTH}"
+
+
+def test_standing_positions_that_contradict_each_other_are_shown_first_and_side_by_side() -> None:
+    ties = {frozenset((ORION, VEGA)): "issued_by"}
+    buys, sells, other = position(1, ORION), position(2, VEGA, action="SELL"), position(3, CHILE)
+    stands = [other, sells, buys]
+    assert contradicting(stands, ties) == {sells.id: [buys], buys.id: [sells]}
+    scope = GraphScope(AGENT, UUID(int=51))
+    lines = standing_lines(stands, scope, AgentClock(NOW), ties).splitlines()
+    assert f"beside BUY [node:{buys.id}]" in lines[0]
+    assert f"beside SELL [node:{sells.id}]" in lines[1]
+    assert "beside" not in lines[2]
 
 
 @pytest.mark.parametrize("replaced", [UUID(int=999), position(2, VEGA).id])
@@ -257,7 +349,7 @@ def test_standing_advice_fits_its_budget_with_summary_and_invalidation() -> None
     texts = {"summary": "Buy it.", "invalidation": "A loss in 2027.", "content": "x" * 1_900}
     stands = [position(number, ORION, **texts) for number in reversed(range(40))]
     stated = [replace(each, subject={UUID(int=200 + n): "A"}) for n, each in enumerate(stands)]
-    shown = {count: standing_lines(stated[:count], scope, clock) for count in (1, 3, 9, 40)}
+    shown = {count: standing_lines(stated[:count], scope, clock, {}) for count in (1, 3, 9, 40)}
     assert [shown[count].count("x") for count in (1, 3, 9)] == [1_900, 3 * 599, 0]
     assert [shown[count].count('"invalidation"') for count in (1, 3, 9)] == [1, 3, 9]
     assert "Advice 39" in shown[40].splitlines()[0]

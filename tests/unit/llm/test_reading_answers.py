@@ -429,7 +429,7 @@ def test_a_sentence_without_citations_keeps_all_claims_of_its_conclusion() -> No
 
 
 def test_what_was_not_read_of_claims_is_read_without_a_sentence() -> None:
-    unread = ReadableClaim("Claim 3", (UUID(int=3),), "»x«")
+    unread = ReadableClaim("Claim 3", {"cost": [UUID(int=3)]}, "»x«")
     material = _again("It grows.")
     material = replace(material, claims=[*material.claims, unread])
     [part] = material.parts({0})

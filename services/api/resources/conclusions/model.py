@@ -31,6 +31,7 @@ from shared.database.statements import CompiledStatement
 from shared.database.tables import InvestigationRequest
 from shared.domains import site_of
 from shared.enums import ADVICE_TYPE, PositionState, RequestState
+from shared.graph.conclusions.citations import without_citations
 from shared.graph.conclusions.queries import VERDICT_PROPERTIES
 from shared.graph.conclusions.queries import get_conclusion as find_conclusion
 from shared.graph.conclusions.rules import PROOF
@@ -65,7 +66,8 @@ async def get_conclusion(
 async def newest_conclusions(access: AgentAccess, limit: int) -> list[LatestConclusion]:
     """Returns the newest advice and analyses."""
     rows = await _LATEST.rows(access.session, {**access.scope.sql_params, "most": limit})
-    return [LatestConclusion.model_validate(row) for row in rows]
+    newest = [LatestConclusion.model_validate(row) for row in rows]
+    return [each.model_copy(update={"summary": without_citations(each.summary)}) for each in newest]
 
 
 async def list_actions(access: AgentAccess) -> list[str]:
