@@ -19,7 +19,6 @@ from shared.graph.grounding.quantities import (
     convert,
     find_quantities,
     hint_of,
-    is_year,
     to_decimal,
 )
 from shared.graph.grounding.words import (
@@ -29,7 +28,6 @@ from shared.graph.grounding.words import (
     bound_blanks,
     find_decimal_sign,
     find_language,
-    find_sentences,
     fold,
     fold_in_place,
     lexicon,
@@ -37,6 +35,7 @@ from shared.graph.grounding.words import (
     role_stems,
     table,
 )
+from shared.graph.provenance.page_reading import find_sentences
 
 CURRENCY: Final = "currency"
 ANY_MEASURE: Final = "measure"
@@ -303,10 +302,14 @@ def claimed_dates(name: str, value: Any) -> Iterator[Date]:
             day = parse_date(each)
             sentences = [] if day else _read_text(each)
             yield from [day] if day else [date for read in sentences for date in read.dates]
-        elif (number := to_decimal(each)) is not None and is_year(number):
+        elif (number := to_decimal(each)) is not None and _is_year(number):
             hint = hint_of(property_name)
             if hint.is_year or not (hint.unit or hint.currency or hint.scale):
                 yield Date(int(number))
+
+
+def _is_year(value: Decimal) -> bool:
+    return 1000 <= value < 3000 and value == value.to_integral_value()
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from shared.graph.conclusions.citations import parse_citations, replace_citations
-from shared.graph.grounding.words import find_sentences
+from shared.graph.provenance.page_reading import find_sentences
 
 TITLE: Final = "title"
 WRONG_IF: Final = "wrong if"

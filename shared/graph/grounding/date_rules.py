@@ -17,26 +17,13 @@ from shared.graph.grounding.passages import (
     instead,
     left_out,
 )
-from shared.graph.grounding.words import fold, table, word_set
+from shared.graph.grounding.words import fold, name_parts, pattern_of, table, word_set
 
-LIMITED_BY: Final = re.compile(
-    r"(?<!\w)(?:before|prior to|until|up to|through|since|than|vor|bis|ab|seit|als|avant"
-    r"|jusqu'a|depuis|que|antes de|hasta|desde|prima della?|fino alla?|ate)\s(?:the |der |la |a )?$"
-)
 _OF_NEWS: Final = timedelta(days=7)
-"""Between an event and the page that reports it."""
 _MAX_CLAUSE_CHARS: Final = 400
 """Before and after what is in the clause."""
-_THAT: Final = re.compile(r"(?<!\w)(?:that|dass|que|qu'|che)(?!\w)")
-_EARLIER: Final = re.compile(
-    r"(?<!\w)(?:(?:year|quarter|month)s? (?:earlier|ago|before)|(?:previous|prior|preceding) (?:year|quarter|month)|vorjahr"
-    r"|(?:an|trimestre|mois) (?:plus tot|auparavant|avant)|(?:annee|trimestre) precedente?"
-    r"|(?:ano|trimestre|mes) (?:anterior|antes)|(?:anno|trimestre|mese) (?:prima|precedente))"
-)
-"""Means a period before one that the sentence has."""
 _DAY_OF_YEAR: Final = re.compile(r"(?:--)?((?:0[1-9]|1[0-2])-(?:[0-2]\d|3[01]))")
-_ENDS: Final = frozenset(("start", "from", "end", "until"))
-_CLAUSE: Final = re.compile(r"[,;:.]\s|\s(?:but|aber|mais|pero|ma|mas|while|wahrend)\s")
+_LIMITS: Final = frozenset(("start", "from", "end", "until", "since"))
 
 
 class DateRules:
@@ -79,26 +66,25 @@ class DateRules:
             )
         ]
         if not found:
-            if self._may_mean(claimed.first) or self._is_said_around(claimed):
+            if self._may_mean(claimed.first) or self._may_be_published(claimed.first):
                 return UNREAD
             return left_out(f"the date {text} is not in the cited sentences{self._instead()}")
-        if claimed.is_open:
-            return self._completed_date(name, found)
-        first = found[0][1]
-        is_end = first.is_range and self._is_end(name, first, claimed)
-        if first.is_range and not is_end:
-            is_other_end = bool(_ENDS & {*name_parts(name)}) and len(found) == len(self.moments)
-            return left_out("it is the other end of the range") if is_other_end else UNREAD
+        role, moment = date_role(name), found[0][1]
+        end = moment.last if "end" in role else moment.first if "start" in role else None
         is_general = _is_general_date(name)
-        is_limited = any(
-            LIMITED_BY.search(reading.folded[max(0, each.start - 14) : each.start])
-            for reading, each in found
-        )
+        fits = bool(moment.is_range and end) or self._fits_date(name, found)
+        if claimed.is_open:
+            is_sure = len({each.ends for _, each in found}) == 1 and moment.first.year
+            is_sure = is_sure and (fits or is_general)
+            return _completed(str(end or moment.first)) if is_sure else UNREAD
         has_others = len(found) < len(self.moments)
+        if moment.is_range and not (end and claimed.first.follows_from(end)):
+            is_other_end = end is not None and not has_others
+            return left_out("it is the other end of the range") if is_other_end else UNREAD
+        is_limited = any(reading.says_before("limited_by", each.start) for reading, each in found)
         is_clear = (
-            (is_end or (is_general and not has_others) or self._fits_date(name, found))
-            and not all(self._passages.is_of_other(reading) for reading, _ in found)
-            and (not is_limited or bool({*_ENDS, "since"} & {*name_parts(name)}))
+            (fits or (is_general and not has_others))
+            and (not is_limited or bool(_LIMITS & {*name_parts(name)}))
             and (is_general or not any(_says_before("negations", *each) for each in found))
             and not any(_says_before("conditions", *each) for each in found)
         )
@@ -108,25 +94,31 @@ class DateRules:
         return instead(str(each.first) for _, each in self.moments if each.first.year)
 
     def _may_mean(self, day: Date) -> bool:
-        """Whether the sentences may mean the date without saying it."""
         return any(each.is_open for _, each in self.moments) or any(
             has_vague_time(reading.folded, is_day=day.day is not None)
             for reading in self._passages.readings
         )
 
-    def _is_said_around(self, claimed: Moment) -> bool:
-        """Whether the page has the date in its title, or as its own, and no sentence says another that can be meant."""
-        alike = [
-            each
-            for _, each in self.moments
-            if each.first.year and bool(each.first.day) == bool(claimed.first.day)
+    @property
+    def _news(self) -> list[tuple[Date, Date]]:
+        """For each page the days of which it reports, the last of which is its own."""
+        return [
+            (_date_of(page.published - _OF_NEWS), _date_of(page.published))
+            for page in self._passages.pages
+            if page.published
         ]
-        if self._is_of_page(claimed):
-            return not any(_may_be_reported(each.first, claimed.first) for each in alike)
-        readings = self._passages.readings
-        around = self._passages.context()[len(readings) :]
-        return not alike and any(
-            each.states(claimed.first) for reading in around for each in reading.moments
+
+    def _may_be_published(self, day: Date) -> bool:
+        """Whether it is the date of a page, and no sentence has another that can be that of an event of the page."""
+        alike = [
+            each.first
+            for _, each in self.moments
+            if each.first.year and bool(each.first.day) == bool(day.day)
+        ]
+        return any(
+            day.follows_from(last)
+            and not any(not day.day or first[:3] <= each[:3] <= last[:3] for each in alike)
+            for first, last in self._news
         )
 
     def _range(self, claimed: Moment, text: str) -> Outcome:
@@ -150,23 +142,6 @@ class DateRules:
         # "yesterday": the same word stands there.
         return fold(reading.text[moment.start : moment.end]) in fold(text)
 
-    def _completed_date(self, name: str, found: Sequence[tuple[Reading, Moment]]) -> Outcome:
-        moment = found[0][1]
-        if len({each.ends for _, each in found}) > 1 or not moment.first.year:
-            return UNREAD
-        role = set(date_role(name))
-        is_end = moment.is_range and bool({"start", "end"} & role)
-        if not (is_end or _is_general_date(name) or self._fits_date(name, found)):
-            return UNREAD
-        return _completed(str(moment.last if "end" in role else moment.first))
-
-    def _is_end(self, name: str, moment: Moment, claimed: Moment) -> bool:
-        """Whether the name of the property says which end of the range it is."""
-        role = date_role(name)
-        if "end" in role:
-            return claimed.first.follows_from(moment.last)
-        return "start" in role and claimed.first.follows_from(moment.first)
-
     def _fits_date(self, name: str, found: Sequence[tuple[Reading, Moment]]) -> bool:
         """Whether words near one of the dates say what the name of the property says."""
         pattern = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, date_role(name))) or '(?!)'})")
@@ -179,11 +154,7 @@ class DateRules:
         years = {each.year for _, moment in self.moments for each in moment.ends if each.year}
         is_clear = (
             years == {year}
-            and not all(
-                self._passages.is_of_other(reading)
-                or self._passages.is_nearer_to_other(reading, each.start)
-                for reading, each in found
-            )
+            and not all(self._passages.is_of_other(reading, each.start) for reading, each in found)
             and (_is_general_date(name) or self._fits_date(name, found))
             and all(reading.is_plain for reading, _ in found)
         )
@@ -195,75 +166,51 @@ class DateRules:
         stated = (each for reading in around for each in reading.moments)
         return (
             any(each.states(first) or each.is_written_as(moment) for each in stated)
-            or self._is_of_page(moment)
+            or any(first.follows_from(last) for _, last in self._news)
             # "July 2026" of "last month".
             or self._may_mean(first)
             or (
                 first.day is None
-                and any(_EARLIER.search(reading.folded) for reading in self._passages.readings)
+                and any(pattern_of("earlier").search(r.folded) for r in self._passages.readings)
             )
         )
 
-    def _is_of_page(self, moment: Moment) -> bool:
-        """Whether a page was published on that day, or in that month, quarter or year."""
-        return any(
-            moment.first.follows_from(Date(day.year, day.month, day.day))
-            for page in self._passages.pages
-            if (day := page.published) is not None
-        )
+
+def _date_of(day: date) -> Date:
+    return Date(day.year, day.month, day.day)
 
 
 def _completed(value: str) -> Outcome:
     return Outcome(Level.COMPLETED, "completed from the date of the page", value)
 
 
-def _may_be_reported(day: Date, published: Date) -> bool:
-    """Whether a date can be that of the event that a page of `published` reports. Months and years always can."""
-    if not (day.year and day.month and day.day):
-        return True
-    if not (published.year and published.month and published.day):
-        return True
-    days = date(published.year, published.month, published.day) - date(day.year, day.month, day.day)
-    return timedelta(0) <= days <= _OF_NEWS
-
-
 def _says_before(table_name: str, reading: Reading, moment: Moment) -> bool:
     """Whether the sentence has a word of the table, apart from reported speech after the date."""
-    that = _THAT.search(reading.folded, moment.end)
+    that = pattern_of("that").search(reading.folded, moment.end)
     before = reading.folded[: that.start()] if that else reading.folded
     return bool(word_set(table_name).intersection(token.word for token in tokenize(before)))
 
 
-def name_parts(name: str) -> list[str]:
-    """The words of a property's name."""
-    split = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
-    return [part for part in re.split(r"[^a-z0-9]+", fold(split)) if part]
-
-
 def _is_general_date(name: str) -> bool:
-    words = set(re.split(r"[^a-z]+", fold(name))) - {""}
-    return words <= word_set("general_dates")
+    return word_set("general_dates").issuperset(name_parts(name))
 
 
 def date_role(name: str) -> tuple[str, ...]:
     """Words that a sentence has if its date is that of the property."""
     words = [part for part in name_parts(name) if part.isalpha()]
-    found: list[str] = []
-    for listed_words in table("date_roles").values():
-        known = listed_words.split()
-        if set(words) & set(known):
-            found += known
-    found += [
-        word[:6]
-        for word in words
-        if len(word) > 3 and word not in ("date", "year", "month", "last")
-    ]
-    return tuple(found)
+    roles = (listed.split() for listed in table("date_roles").values())
+    return (
+        *(word for role in roles if {*role}.intersection(words) for word in role),
+        *(
+            word[:6]
+            for word in words
+            if len(word) > 3 and word not in ("date", "year", "month", "last")
+        ),
+    )
 
 
 def clause_around(folded: str, start: int, end: int) -> tuple[int, int]:
-    """The clause with the characters from `start` to `end`."""
     first, last = max(0, start - _MAX_CLAUSE_CHARS), min(len(folded), end + _MAX_CLAUSE_CHARS)
-    ends = [match.end() for match in _CLAUSE.finditer(folded, first, start)]
-    after = _CLAUSE.search(folded, end, last)
+    ends = [match.end() for match in pattern_of("clause_ends").finditer(folded, first, start)]
+    after = pattern_of("clause_ends").search(folded, end, last)
     return (ends[-1] if ends else first), (after.start() if after else last)

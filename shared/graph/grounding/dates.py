@@ -15,6 +15,7 @@ from shared.graph.grounding.words import (
     bound_blanks,
     fold_in_place,
     lexicon,
+    pattern_of,
     table,
     word_pattern,
     word_set,
@@ -33,7 +34,7 @@ class Date(NamedTuple):
     start: int = 0
     end: int = 0
     is_ambiguous: bool = False
-    """Whether it may be another day of the same year or month: "5/3/2024", "10-12 May 2024"."""
+    """Whether it may be another day of the same year or month: "5/3/2024"."""
 
     def __str__(self) -> str:
         if self.quarter:
@@ -97,22 +98,16 @@ def parse_date(text: str) -> Date | None:
     return _date(match, *match.group("year", "month", "day", "quarter")) if match else None
 
 
-def _date(
-    match: re.Match[str],
-    year: str | int | None,
-    month: str | int | None = None,
-    day: str | int | None = None,
-    quarter: str | int | None = None,
-    *,
-    is_ambiguous: bool = False,
-) -> Date:
-    """The date of these parts, some of which the match does not have."""
+_Part = str | int | None
 
-    def number(part: str | int | None) -> int | None:
+
+def _date(
+    match: re.Match[str], year: _Part, month: _Part = None, day: _Part = None, quarter: _Part = None
+) -> Date:
+    def number(part: _Part) -> int | None:
         return int(part) if part else None
 
-    parts = number(year), number(month), number(day), number(quarter)
-    return Date(*parts, *match.span(), is_ambiguous)
+    return Date(number(year), number(month), number(day), number(quarter), *match.span())
 
 
 def _all(text: str, words: Lexicon) -> Iterator[Date]:
@@ -128,8 +123,7 @@ def _all(text: str, words: Lexicon) -> Iterator[Date]:
         month = words.months[match["month"] or match["month_first"]]
         day, year = match["day"] or match["day_after"], match["year"] or match["year_after"]
         if day or year:
-            is_ambiguous = _is_range_of_days(folded, match)
-            yield _date(match, year, month, day, is_ambiguous=is_ambiguous)
+            yield _date(match, year, month, day)
     codes = _QUARTER_CODE.finditer(text) if has_year else ()
     for match in (*_FISCAL_YEAR.finditer(text), *codes):
         year = match["year"] if len(match["year"]) == 4 else f"20{match['year']}"
@@ -158,31 +152,16 @@ def _from_numbers(match: re.Match[str], words: Lexicon) -> Iterator[Date]:
         year += 2000 if year < 70 else 1900
     # 5/3/2024 is in May in the United States, and in March elsewhere; only one that can be read in one way is a date.
     if words.language == "en" and match["sign"] == "/":
-        if first > 12 >= second:
-            yield _date(match, year, second, first)
-        elif first <= 12 and (second > 12 or first == second):
-            yield _date(match, year, first, second)
-        else:
-            yield _date(match, year, is_ambiguous=True)
-    elif 1 <= second <= 12 and 1 <= first <= 31:
+        if first != second and max(first, second) <= 12:
+            yield _date(match, year)._replace(is_ambiguous=True)
+            return
+        first, second = max(first, second), min(first, second)
+    if 1 <= second <= 12 and 1 <= first <= 31:
         yield _date(match, year, second, first)
-
-
-_DAY_BEFORE: Final = re.compile(
-    r"(?<![\w.,])\d{1,2}\.?(?:st|nd|rd|th)?\s*(?:-|to|and|bis|und|au|et|al|y|e|tot|t/m)\s*$"
-)
-_DAY_AFTER: Final = re.compile(r"\s*(?:-|to|and)\s*\d{1,2}(?!\d)")
-
-
-def _is_range_of_days(folded: str, match: re.Match[str]) -> bool:
-    before = folded[max(0, match.start() - 12) : match.start()].replace("–", "-")
-    after = folded[match.end() : match.end() + 8].replace("–", "-")
-    return bool(_DAY_BEFORE.search(before) or _DAY_AFTER.match(after))
 
 
 @cache
 def _written_pattern(language: str) -> re.Pattern[str]:
-    """A month as a word, with a day, a year or both."""
     months = alternatives(lexicon(language).months)
     day = r"(?:[1-9]|0[1-9]|[12]\d|3[01])"
     ordinal = r"(?:st|nd|rd|th|er|\.|º|°|o)?"
@@ -213,8 +192,6 @@ class Moment:
     last: Date
     start: int
     end: int
-    is_completed: bool = False
-    """Whether a part of it is not written there, and follows from the date of the page."""
     is_open: bool = False
     """Whether a part of it is unknown, because the page has no date."""
     weekday: int | None = None
@@ -249,51 +226,36 @@ class Moment:
 def find_moments(text: str, language: str | None, published: date | None) -> list[Moment]:
     """The dates that `text` names, in their order. `published` is the day of its page."""
     if parsed := parse_date(text):
-        return [_bare(parsed, 0, len(text))]
+        return [_moment(parsed)]
     text = bound_blanks(text)
-    dates = find_dates(text, language)
-    found = [
-        _complete(each, text, language, published)
-        for each in _with_years(dates, fold_in_place(text))
-    ]
-    taken = [range(each.start, each.end) for each in dates]
-    days = [each.start for each in dates if each.day]
-    for moment in (*_words(text, language, published), *_months(text, language, published)):
+    folded = fold_in_place(text)
+    dates = [*_with_years(find_dates(text, language), folded)]
+    taken = {place for each in dates for place in range(each.start, each.end)}
+    months = [each for each in _months(text, folded, language) if each.start not in taken]
+    found = [_complete(each, text, language, published) for each in (*dates, *months)]
+    found += _period_ends(text, folded, language, published)
+    starts = [each.start for each in dates if each.day]
+    for moment in _words(text, folded, language, published):
         is_weekday_of = any(
-            moment.weekday is not None and _JOINT.fullmatch(text, moment.end, start)
-            for start in days
-            if start >= moment.end
+            moment.weekday is not None
+            and pattern_of("before_date").fullmatch(text, moment.end, start)
+            for start in starts
         )
-        if not is_weekday_of and not any(moment.start in each for each in taken):
+        if not is_weekday_of and moment.start not in taken:
             found.append(moment)
-    return _joined(sorted(found, key=lambda each: each.start), text)
+    return _joined(sorted(found, key=lambda each: each.start), folded)
 
 
 def has_vague_time(folded: str, *, is_day: bool) -> bool:
-    """Whether a folded text says when in a way that `find_moments` does not read, such as "two days ago".
-
-    `is_day` asks for what can be a certain day: "in autumn" is none.
-    """
-    return bool(_vague_day().search(folded)) or (
+    """Whether a folded text says when in a way that is not read, such as "two days ago"; "in autumn" is no day."""
+    return bool(pattern_of("vague_days").search(folded)) or (
         not is_day and bool(word_pattern("vague_times").search(folded))
     )
 
 
-@cache
-def _vague_day() -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{table('vague_days')['all']})(?!\w)")
-
-
-def _bare(day: Date, start: int, end: int, **more: bool) -> Moment:
+def _moment(day: Date, *, is_open: bool = False) -> Moment:
     plain = Date(day.year, day.month, day.day, day.quarter)
-    return Moment(plain, plain, start, end, **more)
-
-
-_JOINT: Final = re.compile(r",?\s(?:the |den |dem |le |el |il |dia )?")
-"""Between a day of the week and its date."""
-_BETWEEN: Final = re.compile(
-    r"\s*(?:-|–|to|and|until|bis|und|au|et|al|y|e|a|ao)\s+(?:the |le |el |il |o |zum )?"
-)
+    return Moment(plain, plain, day.start, day.end, is_open)
 
 
 def _with_years(dates: Sequence[Date], folded: str) -> Iterator[Date]:
@@ -304,7 +266,7 @@ def _with_years(dates: Sequence[Date], folded: str) -> Iterator[Date]:
             each.year is None
             and following is not None
             and following.year is not None
-            and _BETWEEN.fullmatch(folded[each.end : following.start])
+            and pattern_of("range_of_dates").fullmatch(folded[each.end : following.start])
         ):
             is_later = (each.month or 0, each.day or 0) > (following.month or 0, following.day or 0)
             each = each._replace(year=following.year - is_later)
@@ -313,153 +275,120 @@ def _with_years(dates: Sequence[Date], folded: str) -> Iterator[Date]:
 
 def _complete(day: Date, text: str, language: str | None, published: date | None) -> Moment:
     if day.year is not None:
-        return _bare(day, day.start, day.end, is_open=day.is_ambiguous)
-    if published is None:
-        return _bare(day, day.start, day.end, is_open=True)
-    tense = _tense(text, day.start, language)
+        return _moment(day, is_open=day.is_ambiguous)
     month = day.month or (day.quarter or 1) * 3
-    years = [
-        year
-        for year in (published.year - 1, published.year, published.year + 1)
+    years = range(published.year - 1, published.year + 2) if published else ()
+    at = {
+        year: date(year, month, day.day or 1)
+        for year in years
         if not day.day or day.day <= monthrange(year, month)[1]
-    ]
-    if not years:
-        return _bare(day, day.start, day.end, is_open=True)
+    }
+    if not at or not published:
+        return _moment(day, is_open=True)
+    tense = _tense(text, day.start, language)
     # A month or quarter is compared by its own kind: this month is neither past nor coming.
     now = published if day.day else published.replace(day=1)
-    at = {year: date(year, month, day.day or 1) for year in years}
     if tense < 0:
         # "Was closed until 20 August", on 19 August.
-        chosen = max((year for year in years if at[year] <= now + _SOON), default=years[0])
+        chosen = max((year for year in at if at[year] <= now + _SOON), default=min(at))
     elif tense > 0:
-        chosen = min((year for year in years if at[year] >= now), default=years[-1])
+        chosen = min((year for year in at if at[year] >= now), default=max(at))
     else:
-        chosen = min(years, key=lambda year: abs(at[year] - now))
-    return _bare(day._replace(year=chosen), day.start, day.end, is_completed=True)
+        chosen = min(at, key=lambda year: abs(at[year] - now))
+    return _moment(day._replace(year=chosen))
 
 
 _SOON: Final = timedelta(days=30)
 _NEAR_CHARS: Final = 240
 """Before and after a date, in which a verb tells its tense."""
-_FAR: Final = 10_000
 
 
 def _tense(text: str, place: int, language: str | None) -> int:
     """-1 if the words around a date say that it is past, 1 if it is still to come, 0 if they do not tell."""
-    past, future, _ = _tense_patterns(language)
-    is_ahead = _is_ahead(text, place, language)
     first = max(0, place - _NEAR_CHARS)
-    lowered, place = text[first : place + _NEAR_CHARS].lower(), place - first
-    best, sign = _FAR, 0
-    for direction, pattern in ((1, future), (-1, past)):
-        for match in pattern.finditer(lowered):
-            # A verb after the date tells less than one before it.
-            distance = (
-                place - match.end() if match.end() <= place else 1_000 + match.start() - place
-            )
-            if distance < best:
-                best, sign = distance, direction
-    return sign + 1 if is_ahead and sign < 1 else sign
+    near, offset = text[first : place + _NEAR_CHARS].lower(), place - first
+
+    def distance(verb: re.Match[str]) -> int:
+        # A verb after the date tells less than one before it.
+        return offset - verb.end() if verb.end() <= offset else 1_000 + verb.start() - offset
+
+    verbs = [
+        (distance(verb), sign)
+        for name, sign in (("future", 1), ("past", -1))
+        for verb in _tense_pattern(name, language).finditer(near)
+    ]
+    sign = min(verbs, key=lambda verb: verb[0], default=(0, 0))[1]
+    return sign + 1 if sign < 1 and _is_ahead(text, place, language) else sign
 
 
 def _is_ahead(text: str, place: int, language: str | None) -> bool:
-    """Whether a word such as "until" stands before the place."""
-    return bool(_tense_patterns(language)[2].search(text[max(0, place - 24) : place].lower()))
-
-
-@cache
-def _tense_patterns(
-    language: str | None,
-) -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """Words of the past, of the future, and those such as "until" before a date."""
-
-    def words(name: str) -> str:
-        known = language if language in LANGUAGES else "en"
-        return rf"(?<![\w'’])(?:{table(name).get(known, '(?!)')})(?!\w)"
-
-    return (
-        re.compile(words("past")),
-        re.compile(words("future")),
-        re.compile(rf"{words('ahead_of')}\s+(?:the |le |el |il |den |dem |\w{{0,3}}\s)?$"),
+    return bool(
+        _tense_pattern("ahead_of", language).search(text[max(0, place - 24) : place].lower())
     )
 
 
-def _words(text: str, language: str | None, published: date | None) -> Iterator[Moment]:
-    """Days such as "yesterday" and "Tuesday"."""
-    known = language if language in LANGUAGES else "en"
-    folded = fold_in_place(text)
-    pattern, offsets, weekdays = _day_words(known)
-    for match in pattern.finditer(folded):
+@cache
+def _tense_pattern(name: str, language: str | None) -> re.Pattern[str]:
+    words = table(name).get(language if language in LANGUAGES else "en", "(?!)")
+    end = r"\s+(?:the |le |el |il |den |dem |\w{0,3}\s)?$" if name == "ahead_of" else ""
+    return re.compile(rf"(?<![\w'’])(?:{words})(?!\w){end}")
+
+
+def _period_ends(
+    text: str, folded: str, language: str | None, published: date | None
+) -> Iterator[Moment]:
+    for match in pattern_of("end_of_period").finditer(folded):
+        day = Date(None, start=match.start(), end=match.end())
+        if published and match.lastgroup and _tense(text, match.start(), language) >= 0:
+            months = int(match.lastgroup.removeprefix("months_"))
+            month = -(-published.month // months) * months
+            last = monthrange(published.year, month)[1]
+            day = day._replace(year=published.year, month=month, day=last)
+        yield _moment(day, is_open=day.year is None)
+
+
+def _words(
+    text: str, folded: str, language: str | None, published: date | None
+) -> Iterator[Moment]:
+    words = lexicon(language)
+    for match in _day_pattern(words.language).finditer(folded):
         word, start, end = match["word"], *match.span("word")
-        is_noun = known == "de" and word == "morgen" and text[start].isupper()
-        if is_noun or ((match["before"] or "") in word_set("not_relative") and word in offsets):
-            continue
-        if word in offsets:
-            day = published and published + timedelta(days=offsets[word])
-            yield _day(day, start, end)
-            continue
-        weekday = weekdays[word]
-        if published is None:
-            yield replace(_day(None, start, end), weekday=weekday)
-            continue
-        back = (published.weekday() - weekday) % 7
-        if _LAST_WEEK.match(folded, end):
-            back = published.weekday() - weekday + 7
-        tense = _tense(text, start, language)
-        around = f"{match['before'] or ''} {folded[end : end + 12]}"
-        if _COMING.search(around):
-            tense = 1
-        elif _is_ahead(text, start, language) and tense <= 0:
+        day = None
+        if (weekday := words.weekdays.get(word)) is None:
+            is_noun = words.language == "de" and word == "morgen" and text[start].isupper()
+            if is_noun or match["before"] in word_set("not_relative"):
+                continue
+            if published:
+                day = published + timedelta(days=table("relative_days")[words.language][word])
+        elif published:
+            around = f"{match['before'] or ''} {folded[end : end + 12]}"
+            is_coming = bool(pattern_of("coming").search(around))
+            tense = 1 if is_coming else _tense(text, start, language)
+            days = (weekday - published.weekday()) % 7
+            if tense > 0:
+                day = published + timedelta(days=days or 7 * is_coming)
             # "Sank until Tuesday" is past, "was closed until Tuesday" may not be.
-            yield replace(_day(None, start, end), weekday=weekday)
-            continue
-        forward = (weekday - published.weekday()) % 7
-        if tense > 0:
-            day = published + timedelta(days=forward or 7 * bool(_COMING.search(around)))
-        else:
-            day = published - timedelta(days=back)
-        yield replace(_day(day, start, end), weekday=weekday)
-
-
-_LAST_WEEK: Final = re.compile(
-    r" (?:of )?(?:last week|letzte[rn]? woche|vergangene[rn]? woche|de la semaine derniere"
-    r"|la semaine derniere|de la semana pasada|la semana pasada|della settimana scorsa|da semana passada)(?!\w)"
-)
-_COMING: Final = re.compile(
-    r"(?<!\w)(?:next|coming|nachste\w*|kommende\w*|prochain\w*|proxim\w+|prossim\w+)(?!\w)"
-)
-
-
-def _day(day: date | None, start: int, end: int) -> Moment:
-    if day is None:
-        return _bare(Date(None), start, end, is_open=True)
-    return _bare(Date(day.year, day.month, day.day), start, end, is_completed=True)
+            elif not _is_ahead(text, start, language):
+                is_last_week = pattern_of("last_week").match(folded, end)
+                back = published.weekday() - weekday + 7 if is_last_week else -days % 7
+                day = published - timedelta(days=back)
+        found = Date(day.year, day.month, day.day) if day else Date(None)
+        yield Moment(found, found, start, end, is_open=day is None, weekday=weekday)
 
 
 @cache
-def _day_words(language: str) -> tuple[re.Pattern[str], dict[str, int], dict[str, int]]:
-    offsets: dict[str, int] = dict(table("relative_days").get(language, {}))
-    weekdays = dict(lexicon(language).weekdays)
-    words = alternatives(frozenset((*offsets, *weekdays)))
-    return (
-        re.compile(rf"(?:(?<!\w)(?P<before>\w+)\s+)?(?<![\w'-])(?P<word>{words})(?!\w)"),
-        offsets,
-        weekdays,
-    )
+def _day_pattern(language: str) -> re.Pattern[str]:
+    listed = (*table("relative_days").get(language, {}), *lexicon(language).weekdays)
+    words = alternatives(frozenset(listed))
+    return re.compile(rf"(?:(?<!\w)(?P<before>\w+)\s+)?(?<![\w'-])(?P<word>{words})(?!\w)")
 
 
-def _months(text: str, language: str | None, published: date | None) -> Iterator[Moment]:
-    """Months without a day or year, such as "in July"."""
-    words, folded = lexicon(language), fold_in_place(text)
+def _months(text: str, folded: str, language: str | None) -> Iterator[Date]:
+    words = lexicon(language)
     for match in _month_pattern(words.language).finditer(folded):
-        word = match[0]
-        if word in word_set("ambiguous_months") and not text[match.start()].isupper():
-            continue
-        if words.language == "en" and not text[match.start()].isupper():
-            continue
-        yield _complete(
-            Date(None, words.months[word], None, None, *match.span()), text, language, published
-        )
+        needs_capital = words.language == "en" or match[0] in word_set("ambiguous_months")
+        if text[match.start()].isupper() or not needs_capital:
+            yield Date(None, words.months[match[0]], None, None, *match.span())
 
 
 @cache
@@ -470,45 +399,25 @@ def _month_pattern(language: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.])(?:{alternatives(names)})(?![\w])")
 
 
-_DAY_ONLY: Final = re.compile(
-    r"(?<![\w.,])(?P<day>[12]?\d|3[01])(?:\.|st|nd|rd|th|er|º|°)?\s*(?:-|–|to|and|bis|und|au|et|al|y|e|a|ao)\s*"
-    r"(?:zum |the |il |el |le |den |dem )?$"
-)
-
-
-def _joined(moments: list[Moment], text: str) -> list[Moment]:
+def _joined(moments: list[Moment], folded: str) -> list[Moment]:
     """The moments; two that are the ends of a range are one, and "3 to 14 August" has its first day too."""
     joined: list[Moment] = []
-    folded = fold_in_place(text)
     for moment in moments:
-        before = folded[max(0, moment.start - 16) : moment.start].replace("–", "-")
-        previous = joined[-1] if joined else None
-        last = moment.first
-        if (
-            previous is not None
-            and previous.first.day
-            and last.day
-            and _BETWEEN.fullmatch(folded[previous.end : moment.start])
-            and _FROM.search(folded[max(0, previous.start - 14) : previous.start])
-        ):
-            joined[-1] = replace(
-                moment,
-                first=previous.first,
-                start=previous.start,
-                is_completed=previous.is_completed or moment.is_completed,
-            )
-            continue
-        match = _DAY_ONLY.search(before)
-        if match and last.day and last.month and int(match["day"]) < last.day:
-            moment = replace(
-                moment,
-                first=last._replace(day=int(match["day"])),
-                start=moment.start - (len(before) - match.start()),
-            )
+        before, last = folded[max(0, moment.start - 16) : moment.start], moment.first
+        if joined and last.day and _is_start_of(joined[-1], moment, folded):
+            start = joined.pop()
+            moment = replace(moment, first=start.first, start=start.start)
+        elif (match := pattern_of("first_day").search(before)) and last.day and last.month:
+            day, start_of_range = int(match["day"]), moment.start - len(before) + match.start()
+            if day < last.day:
+                moment = replace(moment, first=last._replace(day=day), start=start_of_range)
         joined.append(moment)
     return joined
 
 
-_FROM: Final = re.compile(
-    r"(?<!\w)(?:from|between|vom|von|zwischen|du|entre|del|de|dal|tra|fra)\s+(?:the |el |le |il )?$"
-)
+def _is_start_of(previous: Moment, moment: Moment, folded: str) -> bool:
+    return bool(
+        previous.first.day
+        and pattern_of("range_of_dates").fullmatch(folded, previous.end, moment.start)
+        and pattern_of("range_start").search(folded, max(0, previous.start - 14), previous.start)
+    )

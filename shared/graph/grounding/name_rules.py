@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Sequence, Set
-from itertools import pairwise
 from typing import Final
 
-from shared.graph.grounding.date_rules import LIMITED_BY, name_parts
 from shared.graph.grounding.names import (
+    Name,
+    Token,
     contains,
     is_form_of,
     is_mentioned,
@@ -16,14 +16,13 @@ from shared.graph.grounding.names import (
     tokenize,
 )
 from shared.graph.grounding.passages import (
-    IN_PLACE,
     MATCHED,
     UNREAD,
     Level,
     Outcome,
     Passages,
-    Reading,
     has_office,
+    is_any_mentioned,
     left_out,
     without_office,
 )
@@ -31,6 +30,7 @@ from shared.graph.grounding.words import (
     STEM_LENGTH,
     fold,
     is_function_word,
+    name_parts,
     role_stems,
     word_set,
 )
@@ -41,10 +41,6 @@ IDENTIFIER: Final = re.compile(
 )
 SCORE: Final = re.compile(r"\d{1,3}\s?[-–:]\s?\d{1,3}")
 SENTENCE_ENDS: Final = (".", "!", "?")
-_SPEAKERS: Final = frozenset(("speaker", "spokesperson", "author", "said_by"))
-_COUNTRIES: Final = frozenset(("country", "nationality", "land", "staat", "pays", "pais", "paese"))
-_PLACES: Final = frozenset(("place", "location", "city", "venue", "country", "region"))
-_TOLD: Final = frozenset(("told", "tells"))
 
 
 class NameRules:
@@ -52,8 +48,6 @@ class NameRules:
 
     def __init__(self, passages: Passages) -> None:
         self._passages = passages
-
-    # Who is named
 
     @property
     def refers(self) -> bool:
@@ -69,25 +63,23 @@ class NameRules:
         if any(contains(number, self._passages.sentences) for number in numbers):
             return True
         return self.refers and (
-            self._is_on_page(names)
+            is_any_mentioned(names, self._passages.page_texts)
             or any(_are_words_of(each, self._passages.page_words) for each in names)
         )
 
-    def _is_on_page(self, names: Sequence[str]) -> bool:
-        return any(is_mentioned(name, self._passages.page_texts) for name in names)
-
     def is_meant_by_noun(self, names: Sequence[str]) -> bool:
         """Whether a sentence has a noun of a name of the page, as "the institute" of "Institute of Metals"."""
-        if not self._is_on_page(names):
-            return False
-        tokens = [each for text in self._passages.sentences for each in tokenize(text)]
         nouns = {
             token.word
             for name in names
             for token in tokenize(name)
-            if token.is_capitalized and " " in name and not is_function_word(token.word)
+            if " " in name and token.is_capitalized and not is_function_word(token.word)
         }
-        return any(not each.is_capitalized and each.word in nouns for each in tokens)
+        return is_any_mentioned(names, self._passages.page_texts) and any(
+            not each.is_capitalized and each.word in nouns
+            for text in self._passages.sentences
+            for each in tokenize(text)
+        )
 
     def is_description(self, name: str) -> bool:
         """Whether a name describes by its form, so that it is a label whatever its type says.
@@ -112,14 +104,28 @@ class NameRules:
     @property
     def has_unnamed_holder(self) -> bool:
         """Whether a sentence means someone by an office alone: "the Danish minister said" has no name but of a place."""
-        return any(_has_unnamed_holder(reading) for reading in self._passages.readings)
+        ends = tuple(word_set("holder_ends"))
+        return any(
+            any(each in word_set("holders") or each.endswith(ends) for each in reading.words)
+            and not any(
+                name.is_certain and not is_place_name(name.text, reading.language)
+                for name in reading.names
+            )
+            for reading in self._passages.readings
+        )
 
     def has_words_apart(self, name: str) -> bool:
-        """Whether a sentence has the telling words of a name of several, but not in other names of several words.
-
-        "A new plant in Essen" has those of "Essen plant".
-        """
-        return any(_are_words_of(name, _words_apart(each)) for each in self._passages.readings)
+        """Whether a sentence has the words of "Essen plant" apart, as "a new plant in Essen", outside longer names."""
+        for reading in self._passages.readings:
+            longer = [range(each.start, each.end) for each in reading.names if " " in each.text]
+            tokens = [
+                token
+                for token in tokenize(reading.text)
+                if not any(token.start in each for each in longer)
+            ]
+            if _are_words_of(name, {token.word for token in tokens}):
+                return True
+        return False
 
     def has_capital_of(self, name: str) -> bool:
         """Whether a cited sentence has a capitalized word of the name, also the first."""
@@ -153,16 +159,14 @@ class NameRules:
 
     def has_words(self, name: str, names: Sequence[str] = ()) -> bool:
         """Whether each telling word of the name is in some form on the pages, or in one of `names`."""
-        words = self._passages.page_words | {
-            token.word for each in names for token in tokenize(each)
-        }
-        known = {word[:STEM_LENGTH] for word in words}
+        words = {token.word for each in names for token in tokenize(each)}
+        known = {word[:STEM_LENGTH] for word in self._passages.page_words | words}
+        # A page does not call each bid or appeal so.
+        silent = word_set("no_names") | word_set("label_types")
         return all(
-            word[:STEM_LENGTH] in known or is_function_word(word) or word in word_set("no_names")
+            word[:STEM_LENGTH] in known or is_function_word(word) or word in silent
             for word in name_words(name)
         )
-
-    # Values
 
     def is_name(self, text: str) -> bool:
         tokens = tokenize(text)
@@ -175,35 +179,31 @@ class NameRules:
 
     def identifier(self, name: str, text: str) -> Outcome:
         """The outcome of a version, number of a law and the like."""
-        sentences = self._passages.sentences
-        if not contains(text, sentences):
-            may_be_there = self._passages.may_have(text.replace("–", "-")) or contains(
-                text, self._passages.around
+        passages = self._passages
+        if not contains(text, passages.sentences):
+            may_be_there = passages.may_have(text.replace("–", "-")) or contains(
+                text, passages.around
             )
             return UNREAD if may_be_there else left_out(f"{text!r} is not in the cited sentences")
-        if SCORE.fullmatch(text):
-            scores = {match[0] for each in sentences for match in SCORE.finditer(each)}
-            return MATCHED if scores == {text} and name in ("score", "result") else UNREAD
-        found = {match[0].rstrip(".") for each in sentences for match in IDENTIFIER.finditer(each)}
-        is_limited = any(
-            LIMITED_BY.search(fold(each[: each.find(text)])[-24:])
-            for each in sentences
-            if text in each
-        )
-        is_clear = (
-            found <= {text}
-            and not is_limited
-            and any(word.startswith(role_stems(name)) for word in self._passages.words)
-            and all(reading.is_plain for reading in self._passages.readings)
+        is_score = bool(SCORE.fullmatch(text))
+        pattern = SCORE if is_score else IDENTIFIER
+        found = {m[0].rstrip(".") for each in passages.sentences for m in pattern.finditer(each)}
+        is_clear = found <= {text} and (
+            name in ("score", "result")
+            if is_score
+            else any(word.startswith(role_stems(name)) for word in passages.words)
+            and all(reading.is_plain for reading in passages.readings)
         )
         return MATCHED if is_clear else UNREAD
 
     def name(self, name: str, text: str) -> Outcome:
         passages, words = self._passages, set(name_parts(name))
         if (country := self._country(text)) is not None:
-            is_of_country = words <= _COUNTRIES or country.level is not Level.MATCHED
+            is_of_country = words <= word_set("country_names") or country.level is not Level.MATCHED
             return country if is_of_country else UNREAD
-        names = self._names_of(text)
+        # What the graph calls the node of that name too.
+        known = (each for names in passages.known if text in names for each in names)
+        names = [*dict.fromkeys([text, *known])]
         named = passages.is_named(names)
         if named is None:
             return UNREAD
@@ -212,35 +212,22 @@ class NameRules:
         person = without_office(text)
         if " " not in person and (full := passages.full_names(person)):
             completed = full.pop()
-            is_sure = not full and _is_person(completed) and not has_office(completed)
-            return (
-                Outcome(Level.COMPLETED, "the full name is on the page", completed)
-                if is_sure
-                else UNREAD
+            # A person's name has two to four words in small letters.
+            is_person = 2 <= len(completed.split()) <= 4 and not any(
+                each.isupper() for each in completed.split()
             )
+            if full or not is_person or has_office(completed):
+                return UNREAD
+            return Outcome(Level.COMPLETED, "the full name is on the page", completed)
         forms = [*names, *(short for each in names for short in passages.short_forms(each))]
-        if words & _SPEAKERS:
+        if words & word_set("speaker_names"):
             return MATCHED if self._speaks(forms) else UNREAD
-        if (words & _PLACES and self._is_only_place(forms)) or self._is_called(name, forms):
-            return MATCHED
-        return UNREAD
-
-    def _names_of(self, text: str) -> list[str]:
-        """`text`, and what the graph calls the node of that name."""
-        known = [name for names in self._passages.known if text in names for name in names]
-        return list(dict.fromkeys([text, *known]))
-
-    def _is_called(self, role: str, forms: Sequence[str]) -> bool:
-        """Whether the word for the role stands directly before the name, as in "Judge Petra Quill"."""
-        parts = [part for part in name_parts(role) if part not in word_set("general_parts")]
-        for reading in self._passages.readings:
-            tokens = tokenize(reading.text)
-            for token, following in pairwise(tokens):
-                if [token.word] == parts and reading.text[following.start :].startswith(
-                    tuple(forms)
-                ):
-                    return True
-        return False
+        is_clear = (bool(words & word_set("place_names")) and self._is_only_place(forms)) or any(
+            # The word for the role stands directly before the name, as in "Judge Petra Quill".
+            contains(f"{name} {form}", passages.sentences)
+            for form in forms
+        )
+        return MATCHED if is_clear else UNREAD
 
     def _missing_name(self, text: str, names: Sequence[str]) -> Outcome:
         passages = self._passages
@@ -294,7 +281,7 @@ class NameRules:
             fold(name.text)
             for reading in self._passages.readings
             for name in reading.names
-            if IN_PLACE.search(reading.text[max(0, name.start - 8) : name.start])
+            if reading.says_before("in_place", name.start)
         }
         return (
             bool(places)
@@ -308,26 +295,27 @@ class NameRules:
 
     def _speaks(self, forms: Sequence[str]) -> bool:
         """Whether one of the names stands beside a verb of saying, and no other name does."""
-        verbs = word_set("saying")
-        speakers = []
-        for reading in self._passages.readings:
-            tokens = tokenize(reading.text)
-            for name in reading.names:
-                before = [token.word for token in tokens if token.end <= name.start][-3:]
-                after = [token.word for token in tokens if token.start >= name.end][:3]
-                if name.start and not self._passages.is_sure(name, reading.language):
-                    continue
-                if verbs.intersection(after) or (
-                    verbs.intersection(before) and not _TOLD.intersection(before)
-                ):
-                    speakers.append(name.text)
+        speakers = [
+            name.text
+            for reading in self._passages.readings
+            for name in reading.names
+            if not name.start or self._passages.is_sure(name, reading.language)
+            if _is_beside_verb(name, tokenize(reading.text))
+        ]
         return bool(speakers) and all(
             any(is_mentioned(form, [each]) for form in forms) for each in speakers
         )
 
 
+def _is_beside_verb(name: Name, tokens: Sequence[Token]) -> bool:
+    """Whether a verb of saying stands beside the name, which is not that of whom something was told."""
+    before = {token.word for token in [each for each in tokens if each.end <= name.start][-3:]}
+    after = {token.word for token in [each for each in tokens if each.start >= name.end][:3]}
+    verbs = word_set("saying")
+    return bool(verbs & after or (verbs & before and not {"told", "tells"} & before))
+
+
 def _is_common(word: str) -> bool:
-    """Whether it is a word by itself, and none that joins names."""
     joints = word_set("particles") | word_set("articles") | word_set("legal_forms")
     return len(word) > 1 and not is_function_word(word) and word not in joints
 
@@ -339,45 +327,8 @@ def _are_words_of(name: str, words: Set[str]) -> bool:
     )
 
 
-def _words_apart(reading: Reading) -> set[str]:
-    longer = [name for name in reading.names if " " in name.text]
-    return {
-        token.word
-        for token in tokenize(reading.text)
-        if not any(name.start <= token.start < name.end for name in longer)
-    }
-
-
-def _has_unnamed_holder(reading: Reading) -> bool:
-    ends = tuple(word_set("holder_ends"))
-    holders = [
-        token
-        for token in tokenize(reading.text)
-        if token.word in word_set("holders") or token.word.endswith(ends)
-    ]
-    named = [
-        name
-        for name in reading.names
-        if name.is_certain
-        and not is_place_name(name.text, reading.language)
-        and not any(name.end in (each.start - 1, each.end) for each in holders)
-    ]
-    return bool(holders) and not named
-
-
 def is_name_of_site(name: str, sites: Sequence[str]) -> bool:
     """Whether a name is written like one of the sites, as "Harbour Ledger" is like harbourledger.example."""
     plain = re.sub(r"[^a-z0-9]", "", fold(name)).removeprefix("the")
     labels = {re.sub(r"[^a-z0-9]", "", label) for site in sites for label in site.split(".")[:-1]}
     return bool(plain) and any(plain == label.removeprefix("the") for label in labels)
-
-
-def _is_person(name: str) -> bool:
-    """Whether a full name may be that of a person: two to four words in small letters with a capital."""
-    words = name.split()
-    return 2 <= len(words) <= 4 and all(
-        word[0].isupper()
-        and word[1:].replace("-", "").replace("'", "").isalpha()
-        and not word[1:].isupper()
-        for word in words
-    )

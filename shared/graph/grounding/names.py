@@ -10,9 +10,11 @@ from babel import Locale
 from shared.graph.grounding.words import (
     LANGUAGES,
     Lexicon,
+    by_word,
     fold,
     is_function_word,
     lexicon,
+    pattern_of,
     phrases,
     table,
     word_set,
@@ -125,42 +127,11 @@ def find_mentions(name: str, text: str) -> tuple[Mention, ...]:
     )
 
 
-def is_named_literally(name: str, text: str) -> bool:
-    """Whether `text` has `name` letter by letter, so that `find_mentions` finds it there. False proves nothing.
-
-    It takes a fiftieth of the time, and most quotes name their element so.
-    """
-    start = text.find(name)
-    if start < 0 or text.count(".") > 1 or not _is_plain(name):
-        return False
-    before, after = text[start - 1 : start], text[start + len(name) : start + len(name) + 1]
-    return not before.isalnum() and not after.isalnum()
-
-
-@lru_cache(maxsize=4096)
-def _is_plain(name: str) -> bool:
-    """Whether `find_mentions` looks for all words of the name, as they stand there."""
-    if "." in name:
-        return False
-    words = [fold(word) for word in _TOKEN.findall(name)]
-    return bool(words) and not any(
-        word in word_set("legal_forms")
-        or word in word_set("titles")
-        or word in word_set("articles")
-        for word in words
-    )
-
-
 def _last_word(tokens: Sequence[Token], first: int, words: Sequence[str]) -> int:
-    """The place of the last of `words`, which begin at `first`; -1 if they do not follow each other."""
     place = first
     for word in words[1:]:
         place += 1
-        while (
-            place < len(tokens)
-            and tokens[place].word in word_set("legal_forms")
-            and tokens[place].word != word
-        ):
+        while place < len(tokens) and tokens[place].word in word_set("legal_forms") - {word}:
             place += 1
         if place >= len(tokens) or not is_form_of(tokens[place].word, word):
             return -1
@@ -185,10 +156,7 @@ _ADJECTIVE_ENDINGS: Final = frozenset(("e", "es", "er", "en", "em"))
 
 
 def find_names(text: str, language: str | None) -> list[Name]:
-    """The proper names in `text`: capitalized words and what joins them.
-
-    In German, where all nouns are capitalized, a single capitalized word is uncertain.
-    """
+    """The capitalized words in `text`, and what joins them. A single one is uncertain in German."""
     tokens, joined = tokenize(text), _join_initials(text)
     known = lexicon(language)
     names: list[Name] = []
@@ -198,43 +166,46 @@ def find_names(text: str, language: str | None) -> list[Name]:
             index += 1
             continue
         last = index
-        while last + 1 < len(tokens) and tokens[last + 1].start - tokens[last].end <= 3:
-            between = text[tokens[last].end : tokens[last + 1].start].strip(" \u00a0")
-            following = tokens[last + 1]
-            if between not in ("", "-", "'", "’", "&", "."):
-                break
-            if following.starts_sentence and between == "." and len(tokens[last].word) > 2:
-                break
-            if _may_be_name(tokens, last + 1, known):
-                last += 1
-            elif (
-                following.word in word_set("particles")
-                and last + 2 < len(tokens)
-                and _may_be_name(tokens, last + 2, known)
-            ):
-                last += 2
-            else:
-                break
-        first = index
-        while first < last and (
-            is_function_word(tokens[first].word) or tokens[first].word in word_set("articles")
-        ):
-            first += 1
+        while more := _words_that_join(text, tokens, last, known):
+            last += more
+        words = tokens[index : last + 1]
         index = last + 1
-        words = tokens[first : last + 1]
-        if len(words) == 1 and (
-            is_function_word(words[0].word)
-            or words[0].word in word_set("titles") | word_set("legal_forms")
+        while len(words) > 1 and (
+            is_function_word(words[0].word) or words[0].word in word_set("articles")
         ):
+            words = words[1:]
+        is_single, first = len(words) == 1, words[0]
+        written = joined[first.start : words[-1].end]
+        no_names = word_set("titles") | word_set("legal_forms")
+        is_common = is_single and (is_function_word(first.word) or first.word in no_names)
+        if is_common or written in known.symbols:
             continue
-        is_certain = len(words) > 1 or not (words[0].starts_sentence or known.language == "de")
-        written = joined[words[0].start : words[-1].end]
-        if written in known.symbols:
-            continue
-        if any(character.isdigit() for character in written) or written.isupper():
-            is_certain = True
-        names.append(Name(written, is_certain, words[0].start, words[-1].end))
+        is_certain = (
+            not (is_single and (first.starts_sentence or known.language == "de"))
+            or written.isupper()
+            or any(character.isdigit() for character in written)
+        )
+        names.append(Name(written, is_certain, first.start, words[-1].end))
     return names
+
+
+def _words_that_join(text: str, tokens: Sequence[Token], last: int, known: Lexicon) -> int:
+    """How many words after the last one belong to the same name."""
+    if last + 1 == len(tokens):
+        return 0
+    following = tokens[last + 1]
+    between = text[tokens[last].end : following.start].strip(" \u00a0")
+    is_end = following.starts_sentence and between == "." and len(tokens[last].word) > 2
+    if (
+        following.start - tokens[last].end > 3
+        or between not in ("", "-", "'", "’", "&", ".")
+        or is_end
+    ):
+        return 0
+    if _may_be_name(tokens, last + 1, known):
+        return 1
+    is_particle = following.word in word_set("particles") and last + 2 < len(tokens)
+    return 2 if is_particle and _may_be_name(tokens, last + 2, known) else 0
 
 
 def _may_be_name(tokens: Sequence[Token], place: int, known: Lexicon) -> bool:
@@ -270,9 +241,8 @@ def _is_first_name(tokens: Sequence[Token], place: int, known: Lexicon) -> bool:
 
 
 def is_mentioned(name: str, texts: Sequence[str]) -> bool:
-    for text in texts:
-        if is_named_literally(name, text) or find_mentions(name, text):
-            return True
+    if any(find_mentions(name, text) for text in texts):
+        return True
     if name.isascii():
         return False
     # Chinese and other scripts have no blanks between words.
@@ -293,9 +263,6 @@ def contains(written: str, texts: Sequence[str]) -> bool:
 
 _NO_PLACE: Final = "Etc/Unknown"
 _NO_COUNTRIES: Final = frozenset(("EU", "UN", "EZ", "ZZ"))
-_COUNTRY_ENDING: Final = re.compile(
-    r"(?:isch(?:e[nrsm]?)?|ien(?:ne)?s?|ais(?:e)?s?|ois(?:e)?s?|an[oa]s?|en[oa]s?|ain(?:e)?s?|es(?:a|e)?s?|ense|enses|eir[oa]s?|esc[oa]s?|i|in[oa])$"
-)
 
 
 def translate_place(name: str, language: str | None) -> list[str]:
@@ -313,10 +280,7 @@ def translate_place(name: str, language: str | None) -> list[str]:
 
 
 def is_place_name(name: str, language: str | None) -> bool:
-    """Whether it is a country, a large city, or an adjective of one, in `language` or in English.
-
-    "Island" is a country in German only.
-    """
+    """Whether it is a country, city, or adjective of one in `language` or English; "Island" is one in German only."""
     folded = fold(name)
     codes = (_codes(each).get(folded, _NO_PLACE) for each in _with_english(language))
     return any(code != _NO_PLACE for code in codes) or any(folded in group for group in _synonyms())
@@ -326,12 +290,17 @@ def names_country(text: str, language: str | None) -> set[str]:
     """The codes of the countries that a text names, or has an adjective of, in `language` or in English."""
     tokens = tokenize(text)
     joined = f" {' '.join(token.word for token in tokens)} "
-    found = {_demonyms()[token.word] for token in tokens if token.word in _demonyms()}
+    found = {
+        by_word("countries")[token.word] for token in tokens if token.word in by_word("countries")
+    }
     adjectives = [
         token.word
         for token in tokens
         if len(token.word) > _MIN_STEM
-        and (token.is_capitalized or (language != "en" and _COUNTRY_ENDING.search(token.word)))
+        and (
+            token.is_capitalized
+            or (language != "en" and pattern_of("country_ending").search(token.word))
+        )
     ]
     for each in _with_english(language):
         found |= {code for name, code in _country_names(each).items() if f" {name} " in joined}
@@ -352,7 +321,6 @@ def _synonyms() -> tuple[tuple[str, ...], ...]:
 
 @cache
 def _names(language: str) -> Mapping[str, str]:
-    """Names by code of a country, or by time zone of a city."""
     locale = Locale(language)
     # CLDR leaves out what the name of the time zone says.
     english = {
@@ -381,14 +349,9 @@ def _country_names(language: str) -> Mapping[str, str]:
 
 
 @cache
-def _demonyms() -> Mapping[str, str]:
-    return {word: code for code, words in table("countries").items() for word in words.split()}
-
-
-@cache
 def _country_stems(language: str) -> Mapping[str, str]:
     """Beginnings of adjectives that begin as the country's name does, such as "eston" of Estonia."""
-    known = set(_demonyms().values()) if language == "en" else set()
+    known = set(by_word("countries").values()) if language == "en" else set()
     return {
         stem if len(stem := name.rstrip("aeiouy")) >= _MIN_STEM else name: code
         for name, code in _country_names(language).items()

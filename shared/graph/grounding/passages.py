@@ -22,7 +22,15 @@ from shared.graph.grounding.names import (
     translate_place,
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities
-from shared.graph.grounding.words import LANGUAGES, fold, fold_in_place, lexicon, table, word_set
+from shared.graph.grounding.words import (
+    LANGUAGES,
+    fold,
+    fold_in_place,
+    lexicon,
+    pattern_of,
+    table,
+    word_set,
+)
 
 
 class Level(IntEnum):
@@ -55,24 +63,10 @@ def left_out(reason: str) -> Outcome:
     return Outcome(Level.LEFT_OUT, reason)
 
 
-def unread(reason: str = "") -> Outcome:
-    return Outcome(Level.UNREAD, reason)
-
-
-def worst(outcomes: Iterable[Outcome]) -> Outcome:
-    """The worst of them; matched if there are none."""
-    return max(outcomes, key=lambda outcome: outcome.level, default=MATCHED)
-
-
-def listed(values: Iterable[Any]) -> str:
-    """The first of the values, for a reason."""
-    return ", ".join(str(value) for value in list(values)[:_MAX_LISTED])
-
-
 def instead(values: Iterable[Any]) -> str:
     """The end of a reason: what the sentences have; empty if that is nothing."""
-    shown = list(dict.fromkeys(values))
-    return f"; they have {listed(shown)}" if shown else ""
+    shown = [*dict.fromkeys(map(str, values))][:_MAX_LISTED]
+    return f"; they have {', '.join(shown)}" if shown else ""
 
 
 class Publisher(NamedTuple):
@@ -99,16 +93,6 @@ class Page(NamedTuple):
     """The year in which it was fetched."""
     publisher: Publisher | None = None
     """That of its site, if the graph knows it."""
-
-    @property
-    def years(self) -> frozenset[int]:
-        """The years that the page means by "this year", "last year" and "now"."""
-        written = self.published.year if self.published else self.read_in
-        return (
-            frozenset()
-            if written is None
-            else frozenset((written - 1, written, self.read_in or written))
-        )
 
 
 class Cited(NamedTuple):
@@ -180,6 +164,10 @@ class Reading:
             value for each in self._quantities if each.is_label for value in each.values
         )
 
+    def says_before(self, key: str, place: int) -> bool:
+        """Whether the pattern of that name ends at a place in the sentence."""
+        return bool(pattern_of(key).search(self.folded, max(0, place - _NEAR_CHARS), place))
+
     @cached_property
     def names(self) -> Sequence[Name]:
         return find_names(self.text, self.language)
@@ -187,55 +175,41 @@ class Reading:
     @cached_property
     def is_plain(self) -> bool:
         """Whether the sentence states facts: it has no negation, and no word such as "may" or "planned"."""
-        hedges = _hedges(self.language)
-        folded = self.folded.replace("’", "'")
         # "May" is a month.
-        words = (
-            token.word
-            for token in tokenize(self.text)
-            if token.word != "may" or not token.is_capitalized
-        )
-        return (
-            self.language in LANGUAGES
-            and not hedges.intersection(words)
-            and "n't" not in folded
-            and not _SAID_TO.search(folded)
-        )
+        words = self.words - ({"may"} if "May" in self.text else set())
+        return not _hedges(self.language).intersection(words) and "n't" not in self.folded
 
 
 _CODE: Final = re.compile(
     r"(?<!\w)[A-Za-z]+-\d[\w-]*|(?<![\w.])(?!\d{1,3}(?:\.\d{3})+(?![\w.]))v?\d+(?:\.\d+){2,}(?!\w)"
 )
-_SAID_TO: Final = re.compile(r"(?:is|are|was|were) (?:said|thought|believed|reported) to\b")
 read: Final = lru_cache(maxsize=512)(Reading)
 
 
 @cache
 def _hedges(language: str | None) -> frozenset[str]:
-    """Words of a language with which a sentence states no plain fact."""
-    tables = (table("hedges"), table("negations"))
-    listed = (words.get(key, "") for words in tables for key in (language or "", "all"))
+    keys = ((name, key) for name in ("hedges", "negations") for key in (language or "", "all"))
+    listed = (table(name).get(key, "") for name, key in keys)
     return frozenset(fold(word) for words in listed for word in words.split())
 
 
+_NEAR_CHARS: Final = 24
 _MIN_SURNAME: Final = 3
 _MIN_INITIALS: Final = 3
 _BEFORE_PLACES: Final = (" of", " for")
-_UMLAUTS: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"))
-_SAINT: Final = re.compile(r"\b(?:Saint|Sankt)\b")
+_FORMS: Final = (("ae", "a"), ("oe", "o"), ("ue", "u"), ("saint ", "st "), ("sankt ", "st "))
 
 
-def _without_umlauts(text: str) -> str:
-    """The text folded, with "u" for "ü" and "ue"."""
+def _plain_form(text: str) -> str:
+    """The text folded, with "u" for "ü" and "ue", and "St" for "Saint"."""
     plain = fold(text)
-    for written, letter in _UMLAUTS:
-        plain = plain.replace(written, letter)
+    for written, form in _FORMS:
+        plain = plain.replace(written, form)
     return plain
 
 
 @lru_cache(maxsize=64)
 def _names_by_last_word(page: Page) -> Mapping[str, Sequence[str]]:
-    """The names of several words in the text of a page."""
     names: dict[str, list[str]] = {}
     for name in find_names(page.text, page.language):
         words = name_words(name.text)
@@ -261,17 +235,14 @@ class Passages:
 
     @cached_property
     def is_readable(self) -> bool:
-        """Whether all sentences are in a language that the rules read."""
         return all(each.language in LANGUAGES for each in self.readings)
 
     @cached_property
     def has_pages(self) -> bool:
-        """Whether the text of each page is there."""
         return all(page.text for page in self.pages)
 
     @property
     def can_miss_names(self) -> bool:
-        """Whether a name that is not found is not there."""
         return self.is_readable and self.has_pages
 
     @cached_property
@@ -292,14 +263,13 @@ class Passages:
             Cited(each.cited.page, text)
             for each in self.readings
             for text in (each.cited.page.title, each.cited.heading)
-            if text
         ]
         if is_of_page:
-            around += [Cited(page, page.text) for page in self.pages if page.text]
-        return [*self.readings, *map(read, dict.fromkeys(around))]
+            around += [Cited(page, page.text) for page in self.pages]
+        return [*self.readings, *(read(each) for each in dict.fromkeys(around) if each.sentence)]
 
     def may_have(self, name: str) -> bool:
-        """Whether a sentence may have another form of the name: initials, "ü" for "ue", "and" for "&", "St" for "Saint"."""
+        """Whether a sentence may have another form of the name: initials, "ü" for "ue", "St" for "Saint"."""
         initials = "".join(word[0] for word in re.findall(r"\w+", name) if word[0].isupper())
         if len(initials) >= _MIN_INITIALS and contains(initials, self.sentences):
             return True
@@ -309,16 +279,7 @@ class Passages:
             )
             if any(re.search(rf"\b{pattern}", sentence) for sentence in self.sentences):
                 return True
-        forms = (name.replace("&", "and"), _SAINT.sub("St", name))
-        sentences = [_without_umlauts(sentence) for sentence in self.sentences]
-        joined = re.sub(r"[\s-]", "", fold(name))
-        return (
-            any(is_mentioned(each, self.sentences) for each in forms)
-            or is_mentioned(_without_umlauts(name), sentences)
-        ) or (
-            any(each.isdigit() for each in joined)
-            and any(joined in re.sub(r"[\s-]", "", reading.folded) for reading in self.readings)
-        )
+        return is_mentioned(_plain_form(name), [*map(_plain_form, self.sentences)])
 
     def has(self, name: str) -> bool:
         """Whether a cited sentence has the name as it is, or that of the place in the language of the page."""
@@ -335,37 +296,22 @@ class Passages:
         words = name.text.lower().split()
         return name.is_certain and not word_set("articles").intersection(words)
 
-    def has_in(self, reading: Reading, names: Sequence[str]) -> bool:
-        """Whether the sentence has one of the names, or a short form of it."""
-        return any(
-            is_mentioned(each, [reading.text])
-            for name in names
-            for each in (name, *self.short_forms(name))
-        )
-
-    def is_short_for(self, written: str, names: Sequence[str]) -> bool:
-        """Whether `written` is one of the names or a part of it, or has it as a part."""
-        return any(is_mentioned(written, [name]) or is_mentioned(name, [written]) for name in names)
-
     def is_named(self, names: Sequence[str]) -> bool | None:
-        """Whether a cited sentence names the thing with these `names`; None if it may.
-
-        A surname or short form names it if only this thing has it on the page and in the graph.
-        """
-        if any(self._means(name) for name in names):
+        """Whether a sentence has one of these `names`, or a short form that only they have; None if it may."""
+        shorts = [
+            short
+            for name in names
+            for short in self.short_forms(name)
+            if is_mentioned(short, self.sentences)
+        ]
+        if any(self._means(name) for name in names) or any(
+            self.full_names(each) <= {*names} and not self._is_month(each) for each in shorts
+        ):
             return True
-        may_be = any(self.has(name) for name in names)
-        for name in names:
-            for short in self.short_forms(name):
-                if is_mentioned(short, self.sentences):
-                    if not self._is_month(short) and self.full_names(short) <= {name, *names}:
-                        return True
-                    may_be = True
-        may_be = may_be or any(self.may_have(name) for name in names)
+        may_be = shorts or any(self.has(name) or self.may_have(name) for name in names)
         return None if may_be or is_any_mentioned(names, self.around) else False
 
     def is_in_title(self, names: Sequence[str]) -> bool:
-        """Whether a title or heading has one of the names, or a short form of it."""
         forms = [each for name in names for each in (name, *self.short_forms(name))]
         return is_any_mentioned(forms, self.around)
 
@@ -404,52 +350,34 @@ class Passages:
 
     def full_names(self, short: str) -> set[str]:
         """The full names of which `short` is the last word, on the pages and in the graph."""
-        last = name_words(short)[-1:] if short else ()
-        found = {
-            names[0]
-            for names in self.known
-            if name_words(names[0])[-1:] == last and len(name_words(names[0])) > 1
-        }
+        last = name_words(short)[-1:]
+        found = {names[0] for names in self.known if name_words(names[0])[-1:] == last}
         for page in self.pages:
-            for name in _names_by_last_word(page).get("".join(last), ()):
-                found.add(without_office(name))
-        longest = {
+            found |= {*map(without_office, _names_by_last_word(page).get("".join(last), ()))}
+        longest = [
             name
             for name in found
-            if not any(name != each and each.endswith(name) for each in found)
-        }
+            if " " in name and not any(name != each and each.endswith(name) for each in found)
+        ]
         # A known node can be the end of it, as in "Transport Minister Maren Holt".
         return {
             next((names[0] for names in self.known if find_mentions(names[0], name)), name)
             for name in longest
         }
 
-    def is_nearer_to_other(self, reading: Reading, start: int) -> bool:
-        """Whether the name before a place in the sentence is that of something else."""
+    def is_of_other(self, reading: Reading, place: int) -> bool:
+        """Whether the name before a place in the sentence is that of something else than the element."""
         before = [
             name
             for name in reading.names
-            if name.end <= start and self.is_sure(name, reading.language)
+            if name.end <= place and self.is_sure(name, reading.language)
         ]
-        if not before or not self.own:
+        if not before or not self.own or reading.says_before("in_place", before[-1].start):
             return False
-        last = before[-1]
-        is_place = IN_PLACE.search(reading.text[max(0, last.start - 8) : last.start])
-        return not is_place and not self.is_short_for(last.text, self.own)
-
-    def is_of_other(self, reading: Reading) -> bool:
-        """Whether the sentence names others, and not the element."""
-        if not self.own or self.has_in(reading, self.own):
-            return False
-        return any(
-            name.is_certain
-            and self.is_sure(name, reading.language)
-            and not self.is_short_for(name.text, self.own)
-            for name in reading.names
-        )
+        last = before[-1].text
+        return not any(is_mentioned(last, [own]) or is_mentioned(own, [last]) for own in self.own)
 
     def other_names(self, own: Iterable[str]) -> list[str]:
-        """Names in the sentences that are none of `own`."""
         known = {word for name in own for word in name_words(name)}
         return [
             name.text
@@ -465,31 +393,19 @@ _LONGER: Final = re.compile(r"[ -](?:& )?(?!(?:[A-Z]{3}|[IVX]+)\b)[A-ZÀ-Þ][a-z
 """After a mention of a name: a capitalized word, which is no code of a currency."""
 _CODE_BEFORE: Final = re.compile(r"\b[A-Z]{2,3} $")
 """Before a mention of a name that is a part of a longer one, such as "AS Roma"."""
-IN_PLACE: Final = re.compile(
-    r"(?:\b(?:in|at|near|of|aus|à|a|en|de|em|na|no|nel|nella|ad) |['’])$", re.IGNORECASE
-)
-"""Before the name of a place."""
-_SMALL_TITLE: Final = re.compile(
-    r"(?:(?:le |la |l'|el |il |der |die |o |a )\w+\s|M\.\s|Mme\s|Mr\.?\s|Mrs\.?\s|Ms\.?\s|Herr\s|Frau\s|Sr\.?a?\s)"
-)
-_OFFICE: Final = re.compile(
-    r"(?:[A-ZÀ-Þ]\w*(?:minister|präsident|chef|meister|sekretär|sprecher|leiter|direktor|richter)\w*|Minister|President|Mayor|Judge"
-    r"|Councillor|Senator|Governor|Secretary|Director|Founder|Chancellor|Chief|Executive|Professor|Dr|Prime|Transport|Finance|Interior"
-    r"|Foreign|Health|Trainer|Coach|Midfielder|Captain|Envoy|Mediator|Prosecutor)\s+"
-)
 
 
 def without_office(name: str) -> str:
     """The name without offices and titles before it."""
-    name = _SMALL_TITLE.sub("", name)
-    while (match := _OFFICE.match(name)) and " " in name[match.end() :]:
+    name = pattern_of("small_titles").sub("", name)
+    while (match := pattern_of("offices").match(name)) and " " in name[match.end() :]:
         name = name[match.end() :]
     return name
 
 
 def has_office(name: str) -> bool:
     """Whether the name begins with an office or title, as "Minister Jansen" does."""
-    return bool(_OFFICE.match(name) or _SMALL_TITLE.match(name))
+    return bool(pattern_of("offices").match(name) or pattern_of("small_titles").match(name))
 
 
 def is_any_mentioned(names: Sequence[str], texts: Sequence[str]) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache, lru_cache
-from itertools import pairwise, zip_longest
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from babel.numbers import is_currency
@@ -22,9 +22,12 @@ from shared.graph.grounding.words import (
     Lexicon,
     alternatives,
     bound_blanks,
+    by_word,
     fold,
     fold_in_place,
     lexicon,
+    name_parts,
+    pattern_of,
     phrases,
     table,
     word_set,
@@ -51,7 +54,6 @@ class Quantity(NamedTuple):
     """Whether it only names something, as in "ISO 9001", "p. 12" and "[3]"."""
 
     def scaled(self, power: int) -> "Quantity":
-        """The quantity times a power of ten."""
         values = tuple(each * Decimal(10) ** power for each in self.values)
         return self._replace(values=values, scale=self.scale + power)
 
@@ -75,9 +77,6 @@ _NUMBER: Final = re.compile(
     r"|\d{1,3}(?:(?P<twice>[.,])\d{3})(?:(?P=twice)\d{3})+(?!\d)"
     r"|\d{1,2}(?:,\d{2})+,\d{3}(?!\d)"
     r"|\d+(?:[.,]\d+)?)(?![.,]?\d)"
-)
-_LABEL: Final = re.compile(
-    r"(?:\b[A-Z]{2,}[- ]|\[|§\s?|#|\b(?:p|pp|S|pag|pág|Nr|No|no|nº|n°|N°|Art|Abs|art|fig|Fig|Tab|Kap|ch|vol|Vol)\.?\s?)$"
 )
 _AMBIGUOUS: Final = re.compile(r"[1-9]\d{0,2}([.,])\d{3}")
 _MINUS_BEFORE: Final = re.compile(rf"(?:{alternatives(word_set('minus'))})\s+$")
@@ -132,7 +131,7 @@ def _numerals(
         quantity = _read_quantity(values, start, end, text, words)
         if _ORDINAL.match(text, end):
             quantity = quantity._replace(unit="", is_label=True)
-        elif not quantity.unit and not quantity.scale and _LABEL.search(near):
+        elif not quantity.unit and not quantity.scale and pattern_of("label").search(near):
             quantity = quantity._replace(is_label=True)
         yield quantity
 
@@ -163,40 +162,16 @@ _WORDS_AFTER: Final = re.compile(
 _MAX_WORDS: Final = 4
 _SIGNS_AFTER: Final = ".,;:!?)"
 _CURRENCY_BEFORE: Final = re.compile(r"(?P<word>[^\s\d(]{1,5})[\s\u00a0\u202f]?$")
-_MONEY_SCALES: Final = {
-    "m": 6,
-    "M": 6,
-    "b": 9,
-    "B": 9,
-    "k": 3,
-    "K": 3,
-    "T": 12,
-    "MM": 6,
-    "Md": 9,
-    "Mds": 9,
-    "bn": 9,
-    "mn": 6,
-}
+_MONEY_SCALES: Final = table("money_scales")
 _SCALED_CURRENCY: Final = re.compile(
     rf"({'|'.join(sorted(_MONEY_SCALES, key=len, reverse=True))})(?:[€$£]|(?:{'|'.join(MAIN_CURRENCIES)})\b)"
 )
 """Such as "M€" and "MCHF"."""
-_SCALES_BEFORE: Final = {
-    "T": 3,
-    "Mio": 6,
-    "mn": 6,
-    "million": 6,
-    "M": 6,
-    "Mrd": 9,
-    "bn": 9,
-    "billion": 9,
-}
+_SCALES_BEFORE: Final = table("scales_before")
 _SCALE_BEFORE: Final = re.compile(
     r"(?<!\w)(?P<scale>T|(?:Mio|mn|million|M|Mrd|bn|billion)(?=\.?\s?))\.?\s?(?P<code>EUR|CHF|USD|GBP|€|\$)\s?$"
 )
 """Such as "TEUR" and "Mio. EUR"."""
-_MANY: Final = re.compile(r"\s(?:people|\w+(?:ers|ors|nts|ees|ions|ads|its|ars|ies|ts|ons))\b")
-"""Words for things that are counted in millions: "1.2m people", but "100m sprint"."""
 _HALF: Final = Decimal("0.5")
 _AND_A_HALF_WORDS: Final = (
     rf"(?:\s?½|\s(?:{alternatives(frozenset(phrases(table('and_a_half')['all'])))}))(?![\w-])"
@@ -210,7 +185,6 @@ _AND_A_HALF_AT_END: Final = re.compile(
 """After a scale or unit, where a noun can follow that is halved: "20 acres and a half mile"."""
 _MAX_DIGITS: Final = 20
 """Before the decimal sign, of numbers that are taken apart."""
-_LARGE_SCALES: Final = (Decimal(10) ** 9, Decimal(10) ** 6)
 
 
 class _Phrase(NamedTuple):
@@ -223,10 +197,9 @@ class _Phrase(NamedTuple):
 def _read_quantity(
     values: tuple[Decimal, ...], start: int, end: int, text: str, words: Lexicon
 ) -> Quantity:
-    """The number of these `values`, with the scale and unit that stand around it."""
     position = end
     if more := _AND_A_HALF.match(text, position):
-        values = tuple(_enlarge(value, _last_scale(value) * _HALF) for value in values)
+        values = _with_half(values)
         position = more.end()
     near = text[max(0, start - _NEAR_CHARS) : start]
     scaled_before = _SCALE_BEFORE.search(near)
@@ -241,7 +214,7 @@ def _read_quantity(
         phrase = _phrase(text, position, words)
     if scale and (more := _AND_A_HALF_AT_END.match(text, position)):
         # "2 millones y medio de euros".
-        values = tuple(_enlarge(value, _HALF) for value in values)
+        values = _with_half(values)
         position = more.end()
         phrase = _phrase(text, position, words)
     if scaled_before and not scale:
@@ -250,22 +223,18 @@ def _read_quantity(
     for written, phrase_end, folded in phrase if not unit else ():
         exact = written.rstrip(_SIGNS_AFTER)
         names = (fold(exact), folded)
-        if codes := next(
-            (words.currencies[name] for name in names if name in words.currencies), None
-        ):
-            unit, currencies, position = "currency", codes, phrase_end
-            break
-        if exact == "s" and text[end : end + 1] == "s":
-            continue  # "the 1990s"
-        known = words.symbols.get(exact) or next(
-            (words.units[name] for name in names if name in words.units), ""
-        )
-        if known:
-            unit, position = known, phrase_end
+        codes = [words.currencies[name] for name in names if name in words.currencies]
+        units = [words.units[name] for name in names if name in words.units]
+        if exact in words.symbols:
+            units.insert(0, words.symbols[exact])
+        is_plural = exact == "s" and text[end : end + 1] == "s"  # "the 1990s"
+        if codes or (units and not is_plural):
+            unit, currencies = ("currency", codes[0]) if codes else (units[0], currencies)
+            position = phrase_end
             break
     if more := _AND_A_HALF_AT_END.match(text, position):
         # "tre anni e mezzo".
-        values = tuple(_enlarge(value, _HALF) for value in values)
+        values = _with_half(values)
         position = more.end()
     if scale:
         values = tuple(value * Decimal(10) ** scale for value in values)
@@ -278,23 +247,15 @@ def _currency_before(near: str, words: Lexicon) -> frozenset[str]:
     return words.currencies.get(word, frozenset())
 
 
-def _last_scale(value: Decimal) -> Decimal:
-    """What "and a half" is a half of: a million in "dos millones y medio"."""
-    if not value or value.adjusted() > _MAX_DIGITS:
-        return Decimal(1)
-    return next((scale for scale in _LARGE_SCALES if value % scale == 0), Decimal(1))
-
-
-def _enlarge(value: Decimal, part: Decimal) -> Decimal:
-    """`value` further from zero by `part`."""
-    return value + part.copy_sign(value)
+def _with_half(values: tuple[Decimal, ...]) -> tuple[Decimal, ...]:
+    """The values with "and a half": of a million, if they are millions, as in "dos millones y medio"."""
+    zeros = (int(value.normalize().as_tuple().exponent) for value in values)
+    halves = (_HALF.scaleb(9 if each >= 9 else 6 if each >= 6 else 0) for each in zeros)
+    return tuple(value + half.copy_sign(value) for value, half in zip(values, halves, strict=True))
 
 
 def _phrase(text: str, position: int, words: Lexicon) -> list[_Phrase]:
-    """What follows `position`: one to four words, the longest phrase first.
-
-    Only one word if none of more words that begin with it means anything.
-    """
+    """One to four words after `position`, the longest phrase first; one if it begins no phrase of `words`."""
     phrases: list[_Phrase] = []
     written = ""
     while len(phrases) < _MAX_WORDS and (match := _WORDS_AFTER.match(text, position)):
@@ -309,7 +270,6 @@ def _phrase(text: str, position: int, words: Lexicon) -> list[_Phrase]:
 def _scale_of(
     phrase: list[_Phrase], scales: Mapping[str, int], text: str, currencies: frozenset[str]
 ) -> tuple[int, int] | None:
-    """The scale that the phrase begins with, and the position after it."""
     for written, end, folded in phrase:
         word = folded.rstrip(_SIGNS_AFTER)
         if len(word) > 1 and (scale := scales.get(word)) is not None:
@@ -317,7 +277,11 @@ def _scale_of(
         start = end - len(written)
         is_joined = not currencies and start > 0 and text[start - 1].isdigit()
         # "12k" and "1.2m people", but not "12m high".
-        if is_joined and word in ("k", "m") and (written[0] in "kKM" or _MANY.match(text, end)):
+        if (
+            is_joined
+            and word in ("k", "m")
+            and (written[0] in "kKM" or pattern_of("many").match(text, end))
+        ):
             return (3 if word == "k" else 6), end
         if match := _SCALED_CURRENCY.match(written):
             return _MONEY_SCALES[match[1]], start + len(match[1])
@@ -336,62 +300,47 @@ _BETWEEN: Final = re.compile(r"\b(?:between|zwischen|entre|tra|fra)\s\W*$", re.I
 _BETWEEN_CHARS: Final = 14
 
 
-def _with_ranges(text: str, quantities: list[Quantity]) -> Iterator[Quantity]:
+def _with_ranges(text: str, quantities: Sequence[Quantity]) -> list[Quantity]:
     """In "3.1 to 3.3 billion euros", the first number has the scale and unit of the second one too."""
-    previous: Quantity | None = None
-    for quantity, following in zip_longest(quantities, quantities[1:]):
-        yield _of_range(text, previous, quantity, following)
-        previous = quantity
-
-
-def _of_range(
-    text: str, previous: Quantity | None, quantity: Quantity, following: Quantity | None
-) -> Quantity:
-    """The quantity with what it shares with the other end of its range, which is the previous or the following one."""
-    if following and _RANGE.fullmatch(between := text[quantity.end : following.start]):
+    found = list(quantities)
+    for place, (first, last) in enumerate(pairwise(quantities)):
+        between = text[first.end : last.start]
+        if not _RANGE.fullmatch(between):
+            continue
+        if first.currencies and last.scale and not last.unit:
+            found[place + 1] = last._replace(unit=first.unit, currencies=first.currencies)
         is_sure = between.strip() not in _ALSO_LISTS or bool(
-            _BETWEEN.search(text[max(0, quantity.start - _BETWEEN_CHARS) : quantity.start])
+            _BETWEEN.search(text[max(0, first.start - _BETWEEN_CHARS) : first.start])
         )
-        if quantity.scale and following.scale and following.unit and not quantity.unit and is_sure:
+        currencies = last.currencies or first.currencies
+        lacks_scale = bool(last.scale and (first.currencies or not first.unit))
+        lacks_unit = bool(last.unit and not first.unit)
+        if first.scale and last.scale and lacks_unit and is_sure:
             # "310 mil y 330 mil toneladas".
-            return quantity._replace(unit=following.unit, currencies=following.currencies)
-        currencies = following.currencies or quantity.currencies
-        is_same = not quantity.currencies or bool(quantity.currencies & currencies)
-        lacks_scale = bool(following.scale and (quantity.currencies or not quantity.unit))
-        lacks_unit = bool(following.unit and not quantity.unit)
-        if is_same and not quantity.scale and (lacks_scale or lacks_unit):
-            return quantity.scaled(following.scale)._replace(
-                unit=following.unit or quantity.unit, currencies=currencies
-            )
-    if (
-        previous
-        and previous.currencies
-        and quantity.scale
-        and not quantity.unit
-        and _RANGE.fullmatch(text[previous.end : quantity.start])
-    ):
-        return quantity._replace(unit=previous.unit, currencies=previous.currencies)
-    return quantity
+            found[place] = first._replace(unit=last.unit, currencies=last.currencies)
+        elif (
+            not first.scale
+            and (not first.currencies or first.currencies & currencies)
+            and (lacks_scale or lacks_unit)
+        ):
+            unit = last.unit or first.unit
+            found[place] = first.scaled(last.scale)._replace(unit=unit, currencies=currencies)
+    return found
 
 
-_FRACTIONS: Final = {
-    phrase: Fraction(value)
-    for value, listed in table("fractions").items()
-    for phrase in phrases(listed)
-}
+def _numbers_of(name: str) -> dict[str, Decimal]:
+    return {
+        phrase: Decimal(number.numerator) / number.denominator
+        for value, listed in table(name).items()
+        for number in [Fraction(value)]
+        for phrase in phrases(listed)
+    }
+
+
+_FRACTIONS: Final = _numbers_of("fractions")
 _FRACTION: Final = re.compile(rf"(?<!\w)(?:{alternatives(_FRACTIONS)})(?!\w)")
-_NO_FRACTION: Final = re.compile(r"(?:first|second|1st|2nd|fiscal|last|this|a|one) $")
-"""Before "half": of a year or a match."""
-_NO_FRACTION_AFTER: Final = re.compile(
-    r" (?:year|with|plant|site|store|office|factory|local|piso|person|party|earlier|later|ago|hour|mile|million"
-    r"|of (?:\d{4}|the (?:year|season|match|game)))\b|-year|-hour"
-)
-_ONE_AND_A_HALF: Final = re.compile(
-    rf"(?<!\w)(?:{alternatives(frozenset(phrases(table('one_and_a_half')['all'])))})(?!\w)"
-)
-_GERMAN_NUMBERS: Final = table("german_numbers")["all"].split()
-_GERMAN_HALVES: Final = re.compile(rf"(?<!\w)({'|'.join(_GERMAN_NUMBERS)})einhalb(?!\w)")
-_DOZENS: Final = frozenset(("dozen", "dutzend", "douzaine", "docena", "dozzina", "duzia", "dozijn"))
+_AND_HALVES: Final = _numbers_of("and_halves")
+_AND_HALF: Final = re.compile(rf"(?<!\w)(?:{alternatives(_AND_HALVES)})(?!\w)")
 _ONE: Final = (
     r"(?<!\w)(?:(?P<half>half an?|une? demi|medio|mezzo)|an?|one|eine?r?|un[eoa]?|uma?|een)"
 )
@@ -405,23 +354,19 @@ _SCALES_ALONE: Final = frozenset(Decimal(10) ** power for power in (2, 3, 6, 9, 
 def _fractions(text: str) -> Iterator[Quantity]:
     folded = fold_in_place(text)
     for match in _FRACTION.finditer(folded):
-        if _NO_FRACTION_AFTER.match(folded, match.end()) or (
-            match[0] == "half" and _NO_FRACTION.search(folded[: match.start()][-8:])
+        if pattern_of("no_fraction_after").match(folded, match.end()) or (
+            match[0] == "half"
+            and pattern_of("no_fraction_before").search(folded[: match.start()][-8:])
         ):
             continue
-        fraction = _FRACTIONS[match[0]]
-        value = Decimal(fraction.numerator) / fraction.denominator
-        yield Quantity((value,), FRACTION, frozenset(), 0, *match.span(), is_written_out=True)
+        value = (_FRACTIONS[match[0]],)
+        yield Quantity(value, FRACTION, frozenset(), 0, *match.span(), is_written_out=True)
 
 
 def _idioms(text: str, words: Lexicon) -> Iterator[Quantity]:
     """Numbers such as "a million", "half a million", "a dozen", "one and a half" and, in German, "zweieinhalb"."""
     folded = fold_in_place(text)
-    found = [(1 + _HALF, *match.span()) for match in _ONE_AND_A_HALF.finditer(folded)]
-    found += [
-        (_GERMAN_NUMBERS.index(match[1]) + 1 + _HALF, *match.span())
-        for match in (_GERMAN_HALVES.finditer(folded) if "einhalb" in folded else ())
-    ]
+    found = [(_AND_HALVES[match[0]], *match.span()) for match in _AND_HALF.finditer(folded)]
     for match in _round_pattern(words.language).finditer(folded):
         scale = words.scales.get(match["scale"] or match["alone"])
         value = Decimal(12) if scale is None else Decimal(10) ** scale
@@ -436,7 +381,7 @@ def _written_out(quantity: Quantity) -> Quantity:
 
 @cache
 def _round_pattern(language: str) -> re.Pattern[str]:
-    scales = {word for word in lexicon(language).scales if len(word) > 3} | _DOZENS
+    scales = {word for word in lexicon(language).scales if len(word) > 3} | word_set("dozens")
     return re.compile(
         rf"{_ONE}\s(?P<scale>{alternatives(frozenset(scales))})(?!\w)|(?<![\w.,])(?<!\d )(?P<alone>tausend|hundert)(?!\w)"
     )
@@ -452,7 +397,6 @@ def _number_stems(language: str) -> re.Pattern[str]:
 def _number_words(
     text: str, language: str | None, words: Lexicon, dates: Sequence[Date]
 ) -> Iterator[Quantity]:
-    """Numbers that stand there in words, such as "four"."""
     if language not in LANGUAGES:
         return
     text = _without(text, ((date.start, date.end) for date in dates))
@@ -480,7 +424,6 @@ def _number_words(
 
 
 def _without(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    """`text` with dots in place of these parts."""
     characters = list(text)
     for start, end in spans:
         characters[start:end] = "." * (end - start)
@@ -501,41 +444,26 @@ class Hint:
     """The power of ten in which they are given, such as 6 for `revenue_million_usd`."""
     is_year: bool = False
     is_result: bool = False
-    """Whether a loss makes them negative."""
+    """Whether a loss makes them negative, as a decrease does if `is_change`."""
     is_money: bool = False
-    """Whether they are amounts in some currency."""
     is_measure: bool = False
-    """Whether they have some unit of measurement."""
+    """Whether they have some currency, or some unit of measurement."""
     is_rank: bool = False
     """Whether they are ordinals, such as 3 for "third largest"."""
     is_kind: bool = False
     """Whether its texts say of what kind something is, and are no names even with capitals."""
     is_change: bool = False
-    """Whether a decrease makes them negative."""
-
-
-_PART: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 @cache
 def _words(key: str) -> frozenset[str]:
-    """A list of `[properties]` in `words.toml`."""
     return frozenset(table("properties")[key].split())
-
-
-@cache
-def _by_word(name: str) -> dict[str, str]:
-    """The meaning of each word of a table of lists."""
-    return {word: meaning for meaning, words in table(name).items() for word in words.split()}
-
-
-_POWERS: Final = {"sq": "area-square", "square": "area-square", "cubic": "volume-cubic"}
 
 
 @lru_cache(maxsize=4096)
 def hint_of(name: str) -> Hint:
     """The hint in the name of a property, such as `area_km2`, `revenueMillionUsd` or `market_share_percent`."""
-    words = [part.lower() for word in re.split(r"[^0-9A-Za-z]+", name) for part in _parts(word)]
+    words = name_parts(name)
     has = frozenset(words)
     unit, currency = _unit_of(words, has)
     return Hint(
@@ -554,31 +482,19 @@ def hint_of(name: str) -> Hint:
     )
 
 
-def _parts(word: str) -> list[str]:
-    """The parts of a name in camel case."""
-    if word.islower() or word.isupper() or not word.isalpha():
-        return [word] if word else []
-    return _PART.findall(word)
-
-
-_SCALE_LETTERS: Final = {"m": 6, "mm": 6, "b": 9}
-"""As in `revenue_usd_m`."""
-
-
 def _scale_of_name(words: list[str], currency: str) -> int:
-    scales = _by_word("property_scales")
+    scales = by_word("property_scales")
     found = [
         int(scales[word])
         for word in words[1:]
         if word in scales and (word != "k" or word is words[-1])
     ]
-    if not found and currency and words[-1] in _SCALE_LETTERS:
-        found = [_SCALE_LETTERS[words[-1]]]
+    if not found and currency and words[-1] in table("scale_letters"):
+        found = [table("scale_letters")[words[-1]]]
     return max(found, default=0)
 
 
 def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
-    """The unit and the currency."""
     if "percentage points" in " ".join(words) or "pp" in has:
         return POINTS, ""
     may_be_code = not has & {"percent", "pct", "prozent"}
@@ -589,19 +505,19 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
             and word not in _words("no_currency")
             and is_currency(word.upper())
         )
-        if code := _by_word("property_currencies").get(word, word.upper() if is_code else ""):
+        if code := by_word("property_currencies").get(word, word.upper() if is_code else ""):
             return "currency", code
     if has >= {"per", "share"} or (has & _words("no_share") and has & {"rate", "share", "ratio"}):
         return "", ""
     if "per" in has:
         return _rate_of(words), ""
     for power, length in pairwise(words):
-        if power in _POWERS and (unit := _by_word("lengths").get(length)):
-            return f"{_POWERS[power]}-{unit}", ""
+        if power in table("powers") and (unit := by_word("lengths").get(length)):
+            return f"{table('powers')[power]}-{unit}", ""
     for word in reversed(words):
         if len(word) == 1 and word is not words[-1]:
             continue  # `series_c_amount`
-        if (unit := _by_word("property_units").get(word)) and (len(word) > 2 or len(words) > 1):
+        if (unit := by_word("property_units").get(word)) and (len(word) > 2 or len(words) > 1):
             return unit, ""
         if (
             len(words) > 1
@@ -612,31 +528,19 @@ def _unit_of(words: list[str], has: frozenset[str]) -> tuple[str, str]:
     return "", ""
 
 
-_SHORT_TIMES: Final = frozenset(["h", "hr", "hour", "s", "sec", "second", "min", "minute", "day"])
-
-
 def _rate_of(words: list[str]) -> str:
     """The unit of a rate such as `speed_miles_per_hour`. Per year and per head, it is that of the amount."""
     known, end = lexicon(None).units, words.index("per")
     phrases = (
-        " ".join(words[start:]) for start in range(end) if words[max(0, start - 1)] not in _POWERS
+        " ".join(words[start:])
+        for start in range(end)
+        if words[max(0, start - 1)] not in table("powers")
     )
     if unit := next((known[phrase] for phrase in phrases if phrase in known), ""):
         return unit
-    return "" if _SHORT_TIMES & {*words[end:]} else _unit_of(words[:end], frozenset(words[:end]))[0]
-
-
-_DIMENSIONS: Final = {
-    "percentage points": "points",
-    "basis points": "points",
-    "per mille": "percent",
-}
-_YEARS: Final = range(1000, 3000)
-
-
-def is_year(value: Decimal) -> bool:
-    """Whether a number can be a year."""
-    return value == value.to_integral_value() and int(value) in _YEARS
+    if word_set("short_times") & {*words[end:]}:
+        return ""
+    return _unit_of(words[:end], frozenset(words[:end]))[0]
 
 
 def convert(value: Decimal, unit: str, to: str) -> Decimal | None:
@@ -649,13 +553,10 @@ def convert(value: Decimal, unit: str, to: str) -> Decimal | None:
         case "temperature-celsius", "temperature-fahrenheit":
             return value * Decimal("1.8") + 32
     factors = table("unit_factors")
-    if unit not in factors or to not in factors or _dimension(unit) != _dimension(to):
+    dimensions = {table("dimensions").get(each, each.partition("-")[0]) for each in (unit, to)}
+    if unit not in factors or to not in factors or len(dimensions) > 1:
         return None
     return value * Decimal(factors[unit]) / Decimal(factors[to])
-
-
-def _dimension(unit: str) -> str:
-    return _DIMENSIONS.get(unit, unit.partition("-")[0])
 
 
 _MAX_BITS: Final = 4096

@@ -6,17 +6,15 @@ written in part is completed. Everything that takes reading is unread. Decision 
 """
 
 import re
-from calendar import monthrange
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
-from functools import lru_cache
+from itertools import product
 from typing import Any, Final, NamedTuple
-from unicodedata import decimal
 
 from shared.graph.grounding.date_rules import DateRules
-from shared.graph.grounding.dates import Date, find_dates, find_moments, has_vague_time
+from shared.graph.grounding.dates import find_moments, has_vague_time
 from shared.graph.grounding.figure_rules import FigureRules, is_same
 from shared.graph.grounding.name_rules import (
     IDENTIFIER,
@@ -37,23 +35,23 @@ from shared.graph.grounding.passages import (
     Publisher,
     Reading,
     WrittenNode,
-    instead,
     is_any_mentioned,
     left_out,
     without_office,
-    worst,
 )
 from shared.graph.grounding.quantities import Quantity, find_quantities, hint_of, to_decimal
-from shared.graph.grounding.words import STEM_LENGTH, find_language, fold, is_function_word
+from shared.graph.grounding.words import (
+    STEM_LENGTH,
+    find_language,
+    fold,
+    is_function_word,
+    pattern_of,
+)
 
-RULES: Final = 6
+RULES: Final = 7
 """Version of the rules of this package. Evidence is stored with the version that accepted it."""
 _MAX_DEPTH: Final = 20
 _TIME: Final = re.compile(r"(?:[01]?\d|2[0-3])[:.h][0-5]\d(?::[0-5]\d)?")
-_ROUGH: Final = re.compile(
-    r"(?<!\w)(?:mid|early|late|middle of|anfang|mitte|ende|debut|mi|fin|mediados|meta|inizio|fine|meados)[\s-]"
-    r"(?:of |de |del )?\w"
-)
 _REFERENCE: Final = re.compile(r"\d+/\d+")
 """The number of a case or tender, as "2026/11"."""
 
@@ -144,13 +142,14 @@ def _check_property(
     if outcome.level is Level.LEFT_OUT or len(claiming) == 1:
         return outcome, claiming
     alone = {place: outcome_of([place]).level for place in claiming}
-    if min(alone.values()) <= Level.COMPLETED:
-        return outcome, [place for place, level in alone.items() if level <= Level.COMPLETED]
-    may_state = [place for place, level in alone.items() if level is Level.UNREAD] or claiming
+    least = max(min(alone.values()), Level.COMPLETED)
+    stating = [place for place, level in alone.items() if level <= least]
+    if least is Level.COMPLETED:
+        return outcome, stating
     # Of those, the quotes that have most words of it.
     words = _stems(str(value))
-    shared = {place: len(words & _stems(quotes[place].cited.sentence)) for place in may_state}
-    return outcome, [place for place in may_state if shared[place] == max(shared.values())]
+    shared = {place: len(words & _stems(quotes[place].cited.sentence)) for place in stating}
+    return outcome, [place for place in stating if shared[place] == max(shared.values())]
 
 
 def _stems(text: str) -> set[str]:
@@ -170,7 +169,6 @@ class WriteCheck:
         self._is_unnamed = False
 
     def of_sentences(self, cited: Sequence[Cited]) -> "WriteCheck":
-        """A check of other sentences, for the element that this one has checked."""
         check = WriteCheck(cited, self._passages.known)
         check._passages.own, check._passages.label = self._passages.own, self._passages.label
         check._is_unnamed = self._is_unnamed
@@ -231,16 +229,12 @@ class WriteCheck:
         return self._label(name, is_stored=True, is_end=True).level is not Level.LEFT_OUT
 
     def required_text(self, text: Any, outcome: Outcome) -> Outcome:
-        """The outcome of a text that a write must have: its figures, dates and names can be anywhere on the page.
-
-        `outcome` is that of other values.
-        """
+        """The outcome of a text that a write must have, and that can be anywhere on the page; else `outcome`."""
         if not isinstance(text, str) or len(text.split()) <= MAX_NAME_WORDS:
             return outcome
         return self._free_text(text, is_of_page=True) if self._passages.has_pages else UNREAD
 
     def value(self, name: str, value: Any) -> Outcome:
-        """The outcome of a property, after that of its node or edge."""
         if name in PUBLISHER_PROPERTIES and value == self.of_page(name):
             return MATCHED
         outcome = self._value(name, value, 0)
@@ -262,11 +256,12 @@ class WriteCheck:
         if depth >= _MAX_DEPTH or not isinstance(value, Mapping | Sequence):
             return UNREAD
         parts = (
-            [self._value(f"{name}_{key}", each, depth + 1) for key, each in value.items()]
+            [(f"{name}_{key}", each) for key, each in value.items()]
             if isinstance(value, Mapping)
-            else [self._value(name, each, depth + 1) for each in value]
+            else [(name, each) for each in value]
         )
-        outcome = worst(parts)
+        outcomes = [self._value(*part, depth + 1) for part in parts]
+        outcome = max(outcomes, key=lambda each: each.level, default=MATCHED)
         return UNREAD if outcome.level is Level.COMPLETED else outcome
 
     def _text(self, name: str, text: str) -> Outcome:
@@ -277,7 +272,7 @@ class WriteCheck:
             return MATCHED if self._is_whole_sentence(text) else self._free_text(text)
         if (moment := self._dates.read_date(text)) is not None:
             return self._dates.date(name, moment, text)
-        if _TIME.fullmatch(text) or _ROUGH.search(fold(text)):
+        if _TIME.fullmatch(text) or pattern_of("rough").search(fold(text)):
             return UNREAD
         if "=" in text and (computed := self._figures.computation(name, text)) is not None:
             return computed
@@ -289,8 +284,6 @@ class WriteCheck:
             return currency
         if (amount := self._figures.read_amount(text)) is not None:
             return self._figures.amount(name, amount, text)
-        if not is_short and self._is_whole_sentence(text):
-            return MATCHED
         if IDENTIFIER.fullmatch(text) or SCORE.fullmatch(text):
             return self._names.identifier(name, text)
         if hint_of(name).is_kind and not has_digits:
@@ -300,20 +293,13 @@ class WriteCheck:
         return self._free_text(text)
 
     def _is_whole_sentence(self, text: str) -> bool:
-        for sentence in self._passages.sentences:
-            start = sentence.find(text)
-            if start < 0:
-                continue
-            before = sentence[:start].rstrip(" \"'“”«»([-•")
-            after = sentence[start + len(text) :].lstrip(" \"'“”«»)]")
-            is_end = text.endswith(SENTENCE_ENDS) or not after or after[0] in ".!?\n"
-            if is_end and (not before or before[-1] in ".!?\n"):
-                return True
-        return False
+        signs = r"[ \"'“”«»()\[\]•-]*"
+        end = "" if text.endswith(SENTENCE_ENDS) else rf"{signs}(?:[.!?\n]|$)"
+        whole = rf"(?:^|[.!?\n]){signs}{re.escape(text)}{end}"
+        return any(text in each and re.search(whole, each) for each in self._passages.sentences)
 
     # Free text: a summary, a description, the label of a node. Its words are not compared. Its figures, dates and proper
-    # names must be in the cited sentences, or in what is read with them: title, heading, site and date of the page. Those of
-    # a label can be anywhere on the page.
+    # names must be in the cited sentences, or in title, heading, site and date of the page; those of a label on the page.
 
     def _free_text(self, text: str, *, is_of_page: bool = False) -> Outcome:
         """Left out if a figure, date or proper name is not there; otherwise unread. `is_of_page` allows the whole page."""
@@ -328,15 +314,14 @@ class WriteCheck:
         if not self._passages.is_readable:
             return UNREAD
         missing = [*self._missing_names(name)]
-        if is_stored:
-            is_named = len(missing) < len([*self._names_in(name)]) or self._names.has_capital_of(
-                name
-            )
-            missing = [] if is_named and not is_end else missing
-        else:
+        if not is_stored:
             references = [range(*match.span()) for match in _REFERENCE.finditer(name)]
             around = self._passages.context(is_of_page=True)
             missing += self._missing_values(name, around, references)
+        elif not is_end and (
+            len(missing) < len([*self._names_in(name)]) or self._names.has_capital_of(name)
+        ):
+            return UNREAD
         return next(iter(missing), UNREAD)
 
     def _missing_values(
@@ -366,16 +351,14 @@ class WriteCheck:
                 yield left_out(f"{written!r} is not in the cited sentences")
 
     def _figures_of(self, text: str, taken: Sequence[range]) -> Iterator[Sequence[Quantity]]:
-        """The figures of a text, each with all ways to read it."""
         signs = (*(each.cited.page.decimal_sign for each in self._passages.readings), ".")
         languages = (self._passages.readings[0].language, find_language(text) or "en")
         figures: dict[int, list[Quantity]] = {}
-        for sign in dict.fromkeys(signs):
-            for language in dict.fromkeys(languages):
-                for each in find_quantities(text, language, sign):
-                    is_figure = not each.is_written_out and not each.is_label
-                    if is_figure and not any(each.start in place for place in taken):
-                        figures.setdefault(each.start, []).append(each)
+        for sign, language in product(dict.fromkeys(signs), dict.fromkeys(languages)):
+            for each in find_quantities(text, language, sign):
+                is_figure = not each.is_written_out and not each.is_label
+                if is_figure and not any(each.start in place for place in taken):
+                    figures.setdefault(each.start, []).append(each)
         yield from figures.values()
 
     def _missing_names(self, text: str) -> Iterator[Outcome]:
@@ -384,7 +367,6 @@ class WriteCheck:
                 yield left_out(f"{name!r} is not named on the page")
 
     def _names_in(self, text: str) -> Iterator[tuple[str, bool]]:
-        """The proper names of a text, and whether the page or the graph has each."""
         language = self._passages.readings[0].language
         if language == "de" or not self._passages.has_pages:
             return  # In German, all nouns have a capital.
@@ -397,16 +379,14 @@ class WriteCheck:
                 continue
             shorter = name.text.partition(" ")[2] if not name.start else ""
             forms = [each for each in (name.text, without_office(name.text), shorter) if each]
-            yield (
-                name.text,
-                any(
-                    self._names.has_words(each, known)
-                    or self._passages.has(each)
-                    or self._passages.may_have(each)
-                    or is_name_of_site(each, sites)
-                    for each in forms
-                ),
+            is_there = any(
+                self._names.has_words(each, known)
+                or self._passages.has(each)
+                or self._passages.may_have(each)
+                or is_name_of_site(each, sites)
+                for each in forms
             )
+            yield name.text, is_there
 
 
 def _has_figure(
@@ -415,102 +395,8 @@ def _has_figure(
     """Whether one of the readings of a figure is `there`, or the number alone."""
     if any(is_same(one, each) for one in readings for each in there):
         return True
-    units = {each.unit for each in readings}
-    is_unit_missing = units == {""} or any(
-        not each.unit and set(each.values) & set(one.values) for each in there for one in readings
-    )
-    if is_unit_missing and contains(number, [reading.text for reading in around]):
-        return True
-    return all(unit.startswith("duration") for unit in units) and any(
-        each.unit.startswith("duration") for each in there
-    )
-
-
-_FIRST_MOMENT: Final = datetime.min.replace(tzinfo=UTC)
-
-
-def check_period(quote: Quoted, quotes: Sequence[Quoted]) -> Outcome:
-    """Whether the years from which and until which a quote is said to hold are in one of `quotes`, or those of its page.
-
-    Only of the years: "spring" and "the third quarter" say months and days in too many ways.
-    """
-    if quote.valid_from is None and quote.valid_to is None:
-        return MATCHED
-    said = {year for each in quotes for year in _years_in(each.cited)}
-    claimed = {"validFrom": quote.valid_from, "validTo": last_moment(quote.valid_to)}
-    for name, moment in claimed.items():
-        if moment is not None and moment.year not in said:
-            return left_out(
-                f"{name}: the cited sentences do not have {moment.year}{instead(sorted(said))}"
-            )
-    return MATCHED
-
-
-def states_start(moment: datetime, quotes: Sequence[Quoted]) -> bool:
-    """Whether one of the quotes, or what surrounds it, names the day of `moment`, or a period that it begins or ends."""
-    year, month, day = moment.year, moment.month, moment.day
-    is_last = day == monthrange(year, month)[1]
-    periods = [Date(year, month, day)]
-    if day == 1 or is_last:
-        periods.append(Date(year, month))
-    if (month % 3, day) == (1, 1) or (month % 3 == 0 and is_last):
-        periods.append(Date(year, quarter=(month + 2) // 3))
-    if (month, day) in ((1, 1), (12, 31)):
-        periods.append(Date(year))
-    return any(
-        period.follows_from(date)
-        for quote in quotes
-        for date in _dates(quote.cited)
-        for period in periods
-    )
-
-
-_YEAR: Final = re.compile(r"(?<!\d)[12]\d{3}(?!\d)")
-_SHORT_RANGE: Final = re.compile(
-    r"(?<!\d)(?P<century>[12]\d)(?P<first>\d\d)\s?[-–—/]\s?(?P<last>\d\d)(?!\d)"
-)
-"""Such as "2015–17"."""
-_DECADE: Final = re.compile(r"(?<!\d)(?P<year>[12]\d\d0)(?:['’]?s|er)\b")
-_YEARS_IN_DECADE: Final = 10
-
-
-def _years_in(cited: Cited) -> frozenset[int]:
-    """The years that a sentence or what surrounds it has, and those that its page means without saying so."""
-    return cited.page.years | {date.year for date in _dates(cited) if date.year}
-
-
-@lru_cache(maxsize=256)
-def _dates(cited: Cited) -> Sequence[Date]:
-    """The dates and years that a sentence or what surrounds it has; dates without a year are of the page's year."""
-    texts = [_ascii_digits(text) for text in (cited.sentence, cited.page.title, cited.heading)]
-    published = cited.page.published
-    dates = [
-        date._replace(year=date.year or (published.year if published else None))
-        for text in texts
-        for date in find_dates(text, cited.page.language)
-    ]
-    written = [int(match) for text in texts for match in _YEAR.findall(text)]
-    implied = [year for text in texts for year in _implied_years(text)]
-    return [*dates, *map(Date, [*written, *implied])]
-
-
-def _implied_years(text: str) -> Iterator[int]:
-    """The years of decades, and the last years of ranges."""
-    for match in _DECADE.finditer(text):
-        yield from range(int(match["year"]), int(match["year"]) + _YEARS_IN_DECADE)
-    for match in _SHORT_RANGE.finditer(text):
-        if match["last"] > match["first"]:
-            yield int(match["century"] + match["last"])
-
-
-def _ascii_digits(text: str) -> str:
-    if text.isascii():
-        return text
-    return "".join(str(decimal(each)) if each.isdecimal() else each for each in text)
-
-
-def last_moment(valid_to: datetime | None) -> datetime | None:
-    """The last moment of validity. The first one of the calendar, which some models write for "none", has none before it."""
-    if valid_to is None or valid_to == _FIRST_MOMENT:
-        return valid_to
-    return valid_to - timedelta(microseconds=1)
+    if all(each.unit.startswith("duration") for each in readings):
+        # "36 hours" may be a day and a half.
+        return any(each.unit.startswith("duration") for each in there)
+    is_bare = not any(each.unit for each in readings)
+    return is_bare and contains(number, [reading.text for reading in around])

@@ -1,15 +1,15 @@
-"""Words by language, from the Unicode CLDR and `words.toml`; the language and the sentences of a text. Pure."""
+"""Words by language, from the Unicode CLDR and `words.toml`; the language and the notation of a text. Pure."""
 
 import re
 import tomllib
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 from babel import Locale, dates, numbers, units
 from babel.numbers import get_decimal_symbol
@@ -49,16 +49,12 @@ _FURTHER_BLANKS: Final = re.compile(rf"(?<=\s{{{_MAX_BLANKS}}})\s+")
 
 
 def bound_blanks(text: str) -> str:
-    """Replaces each blank after the eighth of a run by a control character, so that no pattern takes quadratic time.
-
-    Every other character keeps its place.
-    """
+    """Replaces each blank after the eighth of a run by a control character, so that no pattern takes quadratic time."""
     return _FURTHER_BLANKS.sub(lambda blanks: "\x00" * len(blanks[0]), text)
 
 
 @cache
 def table(name: str) -> Mapping[str, Any]:
-    """A table of the file, as it stands there."""
     found: Mapping[str, Any] = _tables()[name]
     return found
 
@@ -69,18 +65,25 @@ def word_set(name: str) -> frozenset[str]:
     return frozenset(fold(word) for words in table(name).values() for word in words.split())
 
 
+@cache
+def by_word(name: str) -> dict[str, str]:
+    """The meaning of each word of a table of lists."""
+    return {word: meaning for meaning, words in table(name).items() for word in words.split()}
+
+
 STEM_LENGTH: Final = 5
 """Letters by which two words are taken for forms of one."""
+
+
+def name_parts(name: str) -> list[str]:
+    split = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
+    return [part for part in re.split(r"[^a-z0-9]+", fold(split)) if part]
 
 
 @cache
 def role_stems(name: str) -> tuple[str, ...]:
     """Beginnings of words that a quote has if it is about the property `name`."""
-    words = [
-        word
-        for word in re.split(r"[^a-z]+", fold(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)))
-        if word
-    ]
+    words = name_parts(name)
     found = {word for word in words if len(word) > STEM_LENGTH - 2}
     for listed in table("roles").values():
         known = listed.split()
@@ -108,6 +111,12 @@ def table_scale(text: str) -> int:
 def word_pattern(name: str) -> re.Pattern[str]:
     """Matches one of the words or phrases of a table of lists, in folded text."""
     return re.compile(rf"(?<!\w)(?:{alternatives(word_set(name))})(?!\w)")
+
+
+@cache
+def pattern_of(name: str) -> re.Pattern[str]:
+    """A pattern of `[patterns]` in `words.toml`."""
+    return re.compile(table("patterns")[name].replace("\n", ""))
 
 
 def phrases(listed: str) -> Iterator[str]:
@@ -155,21 +164,14 @@ _DEFAULT_VOTES: Final = 3
 @lru_cache(maxsize=_CACHED_TEXTS)
 def find_language(text: str) -> str | None:
     """The language of `text` by its function words, such as "de"; None if they do not tell."""
-    ranked = _scores(text).most_common(2)
-    if not ranked:
-        return None
-    lead = ranked[0][1] - (ranked[1][1] if len(ranked) > 1 else 0)
-    return ranked[0][0] if lead >= 60 * _MIN_LEAD else None
-
-
-def _scores(text: str) -> Counter[str]:
     scores: Counter[str] = Counter()
     for word, count in Counter(_WORD.findall(text[:_MAX_CHARS].lower())).items():
         languages = _BY_WORD.get(word, ())
         for language in languages:
             # In sixtieths, of which each number of languages has a whole part.
             scores[language] += 60 * min(count, _MAX_COUNT) // len(languages)
-    return scores
+    (first, most), (_, second), *_ = (*scores.most_common(2), ("", 0), ("", 0))
+    return first if most - second >= 60 * _MIN_LEAD else None
 
 
 def is_function_word(word: str) -> bool:
@@ -179,10 +181,7 @@ def is_function_word(word: str) -> bool:
 
 @lru_cache(maxsize=_CACHED_TEXTS)
 def find_decimal_sign(page: str, language: str | None) -> str | None:
-    """The decimal sign of `page`: that of its language, unless its numbers speak against it; None if nothing tells.
-
-    It decides only how "1.234" is read: most numbers have one reading.
-    """
+    """The decimal sign of `page`, by its language and numbers; None if nothing tells. It decides how "1.234" is read."""
     votes: Counter[str] = Counter()
     if language:
         votes[get_decimal_symbol(language)] += _DEFAULT_VOTES
@@ -191,10 +190,8 @@ def find_decimal_sign(page: str, language: str | None) -> str | None:
         votes["," if match[1] == "." else "."] += 1
     for pattern in (_BOTH_SIGNS, _SHORT_FRACTION):
         votes.update(match[1] for match in pattern.finditer(text))
-    ranked = votes.most_common(2)
-    if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
-        return None
-    return ranked[0][0]
+    (sign, most), (_, second), *_ = (*votes.most_common(2), ("", 0), ("", 0))
+    return sign if most > second else None
 
 
 LANGUAGES: Final = ("en", "de", "fr", "es", "it", "pt", "nl")
@@ -207,6 +204,9 @@ _NAMED_UNITS: Final = tuple(table("cldr")["units"].split())
 _PREFIXES: Final = ("kilo", "mega", "giga", "tera")
 _COUNTS: Final = (1, 2, 5, Decimal("1.5"))
 """Languages have different forms of a unit's name for these."""
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -242,33 +242,34 @@ def lexicon(language: str | None, *, is_english_first: bool = False) -> Lexicon:
     A word that means something in both, such as "billion", has the meaning of `language`, unless `is_english_first`.
     """
     known = language if language in LANGUAGES else "en"
-    by_weight = (known, "en") if is_english_first else ("en", known)
-    scales: dict[str, int] = {}
-    words: dict[str, str] = {}
-    currencies: dict[str, frozenset[str]] = {}
-    months: dict[str, int] = {}
-    weekdays: dict[str, int] = {}
-    quarters: dict[str, int] = {}
-    for each in dict.fromkeys(by_weight):
-        scales |= dict(_scales(each))
-        words |= dict(_units(each))
-        currencies |= dict(_currencies(each))
-        months |= dict(_months(each))
-        weekdays |= dict(_weekdays(each))
-        quarters |= {word: number for number, word in enumerate(table("ordinals")[each].split(), 1)}
+    languages = dict.fromkeys((known, "en") if is_english_first else ("en", known))
+
+    def read(words_of: Callable[[str], Iterator[tuple[str, _T]]]) -> dict[str, _T]:
+        return {word: meaning for each in languages for word, meaning in words_of(each)}
+
+    scales = read(_scales)
     if language != known:
         scales |= table("scales")["other"]
     if is_english_first:
         # "miles" is a thousand in Spanish.
         english_units = dict(_units("en"))
         scales = {word: power for word, power in scales.items() if word not in english_units}
-    currencies |= {
-        fold(word): frozenset(codes.split()) for word, codes in table("currencies").items()
-    }
-    symbols = {
-        symbol: unit for unit, listed in table("symbols").items() for symbol in listed.split()
-    }
-    return Lexicon(known, scales, words, symbols, currencies, months, weekdays, quarters)
+    signs = {fold(word): frozenset(codes.split()) for word, codes in table("currencies").items()}
+    return Lexicon(
+        known,
+        scales,
+        read(_units),
+        by_word("symbols"),
+        read(_currencies) | signs,
+        read(_months),
+        read(_weekdays),
+        read(lambda each: _numbered(table("ordinals")[each])),
+    )
+
+
+def _numbered(listed: str) -> Iterator[tuple[str, int]]:
+    for number, word in enumerate(listed.split(), 1):
+        yield word, number
 
 
 def _scales(language: str) -> Iterator[tuple[str, int]]:
@@ -323,8 +324,7 @@ def _months(language: str) -> Iterator[tuple[str, int]]:
             yield fold(name), number
         for number, name in dates.get_month_names("abbreviated", context, locale=language).items():
             yield fold(name).rstrip("."), number
-    for number, name in enumerate(table("months")[language].split(), 1):
-        yield name, number
+    yield from _numbered(table("months")[language])
 
 
 def _weekdays(language: str) -> Iterator[tuple[str, int]]:
@@ -334,69 +334,3 @@ def _weekdays(language: str) -> Iterator[tuple[str, int]]:
         if language == "de":
             for part in ("abend", "morgen", "nacht"):
                 yield fold(f"{name}{part}"), number
-
-
-MAX_SENTENCE_CHARS: Final = 2_000
-"""A longer sentence is cut, between words where it has any."""
-# The run of signs is matched as a whole, from its beginning: a line of signs is read once.
-_SENTENCE_END: Final = re.compile(r"(?<![.!?…])[.!?…]++[\"'”’»)\]]*+(?=\s)")
-_MAX_ABBREVIATION_CHARS: Final = 12
-"""More than the longest of NO_SENTENCE_END, with the character before it."""
-NO_SENTENCE_END: Final = re.compile(
-    # An initial, a number or an abbreviation before the dot: "J. Smith", "am 3. Mai", "Nr. 5", "ca. 5"; not "81.4".
-    r"(?:(?<!\w)(?<!\d[.,])(?:\w|\d\d?|[Nn]r|[Nn]o|[Aa]rt|[Aa]bs|ca|bzw|usw|[Dd]r|[Pp]rof|[Mm]rs?|[Ss]t|[Ss]ra?|[Mm]me|[Ii]ng|[Ss]ig|vs|etc"
-    r"|approx|est|[Ff]ig|[Pp]p?|[Pp]ág|[Pp]ag|[Vv]ol|[Cc]h|[Ii]nc|[Cc]orp|[Ll]td|[Cc]o|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Okt"
-    r"|Nov|Dec|Dez|janv|févr|avr|juil|déc|ene|abr|ago|dic|gen|mag|giu|lug|set|ott)|\.[^\W\d])\.$"
-)
-_NUMBER_END: Final = re.compile(r"\d\.$")
-_NEXT_WORD: Final = re.compile(r"[^\W\d_]+")
-_BULLET: Final = re.compile(r"(?:[-*•–]|\d{1,3}[.)])\s+")
-
-
-_BLANKS: Final = re.compile(r"\s*")
-_WORD_END: Final = re.compile(r"(?<!\s)\s")
-
-
-def find_sentences(line: str) -> Iterator[tuple[int, int]]:
-    """The sentences of a line, without the white space around them, and without the signs of a heading or list.
-
-    Takes time that grows with the length of the line alone.
-    """
-    start = len(line) - len(line.lstrip(" \t#"))
-    if bullet := _BULLET.match(line, start):
-        start = bullet.end()
-    for match in _SENTENCE_END.finditer(line, start):
-        following = _end_of_blanks(line, match.end())
-        is_end = following == len(line) or not line[following].islower()
-        tail = line[max(start, match.end() - _MAX_ABBREVIATION_CHARS) : match.end()]
-        if is_end and (
-            not NO_SENTENCE_END.search(tail)
-            or (_NUMBER_END.search(tail) and _begins_sentence(line, following))
-        ):
-            yield from _cut(line, start, match.end())
-            start = following
-    yield from _cut(line, start, len(line.rstrip()))
-
-
-def _begins_sentence(line: str, start: int) -> bool:
-    """Whether an article or the like follows with a capital, as in "by 12. The board"; after an ordinal there is none."""
-    following = _NEXT_WORD.match(line, start)
-    return following is not None and is_function_word(following[0].lower())
-
-
-def _cut(line: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Parts of at most MAX_SENTENCE_CHARS."""
-    while end - start > MAX_SENTENCE_CHARS:
-        limit = start + MAX_SENTENCE_CHARS
-        ends = [match.start() for match in _WORD_END.finditer(line, start, limit + 1)]
-        cut = ends[-1] if ends else limit
-        yield start, cut
-        start = _end_of_blanks(line, cut)
-    if start < end:
-        yield start, end
-
-
-def _end_of_blanks(line: str, start: int) -> int:
-    match = _BLANKS.match(line, start)
-    assert match is not None
-    return match.end()

@@ -8,11 +8,11 @@ from uuid import UUID
 
 from shared.database.statements import BoundQuery, CompiledStatement, Row, uuid_array
 from shared.domains import site_of
-from shared.graph.grounding.values import last_moment
 from shared.graph.prompt_format import json_line, shown_date, truncate_text
 from shared.graph.provenance.agreement import SAME_TIME, Agreement, agreements
 from shared.graph.provenance.claims import UNKNOWN_DATE_SQL, Claim
 from shared.graph.provenance.origins import ORIGIN_KEY, Origin, Publication, find_origins
+from shared.graph.provenance.validity import last_moment
 from shared.graph.provenance.verdicts import COUNTS_SQL, STATED_SQL
 from shared.graph.scope import IS_OWNED_SQL, GraphScope
 from shared.workflow.agent_clock import NOW_SQL

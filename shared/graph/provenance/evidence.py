@@ -11,12 +11,13 @@ from shared.database.transaction import Transaction
 from shared.domains import host_of
 from shared.graph.grounding.passages import Cited, Level, WrittenNode
 from shared.graph.grounding.passages import Page as ReadPage
-from shared.graph.grounding.values import Quoted, check_element, check_period, states_start
+from shared.graph.grounding.values import Quoted, check_element
 from shared.graph.provenance import integrity, sources
 from shared.graph.provenance.claims import UNKNOWN_DATE, Claim
 from shared.graph.provenance.page_reading import Span, find_quote, nearest_sentence
 from shared.graph.provenance.sources import Page
 from shared.graph.provenance.speakers import match_speaker
+from shared.graph.provenance.validity import check_period, states_start
 from shared.graph.scope import GraphScope
 from shared.graph.validation import refuse_unstorable
 from shared.tools import Json, LeftOutError, ToolRefusalError

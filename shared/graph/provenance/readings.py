@@ -9,9 +9,9 @@ from uuid import UUID
 from shared.database.statements import BoundQuery, CompiledStatement, Row, json_text
 from shared.domains import host_of
 from shared.enums import Entailment
-from shared.graph.grounding.values import last_moment
-from shared.graph.grounding.words import find_sentences
 from shared.graph.prompt_format import truncate_text
+from shared.graph.provenance.page_reading import find_sentences
+from shared.graph.provenance.validity import last_moment
 from shared.graph.scope import OWNED_AGENT_ID_SQL, GraphScope
 from shared.tools.readings import (
     EXISTS,

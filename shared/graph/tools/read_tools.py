@@ -10,8 +10,8 @@ from pydantic.json_schema import SkipJsonSchema
 from shared.billing.embedding_cache import EmbeddingRequest
 from shared.database.transaction import Transaction
 from shared.graph import types
-from shared.graph.grounding.values import last_moment
 from shared.graph.provenance.claims import parse_period_start
+from shared.graph.provenance.validity import last_moment
 from shared.graph.retrieval import EmbeddingSearch, query
 from shared.graph.scope import GraphScope
 from shared.graph.tools.references import (

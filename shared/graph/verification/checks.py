@@ -31,7 +31,6 @@ from shared.graph.grounding.values import (
     ElementOutcome,
     Quoted,
     check_element,
-    check_period,
     of_publisher,
 )
 from shared.graph.provenance import integrity
@@ -43,6 +42,7 @@ from shared.graph.provenance.claims import (
 )
 from shared.graph.provenance.evidence import MAX_QUOTES
 from shared.graph.provenance.integrity import EdgeRow, EvidenceRow, NodeRow, SourceRow, ThingRow
+from shared.graph.provenance.validity import check_period
 from shared.tools.readings import EXISTS
 from shared.urls import page_key
 

@@ -14,7 +14,6 @@ from shared.graph.grounding.dates import find_dates, find_moments
 from shared.graph.grounding.names import (
     find_mentions,
     find_names,
-    is_named_literally,
     translate_place,
 )
 from shared.graph.grounding.passages import Cited, Level, Page, WrittenNode
@@ -23,10 +22,9 @@ from shared.graph.grounding.values import (
     ElementOutcome,
     Quoted,
     check_element,
-    check_period,
-    states_start,
 )
 from shared.graph.grounding.words import find_decimal_sign, find_language
+from shared.graph.provenance.validity import check_period, states_start
 from tests.support.case_files import read_cases
 from tests.support.evidence_cases import EvidenceCase, evidence_cases
 from tests.support.evidence_cases.write_cases import judge, write_cases
@@ -86,7 +84,7 @@ def test_cases_of_people_who_had_not_read_the_rules() -> None:
 
 @pytest.mark.parametrize(
     ("name", "matched", "refused"),
-    [("first", [], 0.90), ("second", ["es-story-004"], 0.81), ("held_out", [], 0.92)],
+    [("first", [], 0.92), ("second", ["es-story-004"], 0.83), ("held_out", [], 0.94)],
 )
 def test_claims_and_their_quotes(name: str, matched: list[str], refused: float) -> None:
     found = [(case, worst(check(case))) for case in evidence_cases(name)]
@@ -108,9 +106,9 @@ def test_cases_made_to_mislead() -> None:
         case.note for case, level in levels if case.expected != "true" and level <= Level.COMPLETED
     ]
     assert sorted(matched) == sorted(MISLEADING)
-    assert counts["refused", Level.LEFT_OUT] >= 67
+    assert counts["refused", Level.LEFT_OUT] >= 69
     assert counts["true", Level.LEFT_OUT] <= 32
-    assert counts["true", Level.MATCHED] >= 110
+    assert counts["true", Level.MATCHED] >= 115
 
 
 def check_one(
@@ -206,21 +204,6 @@ def test_dates_are_completed_from_that_of_the_page(
         for each in find_moments(text, language, day)
     ]
     assert found == expected
-
-
-def test_a_literal_name_is_a_mention() -> None:
-    """The short way finds nothing that the long one does not."""
-    cases = [*evidence_cases("first"), *evidence_cases("adversarial")]
-    for case, other in zip(cases, [*cases[1:], cases[0]], strict=True):
-        names = [case.subject, *case.aliases, *case.subject.split(), other.subject, other.target]
-        for quote in (*case.quotes, *other.quotes):
-            for name in (*names, *case.quotes[0].split()):
-                assert find_mentions(name, quote) or not is_named_literally(name, quote)
-
-
-@pytest.mark.parametrize(("name", "text", "is_named"), CASES["names_are_found_literally"])
-def test_names_are_found_literally(name: str, text: str, is_named: bool) -> None:
-    assert is_named_literally(name, text) is is_named
 
 
 def test_languages_are_recognized() -> None:
@@ -442,6 +425,12 @@ def test_a_name_of_common_words_is_a_label(name: str, level: str) -> None:
     assert outcome.properties["rent_percent"].level is Level[level], "nobody says whose it is"
 
 
+@pytest.mark.parametrize(("name", "level"), CASES["a_label_may_have_the_word_for_its_type"])
+def test_a_label_may_have_the_word_for_its_type(name: str, level: str) -> None:
+    node = WrittenNode([name], is_label=True, is_stored=False)
+    assert check_element([node], cites(2)).element.level is Level[level]
+
+
 @pytest.mark.parametrize(("name", "level"), CASES["a_stored_label_has_a_name_of_the_page"])
 def test_a_stored_label_has_a_name_of_the_page(name: str, level: str) -> None:
     """Its other names were on the page that it was first written from."""
@@ -464,6 +453,18 @@ def test_an_end_of_a_period_can_be_a_day(sentence: str, level: str) -> None:
     quotes = [Quoted(Cited(AIRPORT_PAGE, sentence), 1, {"valid_until": "2026-12-31"})]
     outcome = check_element([WrittenNode(["Vela Capital"])], quotes)
     assert outcome.properties["valid_until"].level is Level[level]
+
+
+def test_an_end_of_a_period_is_completed_from_the_date_of_the_page() -> None:
+    """Of a past one, which can be that of another year, only a reader can say the day."""
+    for sentence, expected in (
+        ("Vela Capital keeps its offer open until the end of the quarter.", "2026-06-30"),
+        ("Vela Capital closed its offer at the end of the quarter.", None),
+    ):
+        properties = {"valid_until": "end of the quarter"}
+        quotes = [Quoted(Cited(AIRPORT_PAGE, sentence), 1, properties)]
+        outcome = check_element([WrittenNode(["Vela Capital"])], quotes)
+        assert outcome.properties["valid_until"].value == expected
 
 
 @pytest.mark.parametrize(("name", "level"), CASES["an_end_that_is_a_label_is_of_the_page"])

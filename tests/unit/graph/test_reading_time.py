@@ -10,7 +10,7 @@ import pytest
 from shared.fetch.client import Fetched, FetchError
 from shared.fetch.feeds import parse_feed
 from shared.fetch.pages import page_content
-from shared.graph.grounding.words import MAX_SENTENCE_CHARS, find_sentences
+from shared.graph.provenance.page_reading import MAX_SENTENCE_CHARS, find_sentences
 from tests.support.pumped import MAX_SECONDS, public_functions, readers_of, seconds_of, slowest
 
 PAGE_CHARS: Final = 20_000
@@ -33,6 +33,7 @@ READ_IN_PARTS: Final = (
     "shared.graph.grounding.name_rules",
     "shared.graph.conclusions.figures",
     "shared.graph.provenance.claims",
+    "shared.graph.provenance.validity",
     "shared.graph.provenance.sources",
     "shared.graph.entity_resolution.normalization",
     "shared.graph.entity_resolution.candidates",
@@ -50,14 +51,12 @@ NO_TEXT: Final = {
     "shared.graph.entity_resolution.candidates.read_names": "rows",
     "shared.graph.grounding.passages.read": "as values.check_element",
     "shared.graph.grounding.date_rules.clause_around": "places in a sentence",
-    "shared.graph.grounding.passages.worst": "outcomes",
-    "shared.graph.grounding.passages.listed": "values, of which it shows five",
-    "shared.graph.grounding.passages.instead": "as passages.listed",
+    "shared.graph.grounding.passages.instead": "values, of which it shows five",
     "shared.graph.grounding.quantities.to_decimal": "a number",
     "shared.graph.grounding.figure_rules.is_same": "numbers that were found",
     "shared.graph.conclusions.figures.claimed_dates": "as figures.known_values",
     "shared.graph.conclusions.figures.matching": "numbers that were found",
-    "shared.graph.grounding.values.last_moment": "a time",
+    "shared.graph.provenance.validity.last_moment": "a time",
     "shared.graph.grounding.names.is_of_date": "a word",
     "shared.graph.grounding.words.alternatives": "words of the tables",
     "shared.graph.conclusions.citations.replace_citations": "as parse_citations, with a function",

@@ -11,7 +11,7 @@ from uuid import UUID
 
 from services.api.resources.sources.model import HashesResponse
 from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
-from shared.graph.grounding.words import find_sentences
+from shared.graph.provenance.page_reading import find_sentences
 from shared.schemas.base import CitationResponse, ReadingResponse
 from shared.schemas.provenance import (
     ChainLink,
