@@ -75,6 +75,11 @@ class Publisher(NamedTuple):
     name: str
     country: str = ""
 
+    def value_of(self, name: str) -> str | None:
+        """What its pages have as the property of that name; None if that is not known, or no property of a publisher."""
+        known = {"outlet": self.name, "publisher": self.name, "side": self.country}
+        return known.get(name) or None
+
 
 class Page(NamedTuple):
     """A page with cited sentences.

@@ -32,7 +32,6 @@ from shared.graph.grounding.passages import (
     Level,
     Outcome,
     Passages,
-    Publisher,
     Reading,
     WrittenNode,
     is_any_mentioned,
@@ -79,13 +78,6 @@ class ElementOutcome:
 
 PUBLISHER_PROPERTIES: Final = ("outlet", "publisher", "side")
 """They are those of the page, and filled in where its publisher is known. `side` is the country of the publisher."""
-
-
-def of_publisher(name: str, publisher: Publisher | None) -> str | None:
-    """The value of one of PUBLISHER_PROPERTIES on the pages of a publisher; None if it is not known, or of another one."""
-    if publisher is None or name not in PUBLISHER_PROPERTIES:
-        return None
-    return (publisher.country if name == "side" else publisher.name) or None
 
 
 def check_element(
@@ -243,7 +235,8 @@ class WriteCheck:
     def of_page(self, name: str) -> str | None:
         """The value of one of PUBLISHER_PROPERTIES that all pages have; None if that is not known."""
         publishers = {page.publisher for page in self._passages.pages}
-        return of_publisher(name, publishers.pop() if len(publishers) == 1 else None)
+        publisher = publishers.pop() if len(publishers) == 1 else None
+        return None if publisher is None else publisher.value_of(name)
 
     def _value(self, name: str, value: Any, depth: int) -> Outcome:
         if value is None:

@@ -31,7 +31,6 @@ from shared.graph.grounding.values import (
     ElementOutcome,
     Quoted,
     check_element,
-    of_publisher,
 )
 from shared.graph.provenance import integrity
 from shared.graph.provenance.claims import (
@@ -339,7 +338,7 @@ def _claim_check(quote: Quoted, name: str, outcome: Outcome, element: Level) -> 
     value, page = quote.claims[name], quote.cited.page
     if outcome.level is Level.COMPLETED:
         return ClaimCheck(Standing.COMPLETED, outcome.reason)
-    if value is not None and value == of_publisher(name, page.publisher):
+    if page.publisher and value is not None and value == page.publisher.value_of(name):
         return ClaimCheck(Standing.COMPLETED, "it is that of the page")
     is_stated = outcome.level is Level.MATCHED or (
         outcome.level is Level.UNREAD and _has_value(quote.cited, value)
