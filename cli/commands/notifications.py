@@ -9,14 +9,13 @@ import typer
 from rich.console import Console
 
 from cli.client.client import Client
-from cli.client.http import ApiError, url_path
+from cli.client.http import url_path
 from cli.command import Result, api_command, command_group, print_result
 from cli.config.durations import parse_seconds
 from cli.errors import BadInputError
 from cli.options import AsJson, Limit, Yes
 from cli.prompts import confirm
 from cli.references import Named, find, find_id
-from cli.render.console import cited
 from cli.render.notifications import (
     show_created,
     show_destination,
@@ -25,7 +24,7 @@ from cli.render.notifications import (
     show_outcome,
     show_secret,
 )
-from shared.schemas.base import ConclusionResponse, InboxItemResponse
+from shared.schemas.base import InboxItemResponse
 from shared.schemas.iterations import Marked
 from shared.schemas.notifications import (
     CreatedDestination,
@@ -74,7 +73,7 @@ def inbox(
     items = list(client.inbox(unread=not everything, limit=limit))
 
     def show_items(console: Console, _: object) -> None:
-        show_inbox(console, [with_names(client, item) for item in items], everything=everything)
+        show_inbox(console, items, everything=everything)
 
     result = Result(items, show_items)
     print_result(result, as_json=as_json)
@@ -88,8 +87,7 @@ def inbox(
 def read_item(client: Client, item: ItemName) -> Result:
     """Show an item and mark it as read."""
     marked = client.mark(find_item(client, item), read=True)
-    shown = with_names(client, marked)
-    return Result(marked, lambda console, _: show_inbox(console, [shown], everything=True))
+    return Result(marked, lambda console, _: show_inbox(console, [marked], everything=True))
 
 
 @inbox_commands.command("mark")
@@ -274,18 +272,6 @@ def remove(client: Client, name: DestinationName, yes: Yes = False) -> Result:
         confirm(f"Remove {destination.address}?")
     client.delete(url_path("destinations", destination.id))
     return Result(destination, f"Removed {destination.address}.")
-
-
-def with_names(client: Client, item: InboxItemResponse) -> InboxItemResponse:
-    """The item with the names of what its advice cites in place of ids, if the API still has the advice."""
-    if item.node_id is None:
-        return item
-    try:
-        path = url_path("agents", item.agent_id, "advice", item.node_id)
-        advice = client.get(ConclusionResponse, path)
-    except ApiError:
-        return item
-    return item.model_copy(update={"content": cited(item.content, advice.citations)})
 
 
 def find_item(client: Client, reference: str) -> UUID:

@@ -7,7 +7,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.render.console import (
-    cited,
     harmless_json,
     print_json,
     quoted,
@@ -89,7 +88,7 @@ class ShowText(Show):
             option = "--retry" if message.status == "failed" else "--follow"
             heading += f", {message.status}: vigil chat {quoted(self._name)} {option} {short_id(message.id)}"
         self._out.print(f"{heading}[/]")
-        self._out.print(escape(cited(message.content, message.citations)))
+        self._out.print(escape(with_short_citations(message.content)))
         self._out.print()
 
     def hint(self, text: str) -> None:

@@ -16,8 +16,6 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.theme import Theme
 
-from shared.schemas.base import CitationResponse
-
 T = TypeVar("T")
 
 _CONTROLS: Final = (*range(0x20), *range(0x7F, 0xA0))
@@ -171,26 +169,12 @@ def as_of(moment: datetime | None) -> str:
     return f"as of {moment:%Y-%m-%d}" if moment else "date unknown"
 
 
-def cited(content: str, citations: Iterable[CitationResponse]) -> str:
-    """`content` with its citations replaced by names; those of unknown elements by the beginnings of their ids."""
-    names: Mapping[str, str] = {
-        str(citation.id): citation.name for citation in citations if citation.name
-    }
-
-    def name(match: re.Match[str]) -> str:
-        label = names.get(match[2].lower())
-        return f"[{label}]" if label else _short_citation(match)
-
-    return _CITATION.sub(name, content)
-
-
 def with_short_citations(content: str) -> str:
-    """`content` with the beginnings of the ids that it cites, as lists of citations have them."""
-    return _CITATION.sub(_short_citation, content)
+    """`content` with the beginnings of the ids that it cites, as lists of citations have them.
 
-
-def _short_citation(match: re.Match[str]) -> str:
-    return f"[{match[1]}:{short_id(match[2])}]"
+    Names would be words that no reader has compared with their sources.
+    """
+    return _CITATION.sub(lambda match: f"[{match[1]}:{short_id(match[2])}]", content)
 
 
 def printable(text: str) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from cli.references import short_ids
-from cli.render.console import cited, indented, print_limit, print_rows
+from cli.render.console import indented, print_limit, print_rows, with_short_citations
 from cli.render.provenance import describe_doubt
 from shared.enums import PositionState, RequestState, StepKind
 from shared.errors import USED_UP
@@ -337,6 +337,6 @@ def show_conclusions(
         console.print(indented(escape(without_citations(conclusion.summary))))
         for line in commitment_lines(conclusion):
             console.print(indented(line))
-        content = escape(cited(conclusion.content, conclusion.citations))
+        content = escape(with_short_citations(conclusion.content))
         console.print(indented(f"[quiet]{content}[/]", after=1))
     print_limit(console, len(conclusions), limit)

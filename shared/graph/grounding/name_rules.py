@@ -129,17 +129,12 @@ class NameRules:
 
     def has_capital_of(self, name: str) -> bool:
         """Whether a cited sentence has a capitalized word of the name, also the first."""
-        return any(
-            token.is_capitalized and not is_function_word(token.word)
-            for text in self._passages.sentences
-            for token in tokenize(text)
-            if token.word in self._capitals(name)
+        of_name, *of_sentences = (
+            {each.word for each in tokenize(text) if each.is_capitalized}
+            for text in (name, *self._passages.sentences)
         )
-
-    @staticmethod
-    def _capitals(name: str) -> frozenset[str]:
-        words = (token.word for token in tokenize(name) if token.is_capitalized)
-        return frozenset(word for word in words if len(word) >= STEM_LENGTH - 1)
+        shared = of_name.intersection(set().union(*of_sentences))
+        return any(len(each) >= STEM_LENGTH - 1 and not is_function_word(each) for each in shared)
 
     def is_publisher(self, name: str) -> bool:
         """Whether a sentence has the last word of a name that is written like the site of its page."""

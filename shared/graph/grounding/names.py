@@ -131,7 +131,7 @@ def _last_word(tokens: Sequence[Token], first: int, words: Sequence[str]) -> int
     place = first
     for word in words[1:]:
         place += 1
-        while place < len(tokens) and tokens[place].word in word_set("legal_forms") - {word}:
+        while place < len(tokens) and word != tokens[place].word in word_set("legal_forms"):
             place += 1
         if place >= len(tokens) or not is_form_of(tokens[place].word, word):
             return -1
@@ -176,8 +176,11 @@ def find_names(text: str, language: str | None) -> list[Name]:
             words = words[1:]
         is_single, first = len(words) == 1, words[0]
         written = joined[first.start : words[-1].end]
-        no_names = word_set("titles") | word_set("legal_forms")
-        is_common = is_single and (is_function_word(first.word) or first.word in no_names)
+        is_common = is_single and (
+            is_function_word(first.word)
+            or first.word in word_set("titles")
+            or first.word in word_set("legal_forms")
+        )
         if is_common or written in known.symbols:
             continue
         is_certain = (
@@ -293,14 +296,12 @@ def names_country(text: str, language: str | None) -> set[str]:
     found = {
         by_word("countries")[token.word] for token in tokens if token.word in by_word("countries")
     }
+    ending = pattern_of("country_ending")
     adjectives = [
         token.word
         for token in tokens
         if len(token.word) > _MIN_STEM
-        and (
-            token.is_capitalized
-            or (language != "en" and pattern_of("country_ending").search(token.word))
-        )
+        and (token.is_capitalized or (language != "en" and ending.search(token.word)))
     ]
     for each in _with_english(language):
         found |= {code for name, code in _country_names(each).items() if f" {name} " in joined}
