@@ -213,6 +213,14 @@ class EntailmentVerdict(Base):
             "due_at",
             postgresql_where=text("due_at is not null"),
         ),
+        Index(
+            "entailment_verdicts_unapplied_idx",
+            "created_at",
+            "evidence_id",
+            postgresql_where=text(
+                "verdict <> 'supported' and (applied_at is null or due_at is not null)"
+            ),
+        ),
     )
 
     evidence_id: Mapped[UUID] = mapped_column(
