@@ -73,7 +73,9 @@ async def test_a_rolling_upgrade_and_downgrade(
             due = waiting * (position + 1) // len(CONSUMER_SERVICES) - (len(agents) - AGENTS // 2)
             agents += await start_agents(runner, seed + 1000 * number + len(agents), due)
         assert len(agents) == AGENTS
-        await assert_all_like_baseline(runner, baseline, figures, agents, since)
+        await assert_all_like_baseline(
+            runner, baseline, figures, agents, since, are_versions_mixed=True
+        )
     figures.add("iterations under a rolling upgrade and downgrade", 2 * AGENTS)
 
 
