@@ -63,8 +63,8 @@ after "X says:" is X's word alone: a sentence that states it as a fact, without 
 is n. A (title) that is no sentence is judged by what it says or presupposes.
 
 Write one string for each claim with a quote and no mark, and for each sentence: its number, its code and, only if the \
-code ends in c, n or d, a reason of at most 15 words. If the values of a claim differ: one string for each, its name (or \
-"itself") before the code.
+code ends in c, n or d, a reason of at most 15 words. If the verdicts on values of a claim differ: one string for each \
+value, its name (or "itself") before the code.
 Claim: s supported, c contradicted, n not stated.
 Sentence: first s states, c compares, i infers or advises, e expects. Then, after s or c: s supported, c contradicted, \
 n not stated; after i or e: f follows, p plausible, d does not follow.

@@ -4,8 +4,8 @@ One JSON object in a line: cited nodes with their quotes, the text, and its sent
 phase `verification` reads a conclusion: `requests` are its messages, `judge` parses answers as it does.
 
 `speaker_conclusions.jsonl` has nodes with a `speaker`. Each recorded answer has the start of the SHA-256 of its request, so
-that it is an answer to what is requested now. All were given to the prompt of version 3, which had no words on names, on
-reviews and on verdicts by value, by a strong model that had not seen the labels.
+that it is an answer to what is requested now. All were given to the prompt of version 4, before "values" of a claim became
+"verdicts on values" in it, by a strong model that had not seen the labels.
 
 `python -m tests.support.evidence_cases.read_conclusions CASES` prints one JSON object with `id`, `system`, `message` and
 `request` for each case. With `--answers FILE`, whose lines have `id` and `verdicts`, it compares them with the labels.
