@@ -95,11 +95,11 @@ def current_claims(claims: Iterable[Claim], now: datetime) -> dict[str, Claim]:
     """The winning claim by property at the moment `now`.
 
     A value that was refused does not count. Of the others, a claim that is not retracted and whose validity includes `now`
-    wins. Of several, the one with the latest
-    `since` wins, then the latest `as_of`, then the latest `learned_at`. A claim without a date never replaces one that has a
-    date, and of claims without one, the first stays until its own page says otherwise, also if an older version has dated it
-    by the reading. If none holds, the one that ended last wins; if all begin later, the one that begins first. The others
-    are superseded or upcoming; they win again if the winning one is retracted.
+    wins. Of several, the one with the latest `since` wins, then the latest `as_of`, then the latest `learned_at`. A claim
+    without a date never replaces one that has a date, and of claims without one, the first stays until its own page says
+    otherwise, also if an older version has dated it by the reading. If none holds, the one that ended last wins; if all
+    begin later, the one that begins first. The others are superseded or upcoming; they win again if the winning one is
+    retracted.
     """
     active = [claim for claim in claims if not claim.is_retracted]
     holding = [claim for claim in active if claim.holds(now)]

@@ -115,7 +115,9 @@ class Cause:
     made_before: datetime | None = None
     """The time of a split, which has moved its quotes to another node: conclusions made later do not rest on them."""
     read_at: datetime | None = None
-    """When a reading refused it: conclusions that were read later, or with it in the step `read_in`, do not rest on it."""
+    """When a reading refused it: conclusions that were read later, or with it in the step `read_in`, do not rest on it; nor
+    do others that were read, unless they state the refused value.
+    """
     read_in: UUID | None = None
 
 
@@ -445,7 +447,23 @@ _MARK_EVALUATED: Final = CompiledStatement(
 # A conclusion relies on a source if it was made before the retraction or its propagation, or was in doubt because of the
 # source before; or if a merge that is undone had given it another source; or if it was not read since a reading has refused
 # the source. A doubt that is open is not changed.
-_OPEN: Final = CompiledStatement("""
+# A conclusion that was read was held against the quotes themselves: a refused value concerns it if it, or what it rests on,
+# states the value. It is known by its place, because a merge changes the ids of evidence.
+_STATES_REFUSED_SQL: Final = f"""
+    exists (
+      with recursive below (id) as (
+        select graph_nodes.id
+        union
+        select cited_id from citations join below on conclusion_id = below.id
+      )
+      select from conclusion_proofs as proof
+      join evidence on evidence.source_id = proof.source_id and evidence.first_byte = proof.first_byte
+        and evidence.end_byte = proof.end_byte and input.element_id in (evidence.node_id, evidence.edge_id)
+      join entailment_verdicts as found on found.evidence_id = evidence.id and {IS_REFUSING_SQL}
+      where proof.conclusion_id in (select id from below) and proof.source_id = input.source_id
+        and (found.property is null or found.property in ('', proof.property)))
+"""
+_OPEN: Final = CompiledStatement(f"""
     insert into doubts (id, conclusion_id, element_id, source_id, since)
     select input.id, input.conclusion_id, input.element_id, input.source_id, clock_timestamp()
     from jsonb_to_recordset(cast(:rows as jsonb)) as input (
@@ -456,6 +474,7 @@ _OPEN: Final = CompiledStatement("""
     where case
       when made_before is not null then graph_nodes.created_at < made_before
       when read_at is not null then graph_nodes.created_at < read_at and graph_nodes.step_id is distinct from read_in
+          and {_STATES_REFUSED_SQL}
         or not exists (select from conclusion_verdicts where conclusion_id = graph_nodes.id)
       else graph_nodes.created_at < sources.retracted_at
         or input.is_alone

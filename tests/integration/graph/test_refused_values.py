@@ -3,13 +3,19 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from sqlalchemy import select, text
 
-from shared.database.tables import Evidence, GraphNode, Source
-from shared.enums import Entailment
+from shared.database.tables import (
+    ConclusionProof,
+    ConclusionVerdict,
+    Evidence,
+    GraphNode,
+    Source,
+)
+from shared.enums import Entailment, SentenceKind, SentenceVerdict
 from shared.graph.context import recent
 from shared.graph.provenance.evidence import EvidenceInput
 from shared.graph.retraction import doubts
@@ -74,6 +80,69 @@ async def test_a_false_value_leaves_the_true_one_of_its_sentence(
         [doubt] = (await doubts.list_doubts(session, [analysis]))[analysis]
     assert (doubt.cause, doubt.reason) == (verdict.value, "It reads otherwise.")
     assert await breaks(graph, analysis) == []
+
+
+async def store_reading(graph: RetractionGraph, conclusion: UUID, stated: str | None) -> None:
+    """Store that a model has read the conclusion, and that it states this property of the evidence of NEW."""
+    async with graph.agent_graph.database.transaction() as session:
+        agent = {"agent_id": graph.agent_graph.scope.agent_id}
+        by = {"model": "m", "prompt_version": 4, "call_id": uuid4(), "step_id": uuid4()}
+        await session.insert(
+            ConclusionVerdict,
+            conclusion_id=conclusion,
+            number=1,
+            sentence="It is so.",
+            kind=SentenceKind.STATES,
+            verdict=SentenceVerdict.SUPPORTED,
+            reason="",
+            **agent,
+            **by,
+        )
+        if stated is None:
+            return
+        of_page = (Source.url == NEW, Source.id == Evidence.source_id)
+        [evidence] = await session.scalars(select(Evidence).where(*of_page))
+        await session.insert(
+            ConclusionProof,
+            conclusion_id=conclusion,
+            number=9,
+            sentence=1,
+            stated="so",
+            kind="node",
+            element_id=evidence.node_id,
+            type="Law",
+            name="The law",
+            property=stated,
+            value=evidence.claims[stated],
+            source_id=evidence.source_id,
+            first_byte=evidence.first_byte,
+            end_byte=evidence.end_byte,
+            **agent,
+        )
+
+
+async def test_a_conclusion_that_was_read_is_doubted_only_if_it_states_the_refused_value(
+    graph: RetractionGraph,
+) -> None:
+    law = await graph.node("The law", {NEW: RULE})
+    wrong, right, other, unread = [
+        await graph.analysis(f"On the law {number}", f"[node:{law}]") for number in range(4)
+    ]
+    on_wrong, on_right = [
+        await graph.advice(f"Wait {number}", each) for number, each in enumerate((wrong, right))
+    ]
+    for conclusion, stated in (
+        (wrong, "decidedOn"),
+        (right, "rule"),
+        (other, None),
+        (on_wrong, None),
+        (on_right, None),
+    ):
+        await store_reading(graph, conclusion, stated)
+    await read(graph, law, NEW, Entailment.CONTRADICTED, "decidedOn")
+    assert await graph.doubted() == {wrong, on_wrong, unread}
+    await read(graph, law, NEW, Entailment.NOT_STATED, "rule")
+    assert await graph.doubted() == {wrong, on_wrong, unread, right, on_right}
 
 
 @pytest.mark.parametrize("verdict", REFUSALS)
