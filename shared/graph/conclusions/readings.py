@@ -516,13 +516,20 @@ def _has_analysis(rows: Sequence[Row]) -> bool:
 
 
 _WORD: Final = re.compile(r"\w+")
-_FIGURE: Final = re.compile(r"\d+(?:[.,]\d+)*")
+_UNITS: Final = (
+    r"\s?%|[ \u00a0-](?:per|million|billion|points?|times|years?|months?|weeks?|days?)\b"
+)
+_FIGURE: Final = re.compile(rf"(?P<number>\d+(?:[.,]\d+)*)(?P<unit>{_UNITS})?")
 
 
 def _figures(text: str) -> frozenset[str]:
-    """The figures of a text, however their thousands and decimals are marked, without single digits."""
-    digits = (each.replace(",", "").replace(".", "") for each in _FIGURE.findall(text))
-    return frozenset(each for each in digits if len(each) > 1)
+    """The figures of a text, however their thousands and decimals are marked; single digits only with a unit."""
+    found = set[str]()
+    for each in _FIGURE.finditer(text):
+        digits = each["number"].replace(",", "").replace(".", "")
+        if len(digits) > 1 or each["unit"]:
+            found.add(digits)
+    return frozenset(found)
 
 
 def _words(text: str) -> frozenset[str]:
@@ -537,6 +544,8 @@ class _Claims:
         self._elsewhere = elsewhere
         self._words = _words(text)
         self._figures = _figures(text)
+        self._stated = self._figures
+        """Those, and what the analysis whose claims are added computes them from."""
         self.listed: list[ReadableClaim] = []
         self._shown: dict[UUID, set[str]] = {}
         """What the claims of each element show: quotes by their evidence, other texts as they are."""
@@ -550,6 +559,7 @@ class _Claims:
         for row in rows:
             by_element.setdefault(row.id, []).append(row)
         numbers: list[int] = []
+        self._stated = self._figures | self._operands(rows)
         room = _PAGES_BELOW if _has_analysis(rows) else _PAGES_OF_ELEMENT
         for element_id, of_element in by_element.items():
             if element_id not in self._by_element:
@@ -581,8 +591,11 @@ class _Claims:
     def _remember(self, element_id: UUID, rows: Sequence[Row], text: str = "") -> None:
         shown = self._shown.setdefault(element_id, set())
         for row in rows:
-            is_contradicted = row.verdict == Entailment.CONTRADICTED
-            shown.add(f"{row.evidence_id} {row.claims} {is_contradicted}")
+            mark = " contradicted" if row.verdict == Entailment.CONTRADICTED else ""
+            shown.add(f"{row.evidence_id}{mark}")
+            shown.update(
+                f"{row.evidence_id} {name} {row.claims[name]}{mark}" for name in row.claims
+            )
         shown.add(text)
 
     def _claims_of(self, rows: Sequence[Row], room: int) -> list[ReadableClaim]:
@@ -607,7 +620,10 @@ class _Claims:
         stated = [page for page in nearest if any(map(self._shared_figures, page))]
         others = [page for page in nearest if page not in stated]
         chosen = [*stated[:_STATED_OF_ELEMENT], *others[: max(room - len(stated), 0)]]
+        unread = [each for each in standing if each.verdict is None]
+        shared = claims_in_words.shared_texts(unread).get(row.id, {})
         claims: list[ReadableClaim] = []
+        together_names = dict[str, None]()
         for page in chosen or [standing[:1]]:
             of_page = sorted(
                 page, key=lambda row: (not self._shared_figures(row), -self._shared(row))
@@ -620,10 +636,16 @@ class _Claims:
                     continue
                 together = sorted([*group, *_beside(group, standing)], key=standing.index)
                 self._remember(row.id, group)
-                if verdict is None:
-                    claims.append(claims_in_words.readable(together))
-                else:
+                if verdict is not None:
                     claims.append(claims_in_words.readable_again(together, verdict))
+                    continue
+                names = {name for each in group for name in each.claims}
+                together_names |= dict.fromkeys(name for name in shared if name in names)
+                if row.object_name or not names or names - shared.keys():
+                    claims.append(claims_in_words.readable(together, shared))
+        for name in together_names:
+            self._remember(row.id, shared[name])
+            claims.append(claims_in_words.readable_together(shared[name], name))
         if also := stated_beside(row.stated, row.properties):
             self._remember(row.id, (), also)
             claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
@@ -638,8 +660,20 @@ class _Claims:
 
     def _shared_figures(self, row: Row) -> bool:
         """Whether a value has a figure that the conclusions state."""
-        values = " ".join(str(value) for name, value in row.claims.items() if name != "summary")
-        return not self._figures.isdisjoint(_figures(values))
+        values = [value for name, value in row.claims.items() if name != "summary"]
+        numbers = {str(value) for value in values if isinstance(value, int)}
+        return not self._stated.isdisjoint(numbers | _figures(" ".join(map(str, values))))
+
+    def _operands(self, rows: Iterable[Row]) -> frozenset[str]:
+        """The figures in sentences of analyses that have a figure of the conclusions: it can be computed from them."""
+        texts = [
+            str(row.properties.get(key, ""))
+            for row in rows
+            if row.type == ANALYSIS_TYPE
+            for key in ("summary", "content")
+        ]
+        found = [_figures(each.text) for text in texts for each in split_sentences(text)]
+        return frozenset().union(*(each for each in found if each & self._figures))
 
 
 def _beside(group: Sequence[Row], rows: Sequence[Row]) -> list[Row]:

@@ -1,7 +1,7 @@
 """Claims that a model reads with their quotes, in words, and its verdicts on them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -88,8 +88,35 @@ def new_evidence(scope: GraphScope, share: float) -> BoundQuery[Material | None]
 
 
 def _read(rows: Sequence[Row]) -> Material | None:
-    claims = [readable(group) for group in grouped(rows)]
+    shared = shared_texts(rows)
+    claims = [readable(group, shared.get(group[0].id, ())) for group in grouped(rows)]
+    claims += [
+        readable_together(of_text, name)
+        for texts in shared.values()
+        for name, of_text in texts.items()
+    ]
+    claims = [each for each in claims if each.values]
     return Material(claims) if claims else None
+
+
+def shared_texts(rows: Iterable[Row]) -> dict[UUID, dict[str, list[Row]]]:
+    """By element and property, the rows that give the same text by several pages or speakers, or for several times.
+
+    Each of them can have a part of it, such as of a summary.
+    """
+    found: dict[UUID, dict[str, list[Row]]] = {}
+    for row in rows:
+        for name, value in row.claims.items():
+            if isinstance(value, str) and " " in value:
+                found.setdefault(row.id, {}).setdefault(name, []).append(row)
+    several: dict[UUID, dict[str, list[Row]]] = {}
+    for element_id, texts in found.items():
+        for name, of_text in texts.items():
+            is_one_text = len({each.claims[name] for each in of_text}) == 1
+            entries = {(e.source_id, e.valid_from, e.valid_to, e.speaker) for e in of_text}
+            if is_one_text and len(entries) > 1:
+                several.setdefault(element_id, {})[name] = of_text
+    return several
 
 
 def grouped(rows: Iterable[Row]) -> list[list[Row]]:
@@ -149,26 +176,46 @@ def store_verdicts(scope: GraphScope, found: Findings) -> BoundQuery[None]:
     return BoundQuery(_STORE, params, lambda _: None)
 
 
-def readable(rows: Sequence[Row]) -> ReadableClaim:
+def readable(rows: Sequence[Row], left_out: Container[str] = ()) -> ReadableClaim:
     """The claim of one group of rows, each with `type`, `name`, `object_name`, `claims`, `valid_from`, `valid_to`,
     `speaker`, `evidence_id`, `title`, `url`, `published` and its quote, to be compared with their quotes.
 
     Each of its values gets a verdict of its own, and so does an edge, or the existence of a node without values. One that is
-    too long to be shown gets none.
+    too long to be shown gets none. Properties that are `left_out` are read elsewhere.
     """
     row = next((each for each in rows if each.claims), rows[0])
-    title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
-    day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
-    page = ", ".join(filter(None, [title, host_of(row.url or ""), day]))
     values: dict[str, Any] = {}
     evidence: dict[str | None, list[UUID]] = {}
     for each in rows:
-        names = [name for name, value in each.claims.items() if _is_shown_whole(value)]
+        given = {name: value for name, value in each.claims.items() if name not in left_out}
+        names = [name for name, value in given.items() if _is_shown_whole(value)]
         names += [EXISTS] if row.object_name or not each.claims else []
         for name in names:
             evidence.setdefault(name, []).append(each.evidence_id)
-        values |= each.claims
-    return ReadableClaim(_said(row, values), evidence, passage_of(rows), page)
+        values |= given
+    return ReadableClaim(_said(row, values), evidence, passage_of(rows), _page_of(row))
+
+
+def readable_together(rows: Sequence[Row], name: str) -> ReadableClaim:
+    """The claim of rows that give the same text: see `shared_texts`. It says neither when it holds nor who says so."""
+    by_page: dict[UUID, list[Row]] = {}
+    for row in rows:
+        by_page.setdefault(row.source_id, []).append(row)
+    first = rows[0]
+    text = _claim(first.type, [first.name, first.object_name], {name: first.claims[name]})
+    is_shown = _is_shown_whole(first.claims[name])
+    return ReadableClaim(
+        text,
+        {name: [each.evidence_id for each in rows]} if is_shown else {},
+        " ".join(map(passage_of, by_page.values())),
+        "; ".join(_page_of(of_page[0]) for of_page in by_page.values()),
+    )
+
+
+def _page_of(row: Row) -> str:
+    title = json.dumps(truncate_text(row.title or "", _MAX_TITLE_CHARS), ensure_ascii=False)
+    day = f"{row.published:%Y-%m-%d}" if row.published else "undated"
+    return ", ".join(filter(None, [title, host_of(row.url or ""), day]))
 
 
 def as_it_is(row: Row) -> ReadableClaim:
@@ -179,7 +226,7 @@ def as_it_is(row: Row) -> ReadableClaim:
 
 def readable_again(rows: Sequence[Row], verdict: Entailment) -> ReadableClaim:
     """The claims of one group of rows, as for `readable`, that have this verdict, with their quotes."""
-    row = rows[0]
+    row = next((each for each in rows if each.claims), rows[0])
     values = {name: value for each in rows for name, value in each.claims.items()}
     if verdict is Entailment.SUPPORTED and len(values) > 1:
         values.pop("summary", None)  # The quotes say it.

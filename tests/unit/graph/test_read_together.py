@@ -1,11 +1,12 @@
 """What a model reads of one page about one element."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
 
-from shared.enums import Entailment
+from shared.enums import ANALYSIS_TYPE, Entailment
 from shared.graph.conclusions.readings import Draft, material_of
 from shared.graph.conclusions.sentences import Sentence
 from shared.graph.provenance.readings import as_it_is, grouped, passage_of, readable, readable_again
@@ -154,6 +155,86 @@ def test_claims_with_a_figure_of_the_conclusion_are_read_before_others() -> None
     )
     texts = " ".join(claim.text for claim in material.claims)
     assert ("cost = 1250" in texts, texts.count("said")) == (True, 1)
+
+
+def _material(text: str, rows: Sequence[Any], *cited: UUID) -> Material:
+    sentence = Sentence(text, cited)
+    return material_of([Draft(uuid4(), "", (sentence,))], [*cited], rows)
+
+
+def _cited(mill: UUID, *rows: Any, **columns: Any) -> list[Any]:
+    defaults = {"top_id": mill, "verdict": None} | columns
+    return [SimpleNamespace(**(vars(each) | defaults)) for each in rows]
+
+
+def test_a_text_of_several_pages_is_read_with_the_quotes_of_all() -> None:
+    mill = uuid4()
+    text = "It costs 12 million crowns and makes 40 jobs."
+    rows = [
+        row("It costs 12 million crowns.", source=uuid4(), element=mill, cost=12, summary=text),
+        row("It makes 40 jobs.", source=uuid4(), element=mill, summary=text),
+    ]
+    rows[1].title = "Jobs"
+    claims = _material("It costs 12 million and makes 40 jobs.", _cited(mill, *rows), mill).claims
+    assert [each.text for each in claims] == [
+        'Mill "Kesra": cost = 12',
+        f'Mill "Kesra": summary = "{text}"',
+    ]
+    assert claims[1].values == {"summary": [each.evidence_id for each in rows]}
+    assert "»It costs 12 million crowns.«" in claims[1].passage
+    assert "»It makes 40 jobs.«" in claims[1].passage
+    assert '"Kesra", ' in claims[1].page
+    assert '; "Jobs", ' in claims[1].page
+
+
+def test_a_single_digit_with_a_unit_chooses_its_page() -> None:
+    mill = uuid4()
+    others = [
+        row("Nobody objects.", source=uuid4(), element=mill, **{f"note{n}": "the royalty stays"})
+        for n in range(4)
+    ]
+    royalty = row("It makes 40 jobs.", source=uuid4(), element=mill, royaltyPercent=3)
+    material = _material("The royalty stays at 3%.", _cited(mill, *others, royalty), mill)
+    assert any("royaltyPercent = 3" in each.text for each in material.claims)
+
+
+def test_advice_is_shown_what_its_analysis_computes_a_figure_from() -> None:
+    analysis, mill = uuid4(), uuid4()
+    pages = [
+        row("Nobody objects.", source=uuid4(), element=mill, **{f"note{n}": "its lead is small"})
+        for n in range(4)
+    ]
+    score = row("It makes 40 jobs.", source=uuid4(), element=mill, score=80.4)
+    [drawn] = _cited(
+        analysis,
+        row("Nobody objects.", source=uuid4(), element=analysis),
+        type=ANALYSIS_TYPE,
+        properties={"content": "The lead is 0.55 points: 80.4 against 79.85. It is small."},
+    )
+    rows = [drawn, *_cited(analysis, *pages, score)]
+    shown = _material("Its lead is small, 0.55 points.", rows, analysis).claims
+    assert any("score = 80.4" in each.text for each in shown)
+    other = _material("Its lead is small.", rows, analysis).claims
+    assert not any("score = 80.4" in each.text for each in other)
+
+
+def test_a_sentence_is_not_read_again_because_its_claims_were_read() -> None:
+    mill = uuid4()
+    rows = [
+        row("It costs 12 million crowns.", source=uuid4(), element=mill, cost=12, jobs=40),
+        row("It makes 40 jobs.", source=uuid4(), element=mill, jobs=40),
+    ]
+    before = _material("It costs 12 and makes 40 jobs.", _cited(mill, *rows), mill)
+    cost, jobs = ({**rows[0].claims} for _ in range(2))
+    del cost["jobs"], jobs["cost"]
+    after = [
+        *_cited(mill, rows[0], claims=cost, verdict=Entailment.SUPPORTED),
+        *_cited(mill, rows[0], claims=jobs, verdict=Entailment.NOT_STATED),
+        *_cited(mill, rows[1], verdict=Entailment.SUPPORTED),
+    ]
+    again = _material("It costs 12 and makes 40 jobs.", after, mill)
+    assert again.sentences[0].basis == before.sentences[0].basis
+    assert again.shown <= before.shown
 
 
 def test_a_claim_that_was_read_before_keeps_its_date() -> None:
