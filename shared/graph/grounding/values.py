@@ -171,7 +171,7 @@ class WriteCheck:
         names = node.names
         if node.is_label:
             self._passages.label = names[0]
-            return self._label(names[0], is_stored=node.is_stored)
+            return self._label(names[0], is_stored=node.is_stored, needs_names=False)
         self._passages.own = names
         named = self._passages.is_named(names)
         if named or self._names.has_with_version(names[0]):
@@ -188,7 +188,7 @@ class WriteCheck:
         if may_be_meant:
             return UNREAD
         if self._names.is_description(names[0]):
-            return self._label(names[0], is_stored=node.is_stored)
+            return self._label(names[0], is_stored=node.is_stored, needs_names=not node.is_stored)
         return left_out(f"no cited sentence names {names[0]!r}")
 
     def edge(self, ends: Sequence[WrittenNode]) -> Outcome:
@@ -218,7 +218,7 @@ class WriteCheck:
         parts = [each.text for each in find_names(name, self._passages.readings[0].language)]
         if is_any_mentioned(parts, self._passages.sentences):
             return True
-        return self._label(name, is_stored=True, is_end=True).level is not Level.LEFT_OUT
+        return self._label(name, is_stored=True).level is not Level.LEFT_OUT
 
     def required_text(self, text: Any, outcome: Outcome) -> Outcome:
         """The outcome of a text that a write must have, and that can be anywhere on the page; else `outcome`."""
@@ -300,21 +300,21 @@ class WriteCheck:
         missing = (*self._missing_values(text, around, ()), *self._missing_names(text))
         return next(iter(missing), UNREAD)
 
-    def _label(self, name: str, *, is_stored: bool = False, is_end: bool = False) -> Outcome:
-        """The outcome of a label. Of a stored one, dates and figures can be of another page; unless it is an end, so can all
-        names but one.
+    def _label(self, name: str, *, is_stored: bool = False, needs_names: bool = True) -> Outcome:
+        """The outcome of a label. Of a stored one, dates and figures can be of another page; unless it `needs_names`, so can
+        all names but one: the type says that it is free text, and a reader judges it.
         """
         if not self._passages.is_readable:
             return UNREAD
         missing = [*self._missing_names(name)]
+        if not needs_names and (
+            len(missing) < len([*self._names_in(name)]) or self._names.has_capital_of(name)
+        ):
+            missing = []
         if not is_stored:
             references = [range(*match.span()) for match in _REFERENCE.finditer(name)]
             around = self._passages.context(is_of_page=True)
             missing += self._missing_values(name, around, references)
-        elif not is_end and (
-            len(missing) < len([*self._names_in(name)]) or self._names.has_capital_of(name)
-        ):
-            return UNREAD
         return next(iter(missing), UNREAD)
 
     def _missing_values(

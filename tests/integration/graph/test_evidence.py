@@ -462,7 +462,7 @@ async def test_an_analyzer_links_only_analyses(agent_graph: AgentGraph) -> None:
         edge = await session.get_one(GraphEdge, UUID(answer["edgeId"]))
         node = await session.get_one(GraphNode, UUID(analysis["nodeId"]))
         assert await session.scalar(select(func.count()).where(Evidence.edge_id == edge.id)) == 0
-    assert edge.properties == {"share": 1, "why": "both grow"}
+    assert edge.properties == {}, "no page would support them"
     assert edge.seal == integrity.edge_seal(
         edge_id=edge.id,
         agent_id=edge.agent_id,
