@@ -114,6 +114,8 @@ def relate(
     is_supported: bool = False,
 ) -> Related:
     """How two names of one type are related, and how similar they are. `is_supported` by a fact that agrees."""
+    if _are_other_versions(name, other_name):
+        return Related(Relation.NONE, 0.0)
     own, theirs = _analyze(name, type_name), _analyze(other_name, type_name)
     if own.base == theirs.base or own.key in theirs.also:
         return Related(Relation.EQUAL, 1.0)
@@ -132,6 +134,17 @@ def relate(
                 related = _relate_things(type_name, one, other, threshold)
             best = max(best, related)
     return best
+
+
+def _are_other_versions(name: str, other_name: str) -> bool:
+    """Whether each name has a number that the other has not: 8.1.4 is neither 8.1 nor 8.2."""
+    own, theirs = (
+        {each.replace(",", ".") for each in _NUMBER.findall(text)} for text in (name, other_name)
+    )
+    return bool(own - theirs and theirs - own)
+
+
+_NUMBER: Final = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 @lru_cache(maxsize=_CACHED_NAMES)

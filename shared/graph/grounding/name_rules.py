@@ -59,13 +59,19 @@ class NameRules:
 
         They have its number, as "612" of a road, or the page names it while a word of the sentences refers to something.
         """
-        numbers = [number for name in names for number in re.findall(r"\d[\d.]*\d", name)]
-        if any(contains(number, self._passages.sentences) for number in numbers):
-            return True
-        return self.refers and (
-            is_any_mentioned(names, self._passages.page_texts)
-            or any(_are_words_of(each, self._passages.page_words) for each in names)
+        return self.has_number_of(names) or (
+            self.refers
+            and (
+                is_any_mentioned(names, self._passages.page_texts)
+                or any(_are_words_of(each, self._passages.page_words) for each in names)
+            )
         )
+
+    def has_number_of(self, names: Sequence[str]) -> bool:
+        """Whether a sentence has the number of a name, or a later one of its version, as "8.1.4" of "Alizéo 8.1"."""
+        numbers = {each for name in names for each in re.findall(r"\d[\d.]*\d", name)}
+        patterns = [rf"(?<![\w.]){re.escape(each)}(?:\.\d+)*(?!\w)" for each in numbers]
+        return any(re.search(each, text) for each in patterns for text in self._passages.sentences)
 
     def is_meant_by_noun(self, names: Sequence[str]) -> bool:
         """Whether a sentence has a noun of a name of the page, as "the institute" of "Institute of Metals"."""

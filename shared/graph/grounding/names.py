@@ -21,7 +21,7 @@ from shared.graph.grounding.words import (
 )
 
 _INITIALS: Final = re.compile(
-    r"(?<!\w)(?:\w{1,2}\.){2,}(?:\w(?!\w))?|(?<!\w)(?:[A-Z]\.\s){1,3}[A-Z]\."
+    r"(?<!\w)(?:[^\W\d_]{1,2}\.){2,}(?:[^\W\d_](?!\w))?|(?<!\w)(?:[A-Z]\.\s){1,3}[A-Z]\."
 )
 _TOKEN: Final = re.compile(r"[^\W_]+|&")
 _AMPERSAND: Final = {"&": "and"}

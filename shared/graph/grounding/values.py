@@ -202,6 +202,7 @@ class WriteCheck:
             may_be_meant = (
                 named is None
                 or self._names.refers
+                or self._names.has_number_of(names)
                 or self._names.is_meant_by_noun(names)
                 or self._passages.is_in_title(names)
                 or not self._passages.can_miss_names
