@@ -51,7 +51,7 @@ def user_message(
             wrap_section("graph_context", graph_context),
             wrap_section("analyses", analyses),
             *(
-                [wrap_section("standing_advice", standing_advice), positions.RULE]
+                [wrap_section("standing_advice", standing_advice), positions.rule(standing_advice)]
                 if standing_advice
                 else []
             ),

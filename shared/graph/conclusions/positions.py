@@ -17,7 +17,14 @@ from typing import Final
 from uuid import UUID
 
 from shared.enums import PositionState
-from shared.graph.conclusions.subjects import Stated, SubjectNode, Ties, find_subject, listed
+from shared.graph.conclusions.subjects import (
+    MARKET_ACTIONS,
+    Stated,
+    SubjectNode,
+    Ties,
+    find_subject,
+    listed,
+)
 from shared.graph.prompt_format import json_line, quote_name, truncate_text
 from shared.tools import ToolRefusalError
 
@@ -280,9 +287,16 @@ def position_line(
     )
 
 
-RULE: Final = """\
+_RULE: Final = """\
 `standing_advice` is your position on each subject. If it holds and the new analyses support it, confirm it with \
 reviewAdvice. If they change it, advise anew with its id in `replaces`, and `change`. If it no longer holds and nothing \
-takes its place, withdraw it. BUY, HOLD and SELL exclude each other on related subjects too (a company, its share, its \
-bond): replace one, or say in `change` why both hold."""
-"""Stands beside the section; without standing advice, neither is in the request."""
+takes its place, withdraw it."""
+_RELATED_RULE: Final = """\
+BUY, HOLD and SELL exclude each other on related subjects too (a company, its share, its bond): replace one, or say in \
+`change` why both hold."""
+
+
+def rule(standing_advice: str) -> str:
+    """The rule that stands beside standing advice, of which the lines are given; of markets only where they are meant."""
+    is_of_markets = any(f"] {action} " in standing_advice for action in MARKET_ACTIONS)
+    return f"{_RULE} {_RELATED_RULE}" if is_of_markets else _RULE

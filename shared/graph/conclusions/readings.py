@@ -88,9 +88,12 @@ _PAGES_OF_ELEMENT: Final = 2
 """Pages of an element that share most words with the conclusions."""
 _PAGES_BELOW: Final = 1
 """Pages of an element that only an analysis cites, besides those with a figure of the conclusions."""
-_ROWS_OF_PAGE: Final = 4
+_ROWS_OF_PAGE: Final = 6
 """Quotes of a page with values, besides those with a figure of the conclusions."""
 _STATED_OF_PAGE: Final = 8
+_MORE_OF_TEXT: Final = 8
+"""Further quotes of a text whose other quotes are read."""
+_MAX_SHORT_CHARS: Final = 3
 _SENTENCES_BESIDE: Final = 3
 """Further quotes of a claim's page that have no value of their own."""
 _MAX_ANALYSIS_CHARS: Final = 1_500
@@ -466,10 +469,14 @@ def outcome(scope: GraphScope, type_name: str, results: Iterable[Json]) -> Json:
 
 
 def _stated_figures(
-    rows: Iterable[Row], drafts: Iterable[Draft]
+    rows: Sequence[Row], drafts: Iterable[Draft]
 ) -> dict[UUID, tuple[str, set[str]]]:
-    """The cited nodes of whose values the drafts state a figure, each with its type and these figures."""
+    """The cited nodes of whose values the drafts state a figure, each with its type and these figures.
+
+    A figure in a name, such as that of a version, is no value.
+    """
     stated = figures_in(" ".join(each.text for draft in drafts for each in draft.sentences))
+    stated -= figures_in(" ".join(f"{row.name} {row.object_name or ''}" for row in rows))
     found: dict[UUID, tuple[str, set[str]]] = {}
     for row in rows if stated else ():
         if row.type in _TEXT_OF_TYPE or row.object_name is not None:
@@ -491,11 +498,18 @@ def material_of(
     by_top: dict[UUID, list[Row]] = {}
     for row in rows:
         by_top.setdefault(row.top_id, []).append(row)
-    text = " ".join(each.text for draft in drafts for each in draft.sentences)
-    claims = _Claims(text, elsewhere)
+    texts: dict[UUID, list[str]] = {each: [] for each in cited}
+    for draft in drafts:
+        for sentence in draft.sentences:
+            # What cites nothing rests on all that its conclusion cites.
+            for key in sentence.cited or draft.cited:
+                texts.setdefault(key, []).append(sentence.text)
+    claims = _Claims(elsewhere)
     # What is cited itself has more claims than what analyses cite.
     direct_first = sorted(cited, key=lambda each: _has_analysis(by_top.get(each, ())))
-    numbers = {each: claims.add(by_top.get(each, ())) for each in direct_first}
+    numbers = {
+        each: claims.add(by_top.get(each, ()), " ".join(texts[each])) for each in direct_first
+    }
     sentences = [
         ReadableSentence(
             draft.id,
@@ -533,19 +547,20 @@ def _figures(text: str) -> frozenset[str]:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word.casefold() for word in _WORD.findall(text))
+    """The words that tell something: no short ones without a digit."""
+    words = (word.casefold() for word in _WORD.findall(text))
+    return frozenset(word for word in words if len(word) > _MAX_SHORT_CHARS or not word.isalpha())
 
 
 class _Claims:
     """Numbers claims, each once."""
 
-    def __init__(self, text: str, elsewhere: Mapping[UUID, Sequence[str]]) -> None:
-        """`text` is that of the conclusions."""
+    def __init__(self, elsewhere: Mapping[UUID, Sequence[str]]) -> None:
         self._elsewhere = elsewhere
-        self._words = _words(text)
-        self._figures = _figures(text)
-        self._stated = self._figures
-        """Those, and what the analysis whose claims are added computes them from."""
+        self._shown_elsewhere: set[str] = set()
+        self._words = frozenset[str]()
+        self._figures = self._stated = frozenset[str]()
+        """Those of the sentences that cite what is added; with what the analysis that they cite computes them from."""
         self.listed: list[ReadableClaim] = []
         self._shown: dict[UUID, set[str]] = {}
         """What the claims of each element show: quotes by their evidence, other texts as they are."""
@@ -553,8 +568,9 @@ class _Claims:
         self._elements: dict[UUID, Sequence[UUID]] = {}
         """By what was cited: it, or what it was merged into, and what it cites if it is an analysis."""
 
-    def add(self, rows: Sequence[Row]) -> tuple[int, ...]:
-        """The numbers of the claims of what was cited by one id."""
+    def add(self, rows: Sequence[Row], text: str) -> tuple[int, ...]:
+        """The numbers of the claims of what was cited by one id, by sentences with this text."""
+        self._words, self._figures = _words(text), _figures(text)
         by_element: dict[UUID, list[Row]] = {}
         for row in rows:
             by_element.setdefault(row.id, []).append(row)
@@ -629,7 +645,7 @@ class _Claims:
                 page, key=lambda row: (not self._shared_figures(row), -self._shared(row))
             )
             stated_rows = min(sum(map(self._shared_figures, page)), _STATED_OF_PAGE)
-            of_page = of_page[: max(stated_rows, _ROWS_OF_PAGE)]
+            of_page = _with_whole_texts(of_page, max(stated_rows, _ROWS_OF_PAGE))
             for verdict in (Entailment.SUPPORTED, Entailment.NOT_STATED, None):
                 group = [row for row in of_page if row.verdict == verdict]
                 if not group:
@@ -651,12 +667,15 @@ class _Claims:
             claims.append(ReadableClaim(claims_in_words.other_values(row, also)))
         for text in self._elsewhere.get(row.id, ()):
             self._remember(row.id, (), text)
-            claims.append(ReadableClaim(text))
+            if text not in self._shown_elsewhere:
+                self._shown_elsewhere.add(text)
+                claims.append(ReadableClaim(text))
         return claims
 
     def _shared(self, row: Row) -> int:
-        """How many words of the conclusions the values of a claim have."""
-        return len(_words(str(row.claims)) & self._words)
+        """How many words of the citing sentences the values and the quote of a claim have."""
+        quote = bytes(row.quote).decode(errors="ignore")
+        return len(_words(f"{row.claims} {quote}") & self._words)
 
     def _shared_figures(self, row: Row) -> bool:
         """Whether a value has a figure that the conclusions state."""
@@ -674,6 +693,20 @@ class _Claims:
         ]
         found = [_figures(each.text) for text in texts for each in split_sentences(text)]
         return frozenset().union(*(each for each in found if each & self._figures))
+
+
+def _with_whole_texts(rows: Sequence[Row], count: int) -> list[Row]:
+    """The first rows, and further unread ones of a text that these have: it is judged by all quotes that it was given."""
+    first = [*rows[:count]]
+    texts = {
+        name
+        for row in first
+        if row.verdict is None
+        for name, value in row.claims.items()
+        if isinstance(value, str) and " " in value
+    }
+    others = [each for each in rows[count:] if each.verdict is None and texts & each.claims.keys()]
+    return first + others[:_MORE_OF_TEXT]
 
 
 def _beside(group: Sequence[Row], rows: Sequence[Row]) -> list[Row]:

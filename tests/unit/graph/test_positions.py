@@ -24,6 +24,7 @@ from shared.graph.conclusions.positions import (
     contradicting,
     judge,
     position_line,
+    rule,
     standing,
 )
 from shared.graph.conclusions.subjects import SubjectNode, Ties, find_subject
@@ -389,3 +390,11 @@ def _walk(random: Random) -> None:
             one.overlaps(other.subject.keys()) for one, other in combinations(is_open, 2)
         )
         assert all(each.reason for each in positions if each.ended_at is not None)
+
+
+@pytest.mark.parametrize(("action", "is_of_markets"), [("SELL", True), ("UPGRADE", False)])
+def test_the_rule_on_markets_is_for_those_who_advise_on_them(
+    action: str, is_of_markets: bool
+) -> None:
+    line = f'- [n1] {action} "BUY and SELL" on "Ghana" [n2]; confidence 0.5'
+    assert ("related subjects" in rule(line)) is is_of_markets

@@ -187,6 +187,55 @@ def test_a_text_of_several_pages_is_read_with_the_quotes_of_all() -> None:
     assert '; "Jobs", ' in claims[1].page
 
 
+def test_quotes_are_chosen_by_the_words_of_the_sentences_that_cite_their_element() -> None:
+    rule, other, page = uuid4(), uuid4(), uuid4()
+    texts = [f"Part {letter} of the counting rule is binding." for letter in "abcdefgh"]
+    wanted = "Passive standbys are left out."
+    page_text = " ".join([*texts, wanted, "Servers are counted each quarter."])
+    rows = [
+        evidence_row(page_text, quote, source_id=page, id=rule, claims={f"v{n}": "counting rule"})
+        for n, quote in enumerate([*texts, wanted])
+    ]
+    count = evidence_row(
+        page_text, "Servers are counted each quarter.", source_id=uuid4(), id=other, claims={"n": 1}
+    )
+    sentences = (
+        Sentence("Nine standbys are passive and do not count.", (rule,)),
+        Sentence("Part a, part b and part c of the counting rule are binding.", (other,)),
+    )
+    material = material_of(
+        [Draft(uuid4(), "", sentences)],
+        [rule, other],
+        [*_cited(rule, *rows), *_cited(other, count)],
+    )
+    assert f"»{wanted}«" in material.claims[0].passage
+
+
+def test_a_text_is_read_with_all_quotes_of_its_page() -> None:
+    mill, page = uuid4(), uuid4()
+    quotes = [f"Fact {number} is in the summary." for number in range(9)]
+    text = " ".join(quotes)
+    rows = [
+        evidence_row(text, quote, source_id=page, id=mill, claims={"summary": "All nine facts"})
+        for quote in quotes
+    ]
+    [claim] = _material("Nine facts are in it.", _cited(mill, *rows), mill).claims
+    assert all(f"»{quote}«" in claim.passage for quote in quotes)
+    assert claim.values == {"summary": [each.evidence_id for each in rows]}
+
+
+def test_what_is_said_elsewhere_is_shown_once() -> None:
+    one, other = uuid4(), uuid4()
+    rows = [
+        *_cited(one, row("It makes 40 jobs.", source=uuid4(), element=one, jobs=400)),
+        *_cited(other, row("It makes 40 jobs.", source=uuid4(), element=other, jobs=400)),
+    ]
+    sentence = Sentence("Both make 400 jobs.", (one, other))
+    said = dict.fromkeys((one, other), ['Mill "Later" (2026-11-28): »410 instead of 400 jobs«'])
+    material = material_of([Draft(uuid4(), "", (sentence,))], [one, other], rows, said)
+    assert sum("410 instead" in each.text for each in material.claims) == 1
+
+
 def test_a_single_digit_with_a_unit_chooses_its_page() -> None:
     mill = uuid4()
     others = [
