@@ -231,8 +231,9 @@ def test_what_is_said_elsewhere_is_shown_once() -> None:
         *_cited(other, row("It makes 40 jobs.", source=uuid4(), element=other, jobs=400)),
     ]
     sentence = Sentence("Both make 400 jobs.", (one, other))
-    said = dict.fromkeys((one, other), ['Mill "Later" (2026-11-28): »410 instead of 400 jobs«'])
-    material = material_of([Draft(uuid4(), "", (sentence,))], [one, other], rows, said)
+    said = ['Mill "Later" (2026-11-28): »410 instead of 400 jobs«']
+    elsewhere = {one: said, other: said}
+    material = material_of([Draft(uuid4(), "", (sentence,))], [one, other], rows, elsewhere)
     assert sum("410 instead" in each.text for each in material.claims) == 1
 
 
