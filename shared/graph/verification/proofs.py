@@ -23,6 +23,7 @@ from shared.graph.conclusions.proofs import ProofRow, find_proof
 from shared.graph.entity_resolution import redirects
 from shared.graph.labels import Label
 from shared.graph.provenance.claims import UNKNOWN_DATE
+from shared.graph.provenance.contradiction import contradict
 from shared.graph.provenance.integrity import NodeRow, is_equal
 from shared.graph.provenance.page_reading import Span
 from shared.graph.provenance.verdicts import IS_BY_MODEL_SQL, READ_VALUES_SQL
@@ -199,7 +200,11 @@ class Proof:
                 same = next((each for each in rows if each.says_the_same(found)), None)
                 if same is not None:
                     yield "confirms", same, found
-                elif key[1] is not None and key[1] in found.claims:
+                elif (
+                    key[1] is not None
+                    and key[1] in found.claims
+                    and contradict(key[1], rows[-1].row.value, found.claims[key[1]])
+                ):
                     yield "newer" if _is_newer(found, rows) else "contradicts", rows[-1], found
 
 

@@ -614,3 +614,14 @@ async def test_no_walk_changes_a_proof(agent_graph: AgentGraph, seed: int, steps
                 assert since.confirms + since.contradicts + since.newer >= bool(since.latest), where
         assert sum(map(len, first.values())) > 0
         print(f"{len(first)} conclusions, {sum(map(len, first.values()))} rows of proofs unchanged")
+
+
+async def test_other_words_for_the_same_do_not_contradict(advised: EvidenceGraph) -> None:
+    await learn(
+        advised, 1, "Togo", "The capital is the port of Lomé.", {"capital": "the port of Lomé"}
+    )
+    [analysis] = (await verify(advised, "Neighbours")).conclusions
+    assert analysis.since.in_words == ""
+    await learn(advised, 2, "Togo", "Kara is the capital.", {"capital": "Kara"})
+    [analysis] = (await verify(advised, "Neighbours")).conclusions
+    assert analysis.since.in_words == "1 contradicts"
