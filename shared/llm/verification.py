@@ -43,6 +43,7 @@ from shared.tools.readings import (
     SentenceFinding,
     combined,
 )
+from shared.wording import clip
 from shared.workflow.agent_row import AgentRow
 from shared.workflow.leases import Lease, LeaseLostError
 
@@ -60,7 +61,8 @@ before; it and the text of an analysis get no verdict.
 sentence against the quotes of its claims. The text of an analysis is no source: what it says beyond the quotes is n. A \
 quote of another claim that denies a sentence makes it c, unless it says both sides; so does a contested value. A claim \
 after "X says:" is X's word alone: a sentence that states it as a fact, without "X says", "according to X" or the like, \
-is n. A (title) that is no sentence is judged by what it says or presupposes.
+is n. A (title) that is no sentence is judged by what it says or presupposes. `mission` is a source only for what its \
+owner has and wants.
 
 Write one string for each claim with a quote and no mark, and for each sentence: its number, its code and, only if the \
 code ends in c, n or d, a reason of at most 15 words. If the verdicts on values of a claim differ: one string for each \
@@ -80,6 +82,7 @@ MAX_OUTPUT_TOKENS: Final = 4_000
 """Limit of an answer: some words for each number, and reasoning. Budgets reserve it for each call."""
 READING: Final = "reading"
 """Type of the event that records what was read."""
+_MAX_MISSION_CHARS: Final = 1_500
 _TYPICAL_TOKENS: Final = (2_000, 150)
 """Of a request and its answer, to compare prices."""
 _NO_MODEL: Final = "the sandbox reads nothing"
@@ -124,6 +127,8 @@ def message_of(material: Material) -> str:
     sections = [wrap_section("claims", "\n".join(claims))]
     if lines:
         sections.append(wrap_section("conclusions", "\n".join(lines)))
+    if material.mission:
+        sections.append(wrap_section("mission", " ".join(material.mission.split())))
     if material.standing:
         one_each = "\n".join(" ".join(each.split()) for each in material.standing)
         sections.append(wrap_section("standing_advice", one_each))
@@ -252,6 +257,9 @@ class Reader:
             material = await load()
             if material is None:
                 return None
+            if material.sentences:
+                mission = clip(self.lease.agent.mission, _MAX_MISSION_CHARS)
+                material = replace(material, mission=mission)
             known = self._read.of(material)
             plan = _Plan.of(material, material.parts(known), known)
         found = await self._carry_out(key, plan, divides=True)

@@ -80,6 +80,8 @@ class Material:
     """The time of the agent, if the sentences depend on it."""
     standing: Sequence[str] = ()
     """Advice that stands beside that of the sentences."""
+    mission: str = ""
+    """What the owner says: sentences can state what the owner has and wants."""
     shown: Set[str] = frozenset()
     """What the claims show, for the comparison with an earlier reading."""
 
@@ -220,6 +222,7 @@ class Material:
                 [_renumbered(each, numbers) for each in sentences],
                 self.now,
                 self.standing,
+                self.mission,
                 self.shown,
             ),
             places,

@@ -614,6 +614,7 @@ async def test_advice_is_read_beside_the_advice_that_stands(case: ReadingCase) -
     result = await case.advise(model, [analysis.id, on_togo.id])
     assert result["advice"] == []
     assert "<standing_advice>" in model.read[0]
+    assert "<mission>" in model.read[0]
     assert 'HOLD on "Ghana": Wait. Wait.' in model.read[0]
     assert "“BUY”: does not follow" in model.results[0]
 
