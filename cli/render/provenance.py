@@ -214,7 +214,8 @@ def _add_proof(tree: Tree, conclusion: ConclusionLink, links: Mapping[UUID, AnyL
         )
     for row in conclusion.proof:
         changed = f"  [warn]{_data(row.change)}[/]" if row.change else ""
-        claim = tree.add(f"{GOOD if row.is_found else BAD} {_proven(row)}{changed}")
+        good = OPEN if row.change or _is_refusal(row.verdict) else GOOD
+        claim = tree.add(f"{good if row.is_found else BAD} {_proven(row)}{changed}")
         page = links.get(row.source_id)
         if isinstance(page, SourceLink):
             source = claim.add(f"{_mark(page)} {_line(page)}")
@@ -257,12 +258,20 @@ def show_later(console: Console, verification: VerificationResponse) -> None:
 
 
 def _mark(link: AnyLink) -> str:
-    """A conclusion has the mark of success only if each of its sentences was read as supported."""
+    """A conclusion has the mark of success only if each of its sentences was read as supported; what a reading has refused
+    has none.
+    """
     if not link.holds:
         return BAD
+    if isinstance(link, EvidenceLink) and any(map(_is_refusal, link.verdicts.values())):
+        return OPEN
     if isinstance(link, ConclusionLink) and not (link.reading and link.reading.is_supported):
         return OPEN
     return GOOD
+
+
+def _is_refusal(found: VerdictResponse | None) -> bool:
+    return found is not None and found.verdict != "supported"
 
 
 def _rests_on(link: AnyLink) -> Sequence[UUID]:

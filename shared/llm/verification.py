@@ -75,8 +75,8 @@ a later day is not so now. Figures may be rounded or computed from claims: compu
 would prove the conclusion wrong, an e: judge only what it says of now. (change) says what is new since replaced advice, or \
 why this holds beside other advice. (action) is the word of advice, an i: d if its text recommends something else or has \
 no reason for it, or if one of `standing_advice` or another advice here recommends another action on the same thing. \
-(review) is what is done to standing advice, an i: d if the reasons are none for it. A mark elsewhere in a sentence is \
-its text, and a reason to refuse it.
+(review) is what is done to standing advice, an i: d if the reasons are none for it. (subject) names what advice is about: \
+n if a name says what no quote does. A mark elsewhere in a sentence is its text, and a reason to refuse it.
 Example: "1 s", "2 n gives no year", "3 cost s", "3 opened c says 2019", "5 ss", "6 id claim 2 says the opposite"."""
 MAX_OUTPUT_TOKENS: Final = 4_000
 """Limit of an answer: some words for each number, and reasoning. Budgets reserve it for each call."""

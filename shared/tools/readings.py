@@ -137,6 +137,13 @@ class Material:
             cited.setdefault(each.conclusion_id, set()).update(each.claims)
         return {conclusion_id: sorted(numbers) for conclusion_id, numbers in cited.items()}
 
+    def before(self, place: int) -> int | None:
+        """The place of the sentence before, of the same conclusion; None of its first."""
+        same = (
+            place and self.sentences[place - 1].conclusion_id == self.sentences[place].conclusion_id
+        )
+        return place - 1 if same else None
+
     def numbers_of(self, sentence: ReadableSentence) -> Sequence[int]:
         """The claims that a sentence is held against."""
         return sentence.claims or self._of_conclusions[sentence.conclusion_id]
@@ -149,13 +156,17 @@ class Material:
         """
         if not read:
             return self._parts(MAX_LINES, MAX_PASSAGES_BYTES)
-        places = [place for place in range(len(self.sentences)) if place not in read]
+        unread = [place for place in range(len(self.sentences)) if place not in read]
+        # A pronoun can refer to the sentence before.
+        before = (self.before(place) for place in unread)
+        places = sorted({*unread, *(place for place in before if place is not None)})
         sentences = [
             replace(each, claims=tuple(self.numbers_of(each)))
             for each in (self.sentences[place] for place in places)
         ]
-        unread = (number for number, each in enumerate(self.claims, 1) if each.is_unread)
-        numbers = sorted({number for each in sentences for number in each.claims}.union(unread))
+        new_claims = (number for number, each in enumerate(self.claims, 1) if each.is_unread)
+        cited = {number for each in sentences for number in each.claims}
+        numbers = sorted(cited.union(new_claims))
         rest = replace(
             self,
             claims=[self.claims[number - 1] for number in numbers],
@@ -371,20 +382,23 @@ class ReadSentences:
             place: known[0]
             for place, sentence in enumerate(material.sentences)
             if sentence.basis
-            and (known := self._found.get(_identity(material, sentence))) is not None
+            and (known := self._found.get(_identity(material, place))) is not None
             and material.shown <= known[1]
         }
 
     def add(self, found: Findings) -> None:
         for place, finding in found.sentences.items():
-            sentence = found.material.sentences[place]
             read_by = replace(finding, read_by=found.reader_of(finding))
-            of_sentence = _identity(found.material, sentence)
-            self._found.setdefault(of_sentence, (read_by, found.material.shown))
+            identity = _identity(found.material, place)
+            self._found.setdefault(identity, (read_by, found.material.shown))
 
 
-def _identity(material: Material, sentence: ReadableSentence) -> tuple[Any, ...]:
-    return sentence.text, sentence.role, sentence.basis, tuple(material.standing)
+def _identity(material: Material, place: int) -> tuple[Any, ...]:
+    """What a sentence says, also by the one before it, to which a pronoun can refer."""
+    sentence = material.sentences[place]
+    before = material.before(place)
+    said_before = None if before is None else material.sentences[before].text
+    return sentence.text, sentence.role, said_before, sentence.basis, tuple(material.standing)
 
 
 def _joined(verdicts: Sequence[SentenceFinding | None]) -> SentenceFinding | None:

@@ -24,6 +24,7 @@ from shared.graph.conclusions.citations import CITATION_SQL
 from shared.graph.conclusions.sentences import (
     ACTION,
     REVIEW,
+    SUBJECT,
     TITLE,
     Sentence,
     plain_line,
@@ -213,6 +214,13 @@ def draft_of(scope: GraphScope, type_name: str, name: str, **texts: str | None) 
     }
     sentences = tuple(sentences_of(title, properties))
     return Draft(ids.node_id(scope.agent_id, type_name, title), title, sentences)
+
+
+def draft_about(draft: Draft, names: Iterable[str]) -> Draft:
+    """The advice with a sentence that says what it is about: the owner is shown the names of its subject."""
+    about = f"It is about {', '.join(map(quote_name, names))}."
+    sentence = Sentence(about, tuple(sorted(draft.cited)), SUBJECT)
+    return replace(draft, sentences=(*draft.sentences, sentence))
 
 
 def draft_of_review(

@@ -15,9 +15,10 @@ WRONG_IF: Final = "wrong if"
 CHANGE: Final = "change"
 ACTION: Final = "action"
 REVIEW: Final = "review"
+SUBJECT: Final = "subject"
 """Roles of sentences: what would prove a conclusion wrong is not said to be so; what changed since the advice that this one
-replaces, or why it holds beside other advice; the word for what advice recommends; and what a review does to standing
-advice.
+replaces, or why it holds beside other advice; the word for what advice recommends; what a review does to standing
+advice; and what advice is about.
 """
 _ROLES: Final = {
     "summary": "",
@@ -35,16 +36,18 @@ class Sentence:
     """Without citations."""
     cited: tuple[UUID, ...]
     role: str = ""
-    """TITLE, REVIEW or one of `_ROLES`."""
+    """TITLE, REVIEW, SUBJECT or one of `_ROLES`."""
 
 
 def split_sentences(text: str) -> list[Sentence]:
     """The sentences of a text in Markdown. A citation that stands alone belongs to the sentence before it."""
     sentences: list[Sentence] = []
     for line in text.splitlines():
-        for start, end in find_sentences(line):
+        for place, (start, end) in enumerate(find_sentences(line)):
             cited = tuple(parse_citations(line[start:end]).ids())
-            plain = plain_line(line[start:end])
+            # What stands before the first is a mark of Markdown, or a number, which a person reads.
+            before = "" if place else _MARKDOWN_MARKS.sub("", line[:start])
+            plain = plain_line(before + line[start:end])
             if any(map(_is_text, plain)):
                 sentences.append(Sentence(plain, cited))
             elif cited and sentences:
@@ -60,6 +63,8 @@ def _is_text(character: str) -> bool:
     return not is_sign
 
 
+_MARKDOWN_MARKS: Final = re.compile(r"^[\s#>]*(?:[-*+]\s+)*")
+"""At the start of a line: of a heading, a quotation and a list without numbers."""
 _MARKDOWN_SIGNS: Final = frozenset("|<>=+`^~$")
 _BLANK_BEFORE_SIGN: Final = re.compile(r" ([.,;:!?])")
 
@@ -71,18 +76,20 @@ def plain_line(text: str) -> str:
 
 
 def sentences_of(name: str, properties: Mapping[str, Any]) -> list[Sentence]:
-    """The sentences of a conclusion, each once in a role, in the order in which readings number them.
+    """The sentences of a conclusion in the order in which readings number them, each once in a role and after the same one.
 
     Those that repeat a text in another role are the last: what says something must not pass as what would prove it wrong.
     """
-    found: dict[tuple[str, str], Sentence] = {(name, TITLE): Sentence(name, (), TITLE)}
-    repeated: dict[tuple[str, str], Sentence] = {}
+    found: dict[tuple[str, str, str], Sentence] = {(name, TITLE, ""): Sentence(name, (), TITLE)}
+    repeated: dict[tuple[str, str, str], Sentence] = {}
     for key, role in _ROLES.items():
-        text = properties.get(key)
+        text, before = properties.get(key), ""
         for each in split_sentences(text) if isinstance(text, str) else ():
-            is_repeated = any(said == each.text and other != role for said, other in found)
+            is_repeated = any(said == each.text and other != role for said, other, _ in found)
             sentences = repeated if is_repeated else found
-            known = sentences.setdefault((each.text, role), replace(each, role=role))
+            place = (each.text, role, before)
+            known = sentences.setdefault(place, replace(each, role=role))
             cited = tuple(dict.fromkeys((*known.cited, *each.cited)))
-            sentences[each.text, role] = replace(known, cited=cited)
+            sentences[place] = replace(known, cited=cited)
+            before = each.text
     return [*found.values(), *repeated.values()]

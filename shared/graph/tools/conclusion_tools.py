@@ -13,7 +13,12 @@ from shared.enums import ADVICE_TYPE, ANALYSIS_TYPE
 from shared.graph.conclusions import conclusions, reviews
 from shared.graph.conclusions.commitments import MAX_CONFIDENCE_OF_ONE_ORIGIN
 from shared.graph.conclusions.conclusions import AnalysisKind
-from shared.graph.conclusions.readings import NOT_READ_KEY, ConclusionReadings, draft_of
+from shared.graph.conclusions.readings import (
+    NOT_READ_KEY,
+    ConclusionReadings,
+    draft_about,
+    draft_of,
+)
 from shared.graph.conclusions.reviews import Review
 from shared.graph.scope import GraphScope
 from shared.graph.short_ids import ShortIds
@@ -150,6 +155,12 @@ def add_agent_advice_node(
             change=change,
             action=arguments.action,
         )
+
+        def review(about: Sequence[str]) -> str:
+            nonlocal draft
+            draft = draft_about(draft, about)
+            return readings.check(draft)
+
         advice_id = await conclusions.add_advice(
             transaction,
             scope,
@@ -163,7 +174,7 @@ def add_agent_advice_node(
             subject=_subject_of(arguments.subject or (), short_ids),
             replaces=[_id_of("replaces", each, short_ids) for each in arguments.replaces or ()],
             change=change,
-            review=partial(readings.check, draft),
+            review=review,
         )
         return {
             "nodeId": str(advice_id),

@@ -373,6 +373,9 @@ async def test_a_later_reading_is_no_part_of_the_count_and_is_said(advised: Evid
     assert after.checked == before.checked
     changes = [row.change for row in after.conclusions[0].proof]
     assert changes == [None, "Read since: contradicted (of Ghana)"]
+    shown, _ = as_shown(after)
+    assert "✓ population of Ghana" in shown
+    assert "○ capital of Togo" in shown, "no mark of success"
     # Of a conclusion that comes after the reading, it counts.
     await advised.analysis("People", "Ghana [node:{Ghana}] has 35 million people.")
     report = await verify(advised, "People")

@@ -92,9 +92,36 @@ def test_a_text_is_read_in_each_of_its_roles() -> None:
         ("HOLD", ""),
         ("The mine opens.", "wrong if"),
         ("Ore falls.", ""),
+        ("Ore falls.", ""),
         ("The mine opens.", "change"),
         ("HOLD", "action"),
     ]
+
+
+def test_a_sentence_is_read_after_each_other_one() -> None:
+    content = "Kesra has left. It loses its bond. Trident stays. It loses its bond."
+    draft = draft_of(SCOPE, ADVICE_TYPE, "Left", summary="Kesra has left.", content=content)
+    assert [each.text for each in draft.sentences][1:] == [
+        "Kesra has left.",
+        "It loses its bond.",
+        "Trident stays.",
+        "It loses its bond.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "read"),
+    [
+        ("Price target:\n\n150) Holm raised it", ["Price target:", "150) Holm raised it"]),
+        ("1. Sell\n2. Wait", ["1. Sell", "2. Wait"]),
+        ("– 3.4 % a year", ["– 3.4 % a year"]),
+        ("- 3.4 % a year\n* It grows", ["3.4 % a year", "It grows"]),
+        ("## 90. MorvPension", ["90. MorvPension"]),
+        ("• It grows", ["• It grows"]),
+    ],
+)
+def test_numbers_and_signs_at_the_start_of_a_line_are_read(text: str, read: list[str]) -> None:
+    assert [each.text for each in split_sentences(text)] == read
 
 
 def test_what_a_review_does_is_read_with_its_reasons() -> None:

@@ -370,8 +370,8 @@ def _again(
     *texts: str, basis: str = "b", shown: frozenset[str] = frozenset({"a quote"})
 ) -> Material:
     claims = [
-        ReadableClaim("Claim 1", verdict=Entailment.SUPPORTED),
-        ReadableClaim("Claim 2", verdict=Entailment.SUPPORTED),
+        ReadableClaim(f"Claim {number}", verdict=Entailment.SUPPORTED)
+        for number in range(1, max(len(texts), 2) + 1)
     ]
     sentences = [
         ReadableSentence(CONCLUSION, number, text, (number,), "", f"{basis}{text}")
@@ -388,18 +388,18 @@ def _found(material: Material) -> Findings:
 
 def test_sentences_that_were_read_are_not_read_again() -> None:
     read = ReadSentences()
-    read.add(_found(_again("It grows.", "It is small.")))
-    changed = _again("It shrinks.", "It is small.")
+    read.add(_found(_again("It grows.", "It is small.", "It has 5.")))
+    changed = _again("It grows.", "It is small.", "It has 6.")
     known = read.of(changed)
-    assert {place: found.read_by for place, found in known.items()} == {
-        1: ReadBy("model", UUID(int=7))
-    }
+    assert {place: found.read_by for place, found in known.items()} == dict.fromkeys(
+        (0, 1), ReadBy("model", UUID(int=7))
+    )
     [part] = changed.parts(known)
-    assert part.places == [0]
-    assert [each.text for each in part.material.sentences] == ["It shrinks."]
-    assert [each.text for each in part.material.claims] == ["Claim 1"], "what only others cite"
-    assert changed.parts({0: known[1], 1: known[1]}) == [], "nothing is left to read"
-    [finding] = known.values()
+    assert part.places == [1, 2], "also the one before, to which a pronoun can refer"
+    assert [each.text for each in part.material.sentences] == ["It is small.", "It has 6."]
+    assert [each.text for each in part.material.claims] == ["Claim 2", "Claim 3"], "no others"
+    assert changed.parts({**known, 2: known[1]}) == [], "nothing is left to read"
+    finding = known[0]
     assert SentenceFinding.from_json(finding.as_json()) == finding
 
 
@@ -407,11 +407,12 @@ def test_sentences_that_were_read_are_not_read_again() -> None:
     "changed",
     [
         _again("It grows!", "It is tiny."),
+        _again("It is small.", "It grows."),
         _again("It grows.", "It is small.", basis="other claims"),
         _again("It grows.", "It is small.", shown=frozenset({"a quote", "another one"})),
         replace(_again("It grows.", "It is small."), standing=["BUY"]),
     ],
-    ids=["words", "what its claims show", "another quote beside it", "standing advice"],
+    ids=["words", "order", "what its claims show", "another quote beside it", "standing advice"],
 )
 def test_a_sentence_is_read_again_if_something_of_it_changed(changed: Material) -> None:
     read = ReadSentences()
@@ -425,7 +426,7 @@ def test_a_sentence_without_citations_keeps_all_claims_of_its_conclusion() -> No
     material = replace(material, sentences=[*material.sentences, title])
     [part] = material.parts({0, 1})
     assert [each.text for each in part.material.claims] == ["Claim 1", "Claim 2"]
-    assert part.material.sentences[0].claims == (1, 2)
+    assert part.material.sentences[-1].claims == (1, 2)
 
 
 def test_what_was_not_read_of_claims_is_read_without_a_sentence() -> None:
