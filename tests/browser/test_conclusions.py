@@ -46,7 +46,7 @@ def test_advice_expands_down_to_the_sentence_in_its_page(
         "2 figures and names match",
         "1 figure or name of conclusions matches",
         "Not read by a model",
-        "Not checked: 4 claims not read by a model, 3 conclusions not read by a model",
+        "Not checked: 2 other values and relations, 4 claims not read by a model, 3 conclusions not read by a model",
     )
     expect(
         page.get_by_text("3 pages, 7 nodes and 1 edge compared with their hashes")

@@ -79,7 +79,7 @@ def test_a_partial_answer_survives_a_reload(
     window.screenshot("conversation-writing")
     agent_data.run_in_thread(conversations.end_answer(url, slow_agent, answer_id, full_text))
     expect(answer.locator(".words.rich em")).to_have_text("Halden")
-    expect(answer.locator("a.cite")).to_have_attribute("title", "Company Halden Energy")
+    expect(answer.locator("a.cite")).to_have_attribute("title", "Thing Halden Energy")
     expect(answer.locator(".words")).to_have_text("So it is 🔋 with Halden [1].")
 
 
