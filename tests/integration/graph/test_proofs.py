@@ -361,7 +361,9 @@ async def test_a_proof_says_that_a_split_has_moved_its_sentence(advised: Evidenc
     assert after.checked.quotes_found == before.checked.quotes_found
 
 
-async def test_a_later_reading_is_no_part_of_the_count_and_is_said(advised: EvidenceGraph) -> None:
+async def test_a_later_reading_is_no_part_of_the_count_and_is_said(
+    advised: EvidenceGraph, settings: Settings
+) -> None:
     before = await verify(advised, ADVICE)
     [ghana, togo] = before.conclusions[0].proof
     assert ghana.evidence_id
@@ -376,6 +378,8 @@ async def test_a_later_reading_is_no_part_of_the_count_and_is_said(advised: Evid
     shown, _ = as_shown(after)
     assert "✓ population of Ghana" in shown
     assert "○ capital of Togo" in shown, "no mark of success"
+    [proof, *_], _ = await page_of(advised, settings, ADVICE)
+    assert re.findall(r'data-holds="(\w+)"', proof) == ["yes", "doubted"]
     # Of a conclusion that comes after the reading, it counts.
     await advised.analysis("People", "Ghana [node:{Ghana}] has 35 million people.")
     report = await verify(advised, "People")
