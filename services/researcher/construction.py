@@ -188,7 +188,7 @@ def cited_passages(pages: Sequence[NumberedPage], uses: Sequence[ToolUse]) -> st
     for use in uses:
         if not isinstance(use.arguments, AddGraphNode | AddGraphEdge):
             continue
-        with suppress(ToolRefusalError):
+        with suppress(ToolRefusalError):  # Evidence that cannot be read has no sentences to show.
             for entry in use.arguments.all_evidence:
                 if entry.page is not None and 1 <= entry.page <= len(pages):
                     for number in entry.sentences or ():

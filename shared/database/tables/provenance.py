@@ -242,11 +242,9 @@ class EntailmentVerdict(Base):
     """The step that had it read."""
     created_at: Mapped[Created]
     due_at: Mapped[datetime | None]
-    """Of a refusal: since when conclusions wait to be doubted because of it; None when done."""
+    """Since when conclusions wait to be doubted because of this refusal; None when done."""
     applied_at: Mapped[datetime | None]
-    """Of a refusal: when its node or edge was projected without the value. Services of earlier releases do not set
-    it.
-    """
+    """When the node or edge of a refusal was projected without the value. Services of earlier releases do not set it."""
 
     @declared_attr.directive
     @classmethod

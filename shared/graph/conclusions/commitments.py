@@ -60,7 +60,7 @@ def parse_horizon(text: str, today: date) -> date:
 
 
 def validate_change(text: str | None) -> str:
-    """What changed since the advice that new advice replaces, or why it holds beside advice that it contradicts, on one
+    """Returns the sentence that says what changed since replaced advice, or why contradicting advice holds too, on one
     line. Raises ToolRefusalError if it is not said.
     """
     return _validate_sentence(

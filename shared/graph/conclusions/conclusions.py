@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import date
-from functools import partial
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -65,19 +64,14 @@ class Lookups:
     """Those of the conclusions that exist."""
 
 
-Review = Callable[[], str]
-"""Returns why a conclusion counts as not read, or "". Raises ToolRefusalError if a model found that it fails."""
+Review = Callable[[Sequence[str]], str]
+"""Returns why a conclusion counts as not read, or "", given the names of the nodes that it is about, if it is advice. Raises
+ToolRefusalError if a model found that it fails.
+"""
 
 
-AdviceReview = Callable[[Sequence[str]], str]
-
-
-def _no_review() -> str:
+def _no_review(_: Sequence[str]) -> str:
     return "nothing reads it"
-
-
-def _no_review_of(_: Sequence[str]) -> str:
-    return _no_review()
 
 
 async def add_analysis(
@@ -122,15 +116,14 @@ async def add_advice(
     subject: Collection[UUID] = (),
     replaces: Collection[UUID] = (),
     change: str | None = None,
-    review: AdviceReview = _no_review_of,
+    review: Review = _no_review,
 ) -> UUID:
     """Add an AgentAdvice, put it into the owner's inbox and the agent's conversation, and return its id.
 
     `confidence` is 0 to 1, `horizon` a date or a duration from today, `invalidation` what would prove it wrong. `subject`
     are nodes that the cited analyses rest on, `replaces` positions on that or a related subject, and `change` says what
     changed since, or why advice on a related subject holds too, although it contradicts this.
-    `review` is as in `add_analysis`, and gets the names of the nodes that the advice is about. If it finds that the advice
-    was not read, the first words say so to the owner.
+    `review` is as in `add_analysis`. If it finds that the advice was not read, the first words say so to the owner.
 
     Raises ToolRefusalError if an argument or a citation is invalid, the name is taken, `review` raises it, a single analysis
     is cited and the agent's owner does not allow that, or advice on the subject stands and is not replaced.
@@ -156,7 +149,7 @@ async def add_advice(
     )
     about = [each.names[0] for each in nodes if each.id in placed.subject]
     advice_id, why_unread = await _add_conclusion(
-        transaction, scope, ADVICE_TYPE, name, properties, lookups, partial(review, about)
+        transaction, scope, ADVICE_TYPE, name, properties, lookups, review, about
     )
     title, is_read = f"{action}: {normalize_name(name)}", not why_unread
     await _notify_owner(
@@ -181,6 +174,7 @@ async def _add_conclusion(
     properties: Json,
     lookups: Lookups,
     review: Review,
+    about: Sequence[str] = (),
 ) -> tuple[UUID, str]:
     """Returns its id, and why it counts as not read."""
     name = normalize_name(name)
@@ -225,7 +219,7 @@ async def _add_conclusion(
                 f"An {type_name} with this name exists: [node:{node_id}]; add only what is new, "
                 "under a new name."
             )
-        why_unread = review()
+        why_unread = review(about)
         buffer.add_conclusion(
             node, sorted(set(cited_ids)), basis.current_ids(cited_ids), map(asdict, proof)
         )

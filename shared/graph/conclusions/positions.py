@@ -124,7 +124,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Declaration:
-    """What new advice says of its action and subject, and of the advice that it replaces or contradicts."""
+    """The action and subject that new advice declares, and the advice that it replaces or contradicts."""
 
     action: str
     subject: Collection[UUID] = ()

@@ -63,7 +63,7 @@ NOT_WRITTEN_KEY: Final = "notWritten"
 NOT_REVIEWED_KEY: Final = "notReviewed"
 """Key in the result of a refused tool: the title of the advice whose review has a reason that the reading failed."""
 CLAIMS_KEY: Final = "claims"
-"""Key in the result of a refused tool: what the sentences that failed cite."""
+"""Key in the result of a refused tool: the claims that the failing sentences cite."""
 NOT_READ_KEY: Final = "notRead"
 """Key in the result of a tool that stored a conclusion which was not read: why."""
 MAX_SENTENCES: Final = 40
@@ -216,8 +216,10 @@ def draft_of(scope: GraphScope, type_name: str, name: str, **texts: str | None) 
     return Draft(ids.node_id(scope.agent_id, type_name, title), title, sentences)
 
 
-def draft_about(draft: Draft, names: Iterable[str]) -> Draft:
+def draft_about(draft: Draft, names: Sequence[str]) -> Draft:
     """The advice with a sentence that says what it is about: the owner is shown the names of its subject."""
+    if not names:
+        return draft
     about = f"It is about {', '.join(map(quote_name, names))}."
     sentence = Sentence(about, tuple(sorted(draft.cited)), SUBJECT)
     return replace(draft, sentences=(*draft.sentences, sentence))
@@ -341,7 +343,7 @@ class ConclusionReadings:
         return why_unread or "the model gave no verdict on a sentence"
 
     def _claims_of(self, texts: Container[str], draft: Draft) -> list[str]:
-        """What the sentences with these texts cite, as it was read. A run that is resumed has no texts of claims."""
+        """The claims, as they were read, that sentences with these texts cite. A resumed run has no texts of claims."""
         assert isinstance(self._found, Findings)
         material = self._found.material
         numbers = {
@@ -555,7 +557,7 @@ def _figures(text: str) -> frozenset[str]:
 
 
 def _words(text: str) -> frozenset[str]:
-    """The words that tell something: no short ones without a digit."""
+    """The words by which texts are compared: no short ones without a digit."""
     words = (word.casefold() for word in _WORD.findall(text))
     return frozenset(word for word in words if len(word) > _MAX_SHORT_CHARS or not word.isalpha())
 
@@ -571,7 +573,7 @@ class _Claims:
         """Those of the sentences that cite what is added; with what the analysis that they cite computes them from."""
         self.listed: list[ReadableClaim] = []
         self._shown: dict[UUID, set[str]] = {}
-        """What the claims of each element show: quotes by their evidence, other texts as they are."""
+        """By element, the quotes (as ids of evidence) and the other texts that its claims show."""
         self._by_element: dict[UUID, tuple[int, ...]] = {}
         self._elements: dict[UUID, Sequence[UUID]] = {}
         """By what was cited: it, or what it was merged into, and what it cites if it is an analysis."""
@@ -597,7 +599,7 @@ class _Claims:
 
     @property
     def shown(self) -> frozenset[str]:
-        """What all claims show."""
+        """The quotes and other texts of all claims, each with its element."""
         return frozenset(
             f"{element_id} {text}" for element_id, texts in self._shown.items() for text in texts
         )

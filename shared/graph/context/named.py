@@ -51,7 +51,7 @@ _NAMED_SQL: Final = f"""
     """
 _NEIGHBOURS: Final = 16
 _EDGES_OF_NODE: Final = 12
-"""Of a node that is named, the newest edges of each direction whose other ends are candidates."""
+"""Newest edges of each direction of a named node, whose other ends are candidates."""
 _MAX_NEAR: Final = 12
 """Nodes that are not named in full."""
 _STEM_CHARS: Final = 5

@@ -114,11 +114,11 @@ def relate(
     is_supported: bool = False,
 ) -> Related:
     """How two names of one type are related, and how similar they are. `is_supported` by a fact that agrees."""
-    if _are_other_versions(name, other_name):
-        return Related(Relation.NONE, 0.0)
     own, theirs = _analyze(name, type_name), _analyze(other_name, type_name)
     if own.base == theirs.base or own.key in theirs.also:
         return Related(Relation.EQUAL, 1.0)
+    if _are_other_versions(name, other_name):
+        return Related(Relation.NONE, 0.0)
     if theirs.key in own.also:
         return Related(Relation.PART, 1.0)
     if own.letters in theirs.initials or theirs.letters in own.initials:

@@ -150,14 +150,6 @@ class NameRules:
             for reading in self._passages.readings
         )
 
-    def has_with_version(self, name: str) -> bool:
-        """Whether a sentence has all words of a name with a number, as "version 3.1 of Alizéo" has "Alizéo 3.1"."""
-        words = name.split()
-        return any(each.isdigit() for each in name) and any(
-            all(contains(word, [sentence]) for word in words)
-            for sentence in self._passages.sentences
-        )
-
     def has_words(self, name: str, names: Sequence[str] = ()) -> bool:
         """Whether each telling word of the name is in some form on the pages, or in one of `names`."""
         words = {token.word for each in names for token in tokenize(each)}

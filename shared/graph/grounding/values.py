@@ -174,7 +174,7 @@ class WriteCheck:
             return self._label(names[0], is_stored=node.is_stored, needs_names=False)
         self._passages.own = names
         named = self._passages.is_named(names)
-        if named or self._names.has_with_version(names[0]):
+        if named:
             return MATCHED
         self._is_unnamed = True
         may_be_meant = (

@@ -1,4 +1,4 @@
-"""What a conclusion may have left out: other nodes, of the type of a cited one, that mention a figure which it states.
+"""Loads what a conclusion may have left out: other nodes, of the type of a cited one, that mention a figure it states.
 
 A page that corrects or revises a figure mostly says the former one too.
 """

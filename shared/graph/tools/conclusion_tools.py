@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
+from functools import cache
 from typing import Any, Literal
 from uuid import UUID
 
@@ -119,7 +119,7 @@ def add_agent_analysis_node(
             content=content,
             confidence=arguments.confidence,
             horizon=arguments.horizon,
-            review=partial(readings.check, draft),
+            review=lambda _: readings.check(draft),
         )
         return {"nodeId": str(analysis_id), **_unread(readings.add(draft))}
 

@@ -17,7 +17,6 @@ from shared.graph.provenance import claims
 from shared.graph.provenance.evidence import (
     MAX_EVIDENCE,
     EvidenceInput,
-    UngroundedError,
 )
 from shared.graph.provenance.numbered_pages import NumberedPage
 from shared.graph.scope import GraphScope
@@ -168,7 +167,6 @@ def _quotes(
         yield page.url, sentence.text, sentence.start_byte
 
 
-_OF_PLACE: Final = re.compile(r"([^\W\d_]+(?: [^\W\d_'’-]+){1,4}) of [^\W\d_][\w'’ -]*")
 Add = Callable[[str, Json, Sequence[EvidenceInput]], Awaitable[UpsertResult]]
 """Adds an element of a type, with its properties and evidence."""
 
@@ -433,12 +431,6 @@ def create_edge_type(scope: GraphScope, validators: Validators) -> StateTool[Cre
     )
 
 
-def _without_place(name: str) -> str:
-    """ "Transport ministry" of "Transport ministry of Morvenia"; empty if the name is of another form."""
-    match = _OF_PLACE.fullmatch(one_line(name))
-    return match[1] if match is not None else ""
-
-
 def add_graph_node(
     scope: GraphScope,
     validators: Validators,
@@ -452,31 +444,15 @@ def add_graph_node(
     """
 
     async def run(transaction: Transaction, arguments: AddGraphNode) -> Json:
-        interpretations: list[str] = []
-
         async def add(
             type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
-        ) -> UpsertResult:
-            try:
-                return await add_as(arguments.name, type_name, properties, evidence)
-            except UngroundedError:
-                shorter = _without_place(arguments.name)
-                if not shorter or arguments.same_as:
-                    raise
-                result = await add_as(shorter, type_name, properties, evidence)
-                given = quote_name(one_line(arguments.name)[:80])
-                interpretations.append(f"name: {given} was read as {quote_name(shorter)}.")
-                return result
-
-        async def add_as(
-            name: str, type_name: str, properties: Json, evidence: Sequence[EvidenceInput]
         ) -> UpsertResult:
             return await elements.add_node(
                 transaction,
                 scope,
                 validators,
                 type_name=type_name,
-                name=name,
+                name=arguments.name,
                 properties=properties,
                 evidence=evidence,
                 aliases=arguments.aliases,
@@ -488,7 +464,7 @@ def add_graph_node(
 
         written, name = written_names(transaction), one_line(arguments.name)
         written.setdefault(name, None)
-        answer = await _add_repaired(add, arguments, "nodeId", interpretations, pages)
+        answer = await _add_repaired(add, arguments, "nodeId", [], pages)
         written[name] = UUID(answer["nodeId"])
         return answer
 

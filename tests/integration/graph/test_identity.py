@@ -15,7 +15,7 @@ from shared.graph.entity_resolution.aliases import NameRequest
 from shared.graph.entity_resolution.normalization import normalize
 from shared.graph.entity_resolution.relations import DUPLICATE_THRESHOLD
 from shared.graph.tools import references
-from shared.tools import Json, ToolRefusalError
+from shared.tools import Json, LeftOutError, ToolRefusalError
 from tests.support.graph.agent_graph import AgentGraph
 from tests.support.identity_pairs import Pair, load_pairs
 
@@ -238,7 +238,7 @@ async def test_labels_that_share_a_long_text_are_the_same(agent_graph: AgentGrap
     assert other["created"], "it names another one"
 
 
-async def test_a_name_with_a_place_that_the_page_does_not_have_is_written_without_it(
+async def test_a_name_with_a_place_that_the_page_does_not_have_is_left_out(
     agent_graph: AgentGraph,
 ) -> None:
     await agent_graph.node_type("Body")
@@ -253,11 +253,9 @@ async def test_a_name_with_a_place_that_the_page_does_not_have_is_written_withou
         "evidence": [{"sourceUrl": url, "quote": PORTS["court"]}],
     }
     async with agent_graph.database.transaction() as session:
-        answer = await tool.run(session, tool.arguments.model_validate(arguments))
-    assert answer["understood"] == [
-        'name: "Transport ministry of Morvenia" was read as "Transport ministry".'
-    ]
-    assert await _names(agent_graph) == {"Transport ministry"}
+        with pytest.raises(LeftOutError, match="'Morvenia' is not named on the page"):
+            await tool.run(session, tool.arguments.model_validate(arguments))
+    assert await _names(agent_graph) == set(), "without the place, it could be that of another"
 
 
 async def test_a_type_says_which_properties_identify(people: AgentGraph) -> None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from sqlalchemy import func, select
@@ -414,31 +414,33 @@ async def test_a_call_that_lacks_what_is_required_is_corrected_once_without_the_
     assert len(case.recording.asked) == asked, "a resumed step asks nothing"
 
 
+DIGS_IN: Final = {
+    "name": "createEdgeType",
+    "arguments": {"name": "digs_in", "description": "It digs there.", "justification": "None."},
+}
+DIGS: Final = {
+    "name": "addGraphEdge",
+    "arguments": {
+        "type": "digs_in",
+        "sourceId": "Atlantic Lithium",
+        "targetId": "Ghana",
+        "sentences": ["1.1"],
+    },
+}
+COUNTRY: Final = {"type": "Country", "properties": {"summary": SENTENCE}, "sentences": ["1.1"]}
+
+
 async def test_edges_follow_a_corrected_node(case: ModelCase) -> None:
-    edge_type = {
-        "name": "createEdgeType",
-        "arguments": {"name": "digs_in", "description": "It digs there.", "justification": "None."},
-    }
-    edge = {
-        "name": "addGraphEdge",
-        "arguments": {
-            "type": "digs_in",
-            "sourceId": "Atlantic Lithium",
-            "targetId": "Ghana",
-            "sentences": ["1.1"],
-        },
-    }
-    node = {"type": "Country", "properties": {"summary": SENTENCE}, "sentences": ["1.1"]}
     lithium: dict[str, Any] = {
         "name": "addGraphNode",
-        "arguments": {**node, "name": "Atlantic Lithium"},
+        "arguments": {**COUNTRY, "name": "Atlantic Lithium"},
     }
-    ghana = {"name": "addGraphNode", "arguments": {**node, "name": "Ghana"}}
+    ghana = {"name": "addGraphNode", "arguments": {**COUNTRY, "name": "Ghana"}}
     lacking = {**lithium, "arguments": {**lithium["arguments"], "properties": {}}}
     case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content="[1.1]"),
-        _builds(edge_type, lacking, ghana, edge, FINISH),
+        _builds(DIGS_IN, lacking, ghana, DIGS, FINISH),
         _builds(lithium),
     )
     situation = await case.situation()
@@ -486,28 +488,14 @@ async def test_a_repeated_look_up_beside_finish_ends_the_phase(case: ModelCase) 
 
 
 async def test_edges_name_nodes_of_the_same_answer(case: ModelCase) -> None:
-    edge_type = {
-        "name": "createEdgeType",
-        "arguments": {"name": "digs_in", "description": "It digs there.", "justification": "None."},
-    }
-    edge = {
-        "name": "addGraphEdge",
-        "arguments": {
-            "type": "digs_in",
-            "sourceId": "Atlantic Lithium",
-            "targetId": "Ghana",
-            "sentences": ["1.1"],
-        },
-    }
-    node = {"type": "Country", "properties": {"summary": SENTENCE}, "sentences": ["1.1"]}
     nodes = [
-        {"name": "addGraphNode", "arguments": {**node, "name": name}}
+        {"name": "addGraphNode", "arguments": {**COUNTRY, "name": name}}
         for name in ("Atlantic Lithium", "Ghana")
     ]
     case.sandbox_control.script(
         _acquires(SEARCH),
         _acquires(content="[1.1]"),
-        _builds(edge_type, *nodes, edge, edge, FINISH),
+        _builds(DIGS_IN, *nodes, DIGS, DIGS, FINISH),
     )
     situation = await case.situation()
     acquired = await acquire(case.model, case.search, situation)
